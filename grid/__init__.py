@@ -84,7 +84,7 @@ if TYPE_CHECKING:
 
 _beside.find()
 CONF = (_pathlib.Path(__file__).parent / "conf").resolve()
-"""The folder of the config's files: `conf/` of a checkout, or of this package if it is installed."""
+"""The folder of the config's files: the folder `conf/` of a checkout, or of the installed package."""
 FACE = {
     "grid.core.engine": (
         *("CHOOSE", "JUDGE", "SAMPLE", "Choice", "Engine", "Prompt", "Sampled", "Section", "TextAnswer"),
@@ -125,7 +125,7 @@ FACE = {
     "grid.worlds.functions": ("Function",),
     "grid.worlds.lookup": ("LookupSimulator", "build_entries"),
 }
-"""The public names by the modules that define them."""
+"""By module, the public names that the module defines."""
 _MODULES = {name: module for module, names in FACE.items() for name in names}
 
 

@@ -1,11 +1,11 @@
-"""The code that a class's results depend on: a digest of the definitions that it reaches, in whatever files they are.
+"""A digest of the code on which a class's results depend: of all definitions that the class reaches, in any files.
 
-A definition is a name that a module binds at its top level: a function, a class, a constant. It reaches the definitions
-that it names, followed through imports and the public names of packages; if a name cannot be followed, it reaches the
-whole module that the name comes from. Changes that a module makes to its own definition at the top level
-(`TABLE[key] = value`) count too; changes by another module do not. Names of modules and files, imports, docstrings,
-comments, formatting and annotations do not count. So moving code does not change the digest, and neither does code
-nearby that is not reached.
+A definition is a name that a module binds at its top level: a function, a class, a constant. A definition reaches the
+definitions that it names, also through imports and through the public names of packages. If a name cannot be followed
+to its definition, the whole module that the name comes from is reached. Changes that a module makes to its own
+definitions at the top level (`TABLE[key] = value`) count too; changes by other modules do not count. Names of modules
+and files, imports, docstrings, comments, formatting and annotations do not count. So the digest stays the same if code
+moves, or if code changes that is not reached.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _DOTTED = re.compile(r"[A-Za-z_]\w*(\.\w+)+")
 _CODE = (".py", ".pyc", ".pyi")
 _READERS = ("importlib.resources", "pkgutil")
 _OUTSIDE = ("decorator_list", "args", "bases", "keywords")
-"""Fields of functions and classes that are evaluated outside them; the names in them are not local names."""
+"""Fields of functions and classes that are evaluated outside their scope; names in these fields are not local."""
 _DROPPED = frozenset({"ctx", "kind", "type_comment", "type_params", "simple"})
 _ANNOTATIONS = frozenset({"annotation", "returns"})
 _TYPING_ONLY = ("TYPE_CHECKING", "typing.TYPE_CHECKING")
@@ -38,7 +38,7 @@ _SCOPES = _Function | ast.ClassDef | ast.Lambda | _Comprehension
 
 
 class Name(NamedTuple):
-    """A definition: the module that binds it, and its name there; if the name is None, the whole module."""
+    """A definition by the module that binds it and its name there; the name None means the whole module."""
 
     module: str
     name: str | None
@@ -46,14 +46,14 @@ class Name(NamedTuple):
 
 @lru_cache(maxsize=1024)
 def code_digest(names: tuple[str, ...], also: tuple[str, ...] = ()) -> str:
-    """Sixteen hexadecimal digits of the code that some definitions reach in their own packages.
+    """Sixteen hexadecimal digits of the code that the given definitions reach in their own packages and this package.
 
-    Data files of a package (word lists, for example), beside its modules and in folders without modules, belong to the
-    definitions that name `__file__` or `importlib.resources`, except those in a project's `conf`. Code is read once in
-    a process, because a class is not loaded twice either.
+    Data files of a package, for example word lists, belong to the definitions that name `__file__` or
+    `importlib.resources`. Such files lie beside modules or in folders without modules; files in a project's `conf` do
+    not count. Code is read once in a process, because a class is not loaded twice either.
 
     Args:
-        names: dotted names of definitions, or of modules, which count as a whole; digesting imports nothing.
+        names: dotted names of definitions, or of modules, which count as a whole; no module is imported.
         also: further packages whose definitions count if they are reached.
     """
     own = frozenset(name.partition(".")[0] for name in names) | {__package__, *also}
@@ -67,12 +67,12 @@ def code_digest(names: tuple[str, ...], also: tuple[str, ...] = ()) -> str:
 
 
 def digest_of(*definitions: Callable[..., object]) -> str:
-    """The digest of some functions or classes and of the definitions they reach, in their own packages and this one."""
+    """The digest of functions or classes and of the definitions they reach, in their own packages and this package."""
     return code_digest(tuple(f"{one.__module__}.{one.__qualname__}" for one in definitions))
 
 
 def reached(names: Sequence[str], own: frozenset[str]) -> dict[Name, Definition]:
-    """The definitions that some dotted names reach in the packages `own`."""
+    """The definitions that the given dotted names reach in the packages `own`."""
     found: dict[Name, Definition] = {}
     waiting = [_found(name, own) for name in names]
     while waiting:
@@ -86,13 +86,13 @@ def reached(names: Sequence[str], own: frozenset[str]) -> dict[Name, Definition]
 
 @dataclass(frozen=True)
 class Definition:
-    """A digest of a definition's own text, and the definitions that it names, in their order; a module has no text."""
+    """The digest of a definition's own text (empty for a module), and the definitions that it names, in their order."""
 
     digest: str
     names: tuple[Name, ...]
 
     def named(self, digests: Mapping[Name, str]) -> list[str]:
-        """The digests of the definitions that it names; for a module, their order does not count."""
+        """The digests of the named definitions; for a module, their order does not count."""
         found = [digests[one] for one in self.names]
         return found if self.digest else sorted(set(found))
 
@@ -114,7 +114,7 @@ def definition(one: Name, own: frozenset[str]) -> Definition:
 
 
 def _whole(module: _Module, own: frozenset[str]) -> Iterator[Name]:
-    """Everything that a module binds, does at its top level, and imports from modules of the packages `own`."""
+    """All that a module binds, executes at its top level, and imports from modules of the packages `own`."""
     yield from (Name(module.name, name) for name in [*module.bound, *module.loose])
     for name in module.imports:
         yield from _imported_too(module, name, own)
@@ -122,7 +122,7 @@ def _whole(module: _Module, own: frozenset[str]) -> Iterator[Name]:
 
 
 def _imported_too(module: _Module, name: str, own: frozenset[str]) -> Iterator[Name]:
-    """The definition that a module imports under a name, which it may also bind itself: `f = wrapped(f)`."""
+    """The definition that a module imports under a name, if any; the module may bind it too: `f = wrapped(f)`."""
     if name in module.imports:
         source, attribute = module.imports[name]
         target = _member(source, [attribute] if attribute else [], own)[0]
@@ -132,9 +132,9 @@ def _imported_too(module: _Module, name: str, own: frozenset[str]) -> Iterator[N
 
 @dataclass
 class _Module:
-    """The top-level bindings of a module, by name; `loose` are its statements that bind nothing, by their place.
+    """The top-level bindings of a module, by name; `loose` has the statements that bind nothing, by their place.
 
-    `face` are the imports for type checkers in a package's `__init__`, which may load these names on first use.
+    `face` has the imports for type checkers in a package's `__init__`; the package may load such names on first use.
     """
 
     name: str
@@ -146,7 +146,7 @@ class _Module:
     stars: list[str] = field(default_factory=list)
 
     def add(self, body: Sequence[ast.stmt]) -> None:
-        """Sort the statements of a body that runs when the module is loaded."""
+        """Add the statements of a body that runs when the module is loaded, each by its kind."""
         for place, statement in enumerate(body):
             if isinstance(statement, ast.Import | ast.ImportFrom):
                 self._import(statement)
@@ -170,7 +170,7 @@ class _Module:
 
     @property
     def package(self) -> str:
-        """The package that its relative imports start from."""
+        """The package from which the module's relative imports start."""
         return self.name if self.path.name == "__init__.py" else self.name.rpartition(".")[0]
 
 
@@ -185,10 +185,10 @@ def _module(name: str) -> _Module:
 
 
 def _parsed(path: Path) -> ast.Module:
-    """A file's syntax tree, tried again if Python 3.11 counts the depth of another thread's tree as this one's.
+    """A file's syntax tree. Parsing is tried again after an error of Python 3.11 with several threads.
 
-    Python 3.11 has one count for all threads. So if two threads parse at once (printing a traceback parses too), either
-    may get a SystemError.
+    Python 3.11 has a single count of a tree's depth for all threads. So if two threads parse at once (printing a
+    traceback parses too), either thread may get a SystemError.
     """
     for _ in range(_TRIES - 1):
         with suppress(SystemError):
@@ -197,7 +197,7 @@ def _parsed(path: Path) -> ast.Module:
 
 
 def _found(dotted: str, own: frozenset[str]) -> Name:
-    """The definition of a dotted name: in the longest part that is a module, the name that the rest means."""
+    """The definition of a dotted name: its longest beginning that is a module, and the definition there of the rest."""
     parts = dotted.split(".")
     for place in range(len(parts), 0, -1):
         module = ".".join(parts[:place])
@@ -207,9 +207,9 @@ def _found(dotted: str, own: frozenset[str]) -> Name:
 
 
 def _member(module: str, names: Sequence[str], own: frozenset[str]) -> tuple[Name, Sequence[str]]:
-    """The definition of `module.name.name…`, and the names that are left; the whole module if it cannot be followed.
+    """The definition of `module.name.name…`, or the whole module if a name cannot be followed, and the names left over.
 
-    For a name outside the packages `own`, the module is empty, and the whole dotted name is left.
+    For a name outside the packages `own`, the module is empty, and the whole dotted name is left over.
     """
     seen: set[tuple[str, ...]] = set()
     while module.partition(".")[0] in own and names and (module, *names) not in seen:
@@ -233,7 +233,7 @@ def _member(module: str, names: Sequence[str], own: frozenset[str]) -> tuple[Nam
 
 
 def _star(module: _Module, name: str, own: frozenset[str]) -> str | None:
-    """The module that a name comes from by `import *`, directly or through several modules."""
+    """The module from which a name comes by `import *`, directly or through several modules."""
     waiting, seen = [*module.stars], set[str]()
     while waiting:
         one = waiting.pop()
@@ -247,7 +247,7 @@ def _star(module: _Module, name: str, own: frozenset[str]) -> str | None:
 
 
 class _Scope(NamedTuple):
-    """The scope of a function, lambda, comprehension or class: the names that it binds, and those that it imports."""
+    """The scope of a function, lambda, comprehension or class: names that it binds, and names that it imports."""
 
     of_class: bool
     names: set[str]
@@ -270,7 +270,7 @@ class _Writer:
         self._node(statement)
 
     def data(self) -> list[str]:
-        """The files of its package, and of modules that it names as a whole, if it reads any."""
+        """If the written code reads files: the data files of its package and of modules that it names as a whole."""
         if not self._reads_files:
             return []
         modules = {self._module.name, *(one.module for one in self.names if one.name is None)}
@@ -307,7 +307,7 @@ class _Writer:
             self._value(value)
 
     def _around(self, name: str) -> _Scope | None:
-        """The innermost enclosing function that binds or imports a name, or the class directly around, if that does."""
+        """The innermost scope that binds or imports a name; a class only counts if it is directly around the name."""
         last = len(self._scopes) - 1
         for place in range(last, -1, -1):
             scope = self._scopes[place]
@@ -368,7 +368,7 @@ class _Writer:
 
 
 def _fields(node: ast.AST, annotated: bool) -> Iterator[tuple[str, object]]:
-    """The fields of a node that count, the same in all versions of Python: no empty ones, annotations only if asked."""
+    """The fields of a node that count, the same in all versions of Python: not empty; annotations if `annotated`."""
     for name in node._fields:
         if name in _DROPPED or (name in _ANNOTATIONS and not annotated):
             continue
@@ -387,7 +387,7 @@ def _chain(node: ast.AST) -> list[str]:
 
 
 def _bound(statement: ast.stmt, package: str = "") -> Iterator[str]:
-    """The names that a statement at a module's top level binds; inside conditions and `try`, also those of imports."""
+    """The names that a statement at a module's top level binds; inside compound statements, imported names too."""
     if isinstance(statement, _Function | ast.ClassDef):
         yield statement.name
     elif isinstance(statement, _Compound):
@@ -414,7 +414,7 @@ def _is_for_types(node: ast.AST) -> TypeGuard[ast.If]:
 
 
 def _parts(statement: ast.stmt) -> list[ast.stmt]:
-    """The statements inside a compound statement (condition, `try`, loop), except those for type checkers only."""
+    """The statements inside a compound statement (condition, `try`, loop), without those for type checkers only."""
     inner = [] if _is_for_types(statement) else [*getattr(statement, "body", [])]
     for arm in (*getattr(statement, "handlers", []), *getattr(statement, "cases", [])):
         inner += arm.body
@@ -422,7 +422,7 @@ def _parts(statement: ast.stmt) -> list[ast.stmt]:
 
 
 def _acts(statement: ast.stmt) -> bool:
-    """Whether a statement changes something bound elsewhere (`TABLE[key] = value`), itself or by a statement in it."""
+    """Whether a statement, or a statement inside it, changes what is bound elsewhere (`TABLE[key] = value`)."""
     if isinstance(statement, _Compound):
         return any(_acts(inner) for inner in _parts(statement))
     if isinstance(statement, ast.Assign | ast.AnnAssign):
@@ -432,7 +432,7 @@ def _acts(statement: ast.stmt) -> bool:
 
 
 def _scope(node: ast.AST, package: str) -> _Scope:
-    """The names that a function, a lambda, a class or a comprehension binds locally, and those that it imports."""
+    """The names that a function, a lambda, a class or a comprehension binds locally, and the names that it imports."""
     found, outer, imports = set[str](), set[str](), dict[str, tuple[str, str | None]]()
     if isinstance(node, _Comprehension):
         return _Scope(False, {word for one in node.generators for word in _words(one.target)}, imports)
@@ -459,14 +459,14 @@ def _scope(node: ast.AST, package: str) -> _Scope:
 
 
 def _registers(node: ast.AST) -> bool:
-    """Whether a function is registered with another one, as for singledispatch, which reads annotations."""
+    """Whether a function is registered with another function, as with singledispatch, which reads annotations."""
     return isinstance(node, _Function) and any(
         "register" in _chain(one.func if isinstance(one, ast.Call) else one)[1:] for one in node.decorator_list
     )
 
 
 def _is_idle(statement: ast.stmt) -> bool:
-    """Whether a statement has no effect if its module is imported."""
+    """Whether a statement has no effect when its module is imported."""
     main = isinstance(statement, ast.If) and "__name__" in _words(statement.test)
     typing = isinstance(statement, ast.If) and not _parts(statement)
     faces = isinstance(statement, ast.Assign) and [*_bound(statement)] == ["__all__"]
@@ -504,7 +504,7 @@ def _imported(node: ast.Import | ast.ImportFrom, package: str) -> Iterator[tuple
 
 @lru_cache(maxsize=16_384)
 def _file(name: str) -> Path | None:
-    """The file of a module; None if the name is no module, but an attribute or a folder without `__init__.py`."""
+    """The file of a module; None if the name is an attribute, or a folder without `__init__.py`."""
     above, _, last = name.rpartition(".")
     if not above:
         spec = find_spec(name)
@@ -523,9 +523,10 @@ def _folders(package: str) -> list[Path]:
 
 
 def _data(module: _Module) -> list[str]:
-    """Digests of the data files beside a module or above it in its package, and in folders there that are no packages.
+    """Digests of the data files in a module's folder and the folders above it in the package.
 
-    Each has the file's path from that folder on. `conf` is left out: the values that a setting uses are in its config.
+    Files in subfolders without modules count too. Each digest comes with the file's path from that folder on. The
+    folder `conf` is left out, because the values that a setting uses are in the setting's config.
     """
     found, depth = [], module.name.count(".") + (module.path.name == "__init__.py")
     for folder in module.path.parents[:depth]:

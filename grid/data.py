@@ -1,9 +1,9 @@
 """The contents of a data set: `agent-grid data DATASET [dataset.KEY=VALUE ...] --stats | --check | --show N`.
 
-For any data set it shows counts of cases, tools and skipped records; whether the calls of each case's reference resolve
-the case; and whole cases. A data set whose folder has a module `stats` shows more, by functions of this module:
-`tables(dataset)` gives tables beside its paper's figures, `broken(dataset)` a line for each rule that does not hold,
-and `written(dataset, case_id)` the lines of a case.
+For any data set, the command shows counts of cases, tools and skipped records; whether the calls of each case's
+reference resolve the case; and whole cases. If the data set's folder has a module `stats`, the command shows more, by
+functions of that module: `tables(dataset)` gives tables, with the figures of the paper beside the counts;
+`broken(dataset)` gives a line for each rule that does not hold; `written(dataset, case_id)` gives the lines of a case.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ from grid.text.references import resolve
 from grid.worlds.layers import close
 
 _CHECKED = 300
-"""The number of cases that `--check` runs; in a larger data set these are the first ones."""
+"""The number of cases that `--check` runs: the first cases of a larger data set."""
 _MISTAKES = ArithmeticError, AttributeError, LookupError, TypeError, ValueError
 """The errors that a data set's own code raises for a case that it did not expect."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command; the exit status is 1 if a rule does not hold, and 2 if there is nothing to read."""
+    """Run the command; the exit status is 1 if a rule does not hold, and 2 if the data set cannot be read."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("dataset", help="a file of conf/dataset")
     parser.add_argument("values", nargs="*", metavar="KEY=VALUE", help="as dataset.path=FOLDER dataset.limit=20")
@@ -89,7 +89,7 @@ def stats(console: Console, dataset: Dataset) -> None:
 
 
 def counts(dataset: Dataset) -> Table:
-    """The numbers of cases, clusters, tools and references' calls (these only of the first `_CHECKED` cases)."""
+    """The numbers of cases, clusters, tools and, for the first `_CHECKED` cases, of the references' calls."""
     ids = dataset.case_ids()
     problems = [dataset.problem(one) for one in ids[:_CHECKED]]
     calls = [len([call for call in problem.reference.calls.values() if call]) for problem in problems]
@@ -131,7 +131,7 @@ def check(console: Console, dataset: Dataset) -> bool:
 
 
 def wrong_calls(problem: Problem) -> Iterator[str]:
-    """The faults of a case and its reference that are certain, however its world reacts: a line for each."""
+    """A line for each fault of a case and its reference that is certain, however the world reacts."""
     if not problem.case.query.strip():
         yield "it has no query"
     if problem.reference.unsolvable:  # a tool of its calls may be missing on purpose
@@ -148,13 +148,13 @@ def wrong_calls(problem: Problem) -> Iterator[str]:
 
 
 def _by_calls(problem: Problem) -> bool:
-    """Whether calls alone can resolve a case: it needs no answer, has no further message, and no plan is judged."""
+    """Whether calls alone can resolve a case: without an answer, further messages or a plan that is judged."""
     case = problem.case
     return not (case.answered or case.messages or case.diagnosed or problem.reference.told)
 
 
 def shown(dataset: Dataset, case_id: str) -> Iterable[str]:
-    """The lines of a case for people: those of the data set's own module, else each call with its result."""
+    """The lines of a case for people: those of the data set's module `stats`, else each call with its result."""
     own = _own(dataset, "written", dataset, case_id)
     if own is not None:
         yield from own

@@ -1,9 +1,9 @@
-"""The user's own packages whose classes a config may name: which packages are allowed, and where they lie.
+"""The user's own packages whose classes a config may name: the packages that are allowed, and their places.
 
-A plugin is a Python package with classes anywhere below it and YAML in `conf/<group>/<name>.yaml`, like ours. It is a
-folder in the user's current folder (or on PYTHONPATH), which is sent to a cluster's machines, or part of an installed
-distribution, which the machines must have in the same version. A driver allows plugins; an environment variable passes
-them to all other processes of its sweep.
+A plugin is a Python package with classes anywhere below it and YAML in `conf/<group>/<name>.yaml`, like ours. A plugin
+can be a folder in the user's current folder (or on PYTHONPATH); the folder is sent to a cluster's machines. Or a plugin
+is part of an installed distribution, which the machines must have in the same version. A driver allows plugins; an
+environment variable tells all other processes of the sweep which plugins are allowed.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from grid.core.errors import ConfigError, UnfinishedError
 KEY = "plugins"
 VARIABLE = "AGENT_GRID_PLUGINS"
 ENTRY_POINTS = "agent_grid.plugins"
-"""The group of entry points in which a distribution declares its package: any name, with the package as its value."""
+"""The group of entry points in which a distribution declares its package: the entry point's value is the package."""
 _OURS = frozenset({"grid", "analysis", "launch", "hydra_plugins", "conf"})
 _MOST_BYTES = 100 * 2**20
 _PACKAGE = "the name of a Python package where you stand, on PYTHONPATH or installed"
@@ -39,9 +39,9 @@ _PACKAGE = "the name of a Python package where you stand, on PYTHONPATH or insta
 
 @dataclass(frozen=True)
 class Plugin:
-    """A package by name, with its `folder` on the driver, and its `distribution` with `version` if it is part of one.
+    """A package by name, with its `folder` on the driver; an installed package has a `distribution` and `version`.
 
-    Without a distribution, the folder counts.
+    Without a distribution, the plugin is its folder.
     """
 
     name: str
@@ -51,17 +51,17 @@ class Plugin:
 
     @property
     def conf(self) -> Path:
-        """The folder of its YAML, which need not exist."""
+        """The folder of the plugin's YAML, which need not exist."""
         return Path(self.folder) / "conf"
 
 
 def allow(names: Sequence[str]) -> Mapping[str, Plugin]:
-    """Allow configs to name classes of these packages, and of all packages that installed distributions declare.
+    """Allow configs to name classes of the packages `names` and of all packages that installed distributions declare.
 
-    Nothing is imported. Child processes learn of the packages by VARIABLE.
+    No package is imported. Child processes get the packages from the environment variable VARIABLE.
 
     Raises:
-        ConfigError: a package that is not there, or a package or a YAML that hides another one.
+        ConfigError: a package is not there, a package hides another package, or a YAML hides another YAML.
     """
     _forget()
     declared = _declared()
@@ -75,7 +75,7 @@ def allow(names: Sequence[str]) -> Mapping[str, Plugin]:
 
 @contextmanager
 def kept() -> Iterator[None]:
-    """Allow the same plugins at the end of the context as at its beginning."""
+    """Restore, at the end of the context, the plugins that were allowed at its beginning."""
     told, finders = os.environ.get(VARIABLE), [finder for finder in sys.meta_path if isinstance(finder, _Folders)]
     try:
         yield
@@ -87,7 +87,7 @@ def kept() -> Iterator[None]:
 
 
 def allowed() -> Mapping[str, Plugin]:
-    """The plugins of this process by name."""
+    """The plugins that this process allows, by name."""
     return _told(os.environ.get(VARIABLE, "[]"))
 
 
@@ -97,10 +97,10 @@ def _told(text: str) -> Mapping[str, Plugin]:
 
 
 def plugin_of(target: str) -> Plugin | None:
-    """The plugin that a dotted name belongs to; None if there is none.
+    """The plugin that a dotted name belongs to; None if it belongs to no plugin.
 
     Raises:
-        UnfinishedError: this machine does not have the plugin, or has a version other than the driver's.
+        UnfinishedError: this machine does not have the plugin, or has another version than the driver.
     """
     plugin = allowed().get(target.partition(".")[0])
     if plugin and plugin.distribution:
@@ -126,7 +126,7 @@ def _expect(plugin: Plugin) -> None:
 
 
 class _Folders(MetaPathFinder):
-    """Finds the plugins that are folders, and nothing else beside them."""
+    """Finds the plugins that are folders, and no other modules in the same places."""
 
     def __init__(self, plugins: Mapping[str, Plugin]) -> None:
         self._plugins = plugins
@@ -134,13 +134,13 @@ class _Folders(MetaPathFinder):
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        """The spec of a plugin; its submodules are then found from there in the usual way."""
+        """The spec of a plugin; Python then finds the plugin's submodules in the usual way."""
         plugin = self._plugins.get(fullname)
         return PathFinder.find_spec(fullname, [str(Path(plugin.folder).parent)]) if plugin else None
 
 
 def _forget() -> None:
-    """Allow no plugins any more."""
+    """Stop allowing plugins."""
     os.environ.pop(VARIABLE, None)
     sys.meta_path[:] = [finder for finder in sys.meta_path if not isinstance(finder, _Folders)]
 
@@ -151,7 +151,7 @@ def _declared() -> dict[str, Distribution]:
 
 
 def _found(name: str, declared: Mapping[str, Distribution]) -> Plugin:
-    """The plugin for a package's name; raises ConfigError."""
+    """The plugin with a package's name; raises ConfigError."""
     key = KEY if name not in declared else f"{ENTRY_POINTS} of {declared[name].name}"
     check_name(key, name)
     here, spec = Path.cwd() / name, find_spec(name)
@@ -205,7 +205,7 @@ def _origin(spec: ModuleSpec | None) -> Path | None:
 
 
 def _distribution(name: str) -> Distribution | None:
-    """The installed distribution that a package is part of, if any."""
+    """The installed distribution that a package is part of; None if there is no such distribution."""
     owners = packages_distributions().get(name)
     return Distribution.from_name(owners[0]) if owners else None
 
@@ -215,7 +215,7 @@ def _packages(folder: Path) -> list[str]:
 
 
 def _check_files(plugins: Mapping[str, Plugin]) -> None:
-    """Raise ConfigError if a YAML has the same group and name as another one, and would hide it."""
+    """Raise ConfigError if a YAML has the same group and name as another YAML, which it would hide."""
     holders = dict.fromkeys(_files(CONF), "agent-grid")
     for plugin in plugins.values():
         for file in _files(plugin.conf):

@@ -1,7 +1,7 @@
 """Show the requests of a planner: `agent-grid show DATASET CASE --planner P`.
 
-The case runs as in a sweep of its own, with the lexical engine unless another is named. Every request is printed in the
-form in which the engine gets it, with its answer.
+The case runs as in a sweep of its own, with the lexical engine unless you name another model. Every request is printed
+in the form in which the engine gets it, with the engine's answer.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _KEYS = (*GROUPS, *FURTHER, *ASKED, OPTIONS)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Print the requests of one case; the exit status is 1 if it fails, and 2 if it cannot run."""
+    """Print the requests of one case; the exit status is 1 if the case fails, and 2 if it cannot run."""
     given = _parser().parse_intermixed_args(arguments)
     try:
         plugins.allow(given.plugin)
@@ -84,7 +84,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _setting(given: argparse.Namespace) -> Setting:
-    """The setting of the named files with the given values; raises ConfigError."""
+    """The setting of the files and values that the user gives; raises ConfigError."""
     labels = {group: getattr(given, group) for group in (*GROUPS, *FURTHER)}
     roles = {role: getattr(given, role) for role in ASKED if getattr(given, role)}
     files = {group: file_of(group, name) for group, name in labels.items()}
@@ -106,7 +106,7 @@ def _setting(given: argparse.Namespace) -> Setting:
 
 
 def file_of(group: str, name: str, key: str | None = None) -> Any:
-    """A config by its file's name, also from plugins; raises ConfigError, which lists the existing names."""
+    """A config by the name of its file, which may be a plugin's; raises ConfigError, which lists the existing names."""
     folders = [CONF, *(plugin.conf for plugin in plugins.allowed().values())]
     files = {file.stem: file for conf in folders for file in (conf / group).glob("*.yaml")}
     if name not in files:
@@ -125,7 +125,7 @@ def _cell(built: Built, setting: Setting, case: str) -> Cell:
 async def _ended(
     built: Built, cell: Cell, around: Environment, problem: Problem
 ) -> tuple[bool, str, Sequence[Message]]:
-    """Whether the planner came to an end, how it ended, and its requests; raises GridError if an engine cannot load."""
+    """Whether the planner ended well, a line on its end, its requests; raises GridError if an engine cannot load."""
     for engine in built.engines.values():
         if engine.home != "task":
             await cast(Any, engine).load()

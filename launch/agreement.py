@@ -88,7 +88,7 @@ def main() -> int:
 
 
 def _only(given: Sequence[str]) -> Path:
-    """The folder of results; raises ConfigError if more is given, and StoreError if the folder has no results."""
+    """The folder of results; raises ConfigError for further arguments, and StoreError if the folder has no results."""
     if len(given) != 1:
         raise ConfigError("arguments", list(given), "one folder of a sweep, or keys of who is asked")
     store.check_there(root := folder_at(given[0]))
@@ -96,7 +96,7 @@ def _only(given: Sequence[str]) -> Path:
 
 
 def held_against(root: Path, file: Path | None) -> tuple[list[Table], list[str]]:
-    """The tables of a results folder, and notes on them.
+    """The tables that compare the scorers of a results folder, and notes on the labels.
 
     Raises:
         AnalysisError: there is nothing to compare, or labels and episodes do not match.
@@ -150,7 +150,7 @@ MUTATION = "mutation"
 
 @dataclass(frozen=True)
 class Labelled:
-    """A chain with its true verdict; `what` is the mutation, `cluster` the goal family."""
+    """A chain with its true verdict; `what` is its mutation, `cluster` its family of goals."""
 
     case_id: str
     cluster: str
@@ -162,7 +162,7 @@ class Labelled:
 
 
 def mutated(keys: Sequence[str], count: int, seed: int) -> list[Table]:
-    """Ask with and without the reference; returns the tables that compare both with the labels."""
+    """Ask a judge with and without the reference; returns the tables that compare both with the labels."""
     evaluating = evaluator(keys, informed=True)
     chains = list(labelled(count, seed))
     progress = Console(stderr=True)
@@ -181,7 +181,10 @@ def mutated(keys: Sequence[str], count: int, seed: int) -> list[Table]:
 
 
 def labelled(count: int, seed: int) -> Iterator[Labelled]:
-    """Yield `count` chains, for each case the right one and one mutation; families and categories keep their shares."""
+    """Yield `count` chains: for each case the right chain and one with a mutation.
+
+    Families and categories have the shares that they have in the data.
+    """
     data = ApbSynthetic(families=["holistic", "stepwise", "extraneous", "costs"])
     made = 0
     for case_id in data.case_ids():
@@ -243,7 +246,7 @@ def _parts(who: str, of: Verdict | None) -> dict[str, float | None]:
 
 
 def by_mutation(name: str, chains: Sequence[Labelled], verdicts: Sequence[Verdict | None]) -> list[list[str]]:
-    """The number of chains with each mutation, and the share of them that is called wrong."""
+    """Rows with the number of chains for each mutation, and the share of these chains that is called wrong."""
     rows = []
     for what in sorted({one.what for one in chains}):
         pairs = [(one, said) for one, said in zip(chains, verdicts, strict=True) if one.what == what and said]

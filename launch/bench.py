@@ -50,7 +50,7 @@ def main() -> int:
 
 
 def _figures() -> TextIO:
-    """The real stdout; from now on the output of engines, Ray and their processes goes to stderr instead."""
+    """A stream to the real stdout, for figures; from now on all other output of any process goes to stderr."""
     sys.stdout.flush()
     figures = os.fdopen(os.dup(sys.stdout.fileno()), "w", encoding=sys.stdout.encoding)
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())

@@ -47,7 +47,7 @@ def main() -> int:
 
 
 def _traced(root: Path, content: bool) -> int:
-    """Send all episodes; returns exit status 1 if a collector did not accept all."""
+    """Send all episodes; returns the exit status: 1 if a collector did not accept all of them."""
     from grid import store
     from grid.sweeps import traces
 
@@ -60,7 +60,7 @@ def _traced(root: Path, content: bool) -> int:
 
 
 def export(root: Path, into: Path) -> int:
-    """Write the logs, all or none; they replace those of an earlier export. Returns the number of logs.
+    """Write the logs, all or none of them, in place of those of an earlier export; returns the number of logs.
 
     Raises:
         ConfigError: inspect_ai is not installed.
@@ -92,7 +92,7 @@ def export(root: Path, into: Path) -> int:
 
 
 def _check_target(into: Path) -> None:
-    """Raise StoreError if the export would remove anything except an earlier export."""
+    """Raise StoreError if the export would remove anything but the logs of an earlier export."""
     try:
         others = [path.name for path in into.iterdir() if path.suffix != ".eval"] if into.is_dir() else []
         wrong = others[:1] or ([into.name] if (into.exists() and not into.is_dir()) or into.is_symlink() else [])

@@ -50,11 +50,11 @@ FILE, FOLDER = CONF / "gallery.yaml", CONF / "experiment"
 
 
 class Preset(Checked):
-    """One preset: the files of analysis/published/tables that it reproduces, or why there are none; and its small size.
+    """One preset: the published tables that it reproduces, or why there are none; and its small size.
 
-    `small` are overrides for the small size. `row` has the labels of the first file's row that the index shows. `runs`
-    has further overrides for each command; all commands write to one folder. `left_out` says why the gallery does not
-    run the preset.
+    `published` are files of analysis/published/tables. `small` are overrides for the small size. `row` has the labels
+    of the row, in the first file, that the index shows. `runs` has further overrides, one list for each command; all
+    commands write to one folder. `left_out` says why the gallery does not run the preset.
     """
 
     published: list[str] = Field(default_factory=list)
@@ -80,7 +80,7 @@ def load(path: Path = FILE, folder: Path = FOLDER) -> dict[str, Preset]:
 
     Raises:
         AnalysisError: the file cannot be read, or a key or value is wrong.
-        ConfigError: a preset is in only one of the two.
+        ConfigError: a preset is only in `path`, or only in `folder`.
     """
     place, values = yaml_files.place_of(path), yaml_files.read(path)
     try:
@@ -95,10 +95,10 @@ def load(path: Path = FILE, folder: Path = FOLDER) -> dict[str, Preset]:
 
 
 def chosen(presets: dict[str, Preset], only: Sequence[str]) -> dict[str, Preset]:
-    """The named presets, in the order of `presets`; all presets if none is named.
+    """The presets with these names, in the order of `presets`; all presets if no name is given.
 
     Raises:
-        ConfigError: there is no preset with a name.
+        ConfigError: there is no preset with one of the names.
     """
     for name in only:
         if name not in presets:
@@ -134,7 +134,7 @@ class Wanted:
 
 @dataclass
 class _Run:
-    """The results of a preset so far; its output is kept in `log`."""
+    """The results of a preset so far; the text that the preset prints is kept in `log`."""
 
     folder: Path
     log: StringIO = field(default_factory=StringIO)
@@ -238,12 +238,12 @@ def _overrides(name: str, more: Sequence[str], preset: Preset, wanted: Wanted) -
 
 
 def _last_of_each(overrides: Sequence[str]) -> list[str]:
-    """The last override of each key, as Hydra accepts no key twice."""
+    """The last override of each key, as Hydra accepts each key only once."""
     return list({text.partition("=")[0].lstrip("+"): text for text in overrides}.values())
 
 
 def _outcome(commands: Sequence[Sequence[str]], cluster: ExitStack, ran: _Run) -> tuple[str, str]:
-    """Run and report a preset; returns its state and the reason for it. An error does not end the other presets."""
+    """Run and report a preset; returns its state and the reason. After most errors the other presets still run."""
     from analysis import gallery
 
     try:
@@ -295,7 +295,7 @@ def _run(commands: Sequence[Sequence[str]], cluster: ExitStack, ran: _Run) -> No
 
 
 def _was_interrupted(folder: Path) -> bool:
-    """Whether the sweep stopped before its last cell: after Ctrl-C only the cells in flight end."""
+    """Whether the sweep stopped before its last cell, as it does after Ctrl-C when the cells in flight have ended."""
     try:
         told = read_told(folder)
     except (OSError, ValueError):  # no cell was left to run
@@ -304,7 +304,7 @@ def _was_interrupted(folder: Path) -> bool:
 
 
 def _with_results(told: Entry, preset: Preset, ran: _Run) -> Entry:
-    """The entry, with the folder's counts and the first statements of its report."""
+    """The entry, with the counts of the preset's folder and the first statements of the preset's report."""
     from analysis import gallery
     from launch.report import PAGE
 
@@ -347,7 +347,7 @@ def _lines(entries: Sequence[Entry]) -> list[str]:
 
 
 class _Cells(ProgressColumn):
-    """The cells of the running sweep, read from its folder, as the sweep's output goes to a file."""
+    """The ended and all cells of the running sweep, read from the sweep's folder, as its output goes to a file."""
 
     max_refresh = 1.0
 

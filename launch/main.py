@@ -51,7 +51,8 @@ COMMANDS = {
 def main() -> int:
     """Run the named command; returns its exit status, 2 if there is no such command.
 
-    If the reader of the output has gone (`| head`), nothing more is written, and the status is the shell's for that.
+    If the reader of the output has gone (`| head`), nothing more is written, and the status is the one that shells give
+    in this case.
     """
     try:
         status = _main()

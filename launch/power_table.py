@@ -1,6 +1,6 @@
 """The answer of `agent-grid power`.
 
-It stands apart from the command, as it takes seconds to import and the command line is checked before.
+It stands apart from the command: it takes seconds to import, and the command line is checked before.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from grid.store.schema import LONG
 from grid.sweeps import session
 
 PLACE = ("model", "dataset", "robustness")
-"""Columns in which the two planners of a pilot agree; if a pilot has several values, `key=value` chooses one."""
+"""Columns in which both planners of a pilot must agree; if a pilot has several values, `key=value` chooses one."""
 _TRIALS = (1, 3, 5)
 _REFERENCE, _OTHER = "the reference", "the other planner"
 _SIZE, _CASE_SD, _DIFFERENCE_SD = 1, 1.0, 0.5
@@ -49,7 +49,7 @@ _WIDTH = 100
 
 @dataclass(frozen=True)
 class _Question:
-    """All input of a table; `tokens` and `money` are those of one trial of a case by both planners."""
+    """All input of a table; `tokens` and `money` are those of one trial of a case by both planners together."""
 
     reference: str
     other: str
@@ -137,7 +137,7 @@ def _alone(arguments: argparse.Namespace) -> _Question:
 
 
 def _expect_possible(points: float, rate: float, reference: str) -> None:
-    """Raise ConfigError if a difference of so many points gives a rate that is not between 0 and 1."""
+    """Raise ConfigError if a difference of this many points gives a rate that is not between 0 and 1."""
     if not 0 < rate + points / 100 < 1:
         below = f" (--difference -{points:g})" if 0 < points < 100 * rate else ""
         raise ConfigError(
@@ -188,7 +188,7 @@ def _components(question: _Question) -> list[str]:
 
 
 def _cost(question: _Question, row: Row) -> float:
-    """The cost by which designs are compared: US dollars, else tokens, else cells."""
+    """The cost by which designs are compared: US dollars or, if they are not known, tokens or, else, cells."""
     return (question.money or question.tokens or 2) * row.claim.cases * row.trials
 
 
@@ -269,17 +269,17 @@ _READ = (*PLACE, "planner", CLUSTER, "case_id", "trial", "success", *spending.SP
 _NAME = "power"
 _ALL = 10**9
 _GIVEN = {"robustness": "none", "trials": "3", "dataset.limit": "200", "model": "simulated"}
-"""The keys of the simulated pilot that the command line does not give."""
+"""The keys of the simulated pilot and their values, unless the command line gives these keys."""
 
 
 @dataclass(frozen=True)
 class Pilot:
     """Two planners on the same cases.
 
-    `told` names their source. `order` is the cluster of each case of the whole dataset, in the order in which
-    `dataset.limit` takes the cases, and None if the dataset cannot be read (`unread` says why). `tokens` (0: not known)
-    and `money` (US dollars; None: not known) are those of one trial of a case by both planners. `warnings` are about
-    cells of which it is not known whether they succeeded, if there are many.
+    `told` names the source of the data. `order` is the cluster of each case of the whole dataset, in the order in which
+    `dataset.limit` takes the cases; it is None if the dataset cannot be read (`unread` says why). `tokens` (0: not
+    known) and `money` (US dollars; None: not known) are those of one trial of a case by both planners together.
+    `warnings` has lines about unknown cells, of which nobody can tell whether they succeeded, if there are many.
     """
 
     told: str
@@ -301,10 +301,11 @@ def of_folder(
     unknown: unknowns.Unknown | None = None,
     metric: str = SUCCESS,
 ) -> Pilot:
-    """The pilot in a results folder; `unknown` is how its unknown cells count (`unknowns.counted`).
+    """The pilot in a results folder; `unknown` is how the pilot's unknown cells count (`unknowns.counted`).
 
-    `metric`, whose values are from 0 to 1, replaces success. A cell with a value between is treated as a success with
-    that probability. Real cells vary less than such successes, so that the given power is too low rather than too high.
+    `metric`, whose values are from 0 to 1, replaces success. A cell with a value between 0 and 1 is treated as a
+    success with that probability. Real cells vary less than such successes, so that the given power is too low rather
+    than too high.
 
     Raises:
         AnalysisError: there is no such metric.
@@ -322,7 +323,7 @@ def of_folder(
 
 
 def _in_place(rows: pd.DataFrame, metric: str) -> pd.DataFrame:
-    """The rows, with a metric's values as `success`."""
+    """The rows, whose `success` is replaced by a metric's values."""
     values = rows[metric].astype("float64")
     if not values.dropna().between(0, 1).all():
         told = f"{values.min():g} to {values.max():g}"
@@ -394,7 +395,7 @@ def _one_of(key: str, wanted: str | None, there: Sequence[str], source: str) -> 
 
 
 def _pair(planners: Sequence[str], there: Sequence[str], source: str) -> tuple[str, str]:
-    """The reference and the other planner: the two that are named, or the only two that exist."""
+    """The reference and the other planner: the two given names or, without names, the only two planners."""
     if len(there) < 2:
         raise ConfigError("planners", ",".join(there), f"a pilot of two planners; {source} has only one")
     for label in planners:
@@ -410,7 +411,7 @@ def _pair(planners: Sequence[str], there: Sequence[str], source: str) -> tuple[s
 
 
 def _order(config: str) -> tuple[npt.NDArray[np.int64] | None, str]:
-    """The clusters of all cases of the dataset in a row's config, or the reason why they cannot be read."""
+    """The clusters of all cases of the dataset in a row's config; or None, and the reason why they cannot be read."""
     try:
         values = {**json.loads(config)["dataset"], "limit": _ALL}
         dataset = cast(Dataset, make("dataset", values))

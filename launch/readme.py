@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).resolve().parents[1]
 WIDTH = 130
-"""The most columns of a block of text."""
+"""The most columns that a block of text may have."""
 FOLDERS = {
     "dataset.path=": "ultratool",
     "--ultratool ": "ultratool",
@@ -44,9 +44,9 @@ FOLDERS = {
     "--lats ": "lats",
     "--toolbench ": "toolbench",
 }
-"""The text before `...` in a command, where the reader puts a folder, and the flag that gives this folder."""
+"""The texts before `...` in commands, where the reader puts a folder; and the flag that gives each folder."""
 RAN = "ran "
-"""The beginning of the line with the time that a sweep took."""
+"""The beginning of the line that says how long a sweep took."""
 _SWEEP = "launch/sweep.py"
 _SCRIPTS = (_SWEEP, "launch/report.py", "launch/bench.py")
 _COLOURS = ("FORCE_COLOR", "TTY_COMPATIBLE", "TTY_INTERACTIVE", "CLICOLOR_FORCE")
@@ -55,7 +55,7 @@ _TAIL = 2_000  # characters that are shown of the output of a failed command
 
 @dataclass(frozen=True)
 class Measured:
-    """Figures as Markdown, the line on a sweep's times, the start of the command and the seconds that it took."""
+    """Figures as Markdown, the line on a sweep's times, when the command started, and the seconds that it took."""
 
     figures: str
     times: str
@@ -112,7 +112,7 @@ def tables(results: Path, shown: Sequence[str]) -> str:
 
 
 def _only(table: Table, kept: Mapping[str, str]) -> Table:
-    """The table with only those rows that have these values of labels."""
+    """The table with only the rows that have these values of labels."""
     places = {place: kept[label] for place, label in enumerate(table.labels) if label in kept}
     pairs = zip(table.read, table.rows, strict=True)
     lines = [line for line, row in pairs if all(row[place] == value for place, value in places.items())]
@@ -142,7 +142,10 @@ def command_line(command: str, folders: Mapping[str, Path | None]) -> list[str]:
 
 
 def _said(arguments: Sequence[str], scratch: Path) -> str:
-    """A command's output, the same on any machine: no colours, one width. Child processes may keep the files open."""
+    """A command's output, the same on any machine: without colours, and with one width.
+
+    The output goes to files, as child processes may keep it open.
+    """
     environment = {key: value for key, value in os.environ.items() if key not in _COLOURS}
     environment |= {"COLUMNS": str(WIDTH), "PYTHONUTF8": "1"}
     out, err = scratch / "out", scratch / "err"
@@ -184,7 +187,7 @@ _ALL = "all"
 
 @dataclass(frozen=True)
 class Block:
-    """A command as a reader types it, the tables of a sweep that are shown, and the block's present content."""
+    """A command as a reader types it, the names of the sweep's tables to show, and the present content of the block."""
 
     file: Path
     name: str
@@ -326,7 +329,10 @@ _NO_CODE = (":!README.md", ":!BENCHMARKS.md")
 
 
 def commit_of(folder: Path) -> str | None:
-    """A checkout's short commit, with `-dirty` after it if files without figures differ; None outside a checkout."""
+    """The short commit of a checkout; None outside a checkout.
+
+    It ends in `-dirty` if files have changed, except files with figures.
+    """
     try:
         commit = _git(folder, "rev-parse", "--short", "HEAD")
         return f"{commit}-dirty" if _git(folder, "status", "--porcelain", "--", ".", *_NO_CODE) else commit

@@ -51,7 +51,7 @@ def _files(folder: Path) -> Iterator[Path]:
 
 
 def _notebook(text: str) -> str:
-    """A notebook with today's names in its cells; a text that is no notebook, or has no old names, is unchanged."""
+    """A notebook with today's names in its cells; a text that is no notebook, or has no old names, stays unchanged."""
     try:
         notebook = json.loads(text)
         for cell in notebook["cells"]:
@@ -75,7 +75,7 @@ def renamed(text: str, python: bool, moved: Mapping[str, str] = MOVED) -> str:
 
 
 def _today(name: str, moved: Mapping[str, str]) -> str:
-    """A dotted name whose longest moved beginning is replaced by today's."""
+    """A dotted name, where the longest beginning that was moved is replaced by today's."""
     parts = name.split(".")
     for many in range(len(parts), 1, -1):
         old = ".".join(parts[:many])
@@ -85,7 +85,7 @@ def _today(name: str, moved: Mapping[str, str]) -> str:
 
 
 def _imports(text: str, moved: Mapping[str, str]) -> str:
-    """Rename modules in `from grid.datasets import base` too; the name that the file uses for the module stays."""
+    """Rename modules in `from grid.datasets import base`; the rest of the file uses the same name for the module."""
     try:
         statements = [node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.ImportFrom) and node.module]
     except SyntaxError:

@@ -116,7 +116,7 @@ def _compare(arguments: argparse.Namespace) -> None:
 
 
 def _gathered(folders: Sequence[Path], into: Path | None, following: bool) -> Path:
-    """The single folder to report on.
+    """The folder to report on; several folders are gathered into one.
 
     Raises:
         StoreError: several folders are given without a folder for all of them, or that folder cannot be made.
@@ -224,7 +224,7 @@ def _in_form(form: str, drawing: Any) -> bytes:
 
 
 def _write_all(folder: Path, parts: Sequence[Any], forms: Mapping[str, Callable[[Any], str | bytes]]) -> None:
-    """Write each part in each form; `forms` are given by the file's ending."""
+    """Write each part in each form; `forms` has the function that makes a form, by the file's ending."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for place, part in enumerate(parts, 1):
@@ -261,7 +261,7 @@ def follow(folder: Path, console: Console) -> None:
 
 
 def _states(folder: Path) -> Iterator[str]:
-    """Yield each new state as a line; and a line for each second in which a new state is overdue.
+    """Yield each new state as a line; if a new state is overdue, yield a line for each second.
 
     The time without a new state is measured here, as the clock of the sweep's machine may differ.
     """
@@ -284,7 +284,7 @@ def _states(folder: Path) -> Iterator[str]:
 
 
 def _told(folder: Path, patience: float) -> Told:
-    """The state in the file now; waits a little if the file cannot be read."""
+    """The state that the file has now; if it cannot be read, it is read again for `patience` seconds."""
     from pydantic import ValidationError
 
     from grid.sweeps.progress import FILE, read_told
@@ -312,9 +312,9 @@ def _told(folder: Path, patience: float) -> Told:
 
 
 COMPARISON = "comparison.html"
-"""The name of the comparison's page in the second folder, as a run is compared with earlier ones."""
+"""The name of the comparison's page, which is in the second folder, as a run is compared with earlier runs."""
 _WIDTHS = (100, 160, 10_000)
-"""Widths in columns: the first one into which a table fits is used; lists stay short in each."""
+"""Widths in columns, of which the first that fits a table is used; lists stay short in each width."""
 
 
 def report_two(first: Path, second: Path, console: Console, unknown: Unknown | None = None) -> Sequence[Table]:

@@ -92,7 +92,7 @@ def again(root: Path, keys: Sequence[str], console: Console) -> Rescored:
 
 
 def said(found: Rescored) -> list[str]:
-    """Lines on the results: unknown values with reasons, by data set, and the cost."""
+    """Lines on the results: for each data set the unknown values with their reasons, then the cost."""
     reasons, cells = Counter[tuple[str, str]](), defaultdict[tuple[str, str], set[str]](set)
     for one in found.compared:
         if one.state == UNKNOWN:
@@ -115,7 +115,10 @@ def said(found: Rescored) -> list[str]:
 
 
 def tables(root: Path, found: Rescored, most: int | None) -> list[Table]:
-    """The number of values in each state, by data set and metric; and the largest changes, at most `most`."""
+    """The table of the numbers of values in each state, by data set and metric; and the largest changes.
+
+    `most` is the most changes to show (None: all changes).
+    """
     query = _QUERY.format(root=str(root).replace("'", "''"))
     counts = Counter((one.dataset, one.metric, one.state) for one in found.compared)
     keys = sorted({key[:2] for key in counts})
@@ -139,7 +142,7 @@ def tables(root: Path, found: Rescored, most: int | None) -> list[Table]:
 
 
 def _size(one: Compared) -> float:
-    """The size of a change; infinite if a changed value is a text, 0 if only one of the scorings has a value."""
+    """The size of a change: infinite if a changed value is a text, 0 if only one scoring has a value."""
     if isinstance(one.then, float) and isinstance(one.now, float):
         return abs(one.now - one.then)
     return float("inf") if one.state == CHANGED else 0.0

@@ -3,7 +3,7 @@
 Use it after a change to classes of configs that changes no result, once you have compared rows before and after: then
 stored cells keep their ids. The code that each class reaches is digested here and there; if the two digests differ, a
 line goes into `grid/settings/same_code.txt`. A line's first digest is today's, its second is the oldest one. Several
-robustness settings together get no line, so that such cells run again, or `accept_code=true` keeps them.
+robustness settings together get no line: their cells run again, unless `accept_code=true` keeps them.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _named() -> Iterator[tuple[str, tuple[str, ...]]]:
-    """Yield names of code that counts together in a setting, with a label: each class and the code that it may need."""
+    """Yield a label and names of code that counts together in a setting: a class, and the code that it may need."""
     classes: dict[str, list[str]] = {}
     for group in (*GROUPS, *FURTHER):
         files = [OmegaConf.to_container(OmegaConf.load(file)) for file in (CONF / group).glob("*.yaml")]
@@ -100,7 +100,7 @@ def _named() -> Iterator[tuple[str, tuple[str, ...]]]:
 
 
 def _parts(outline: str = GIVEN, solved: bool = False, asks: str | None = None) -> Parts:
-    """A stand-in for a setting's parts, with only the attributes on which its code depends."""
+    """A replacement for a setting's parts, which only has the attributes on which the code of a setting depends."""
     found = SimpleNamespace(dataset=SimpleNamespace(outline=outline), goes_by_solved=solved, tools_ask=asks)
     return cast(Parts, found)
 
@@ -113,7 +113,7 @@ def _counted(
 
 
 def _digests(folder: Path, names: dict[str, tuple[str, ...]]) -> dict[str, str]:
-    """The digests that a checkout's own code computes for the same names, or for their older names there."""
+    """The digests that the code of a checkout computes for these names, or for the older names that it knows."""
     before: dict[str, list[str]] = {}
     for old, new in MOVED.items():
         before.setdefault(new, []).append(old)

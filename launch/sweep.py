@@ -57,7 +57,10 @@ def main() -> int:
 
 
 def _compose() -> list[Composed]:
-    """The single setting of a command line without `-m`; none for flags as `--cfg`. With `-m` our sweeper runs all."""
+    """The single setting of a command line without `-m`; empty for flags such as `--cfg`.
+
+    With `-m` our sweeper runs all settings.
+    """
     found: list[Composed] = []
 
     @hydra.main(version_base=None, config_path=str(CONF), config_name="config")  # type: ignore[untyped-decorator]

@@ -35,7 +35,7 @@ def main() -> int:
 
 
 def answer(pilot: Path, tested: Sequence[Path]) -> None:
-    """Print the thresholds of a pilot's settings, and the keys to set.
+    """Print the thresholds for a pilot's settings, and the keys to set.
 
     Raises:
         GridError: a folder cannot be read, its cases were tested, or nothing can be learned from it.

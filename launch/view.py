@@ -138,7 +138,7 @@ def _serve(arguments: argparse.Namespace, folders: Sequence[Path]) -> int:
 
 
 def _read_ahead(runs: Sequence[Run], found: threading.Event) -> None:
-    """Prepare indexes for the first page, and compare files' hashes before the first case is requested.
+    """Prepare the indexes that the first page needs, and compare files' hashes before a case is requested.
 
     `found` is set just before the first folder's rows are read.
     """
@@ -196,7 +196,7 @@ def _is_loopback(host: str) -> bool:
 
 
 class Watch:
-    """Reports the progress of a folder's sweep, from the file that the sweep writes there.
+    """Reports the progress of a folder's sweep, from the file that the sweep itself writes into the folder.
 
     The time without a new state is measured here, as the clock of the sweep's machine may differ.
     """

@@ -75,7 +75,10 @@ def _run(arguments: Sequence[str]) -> int:
 
 
 def ended(run: Callable[[], int], arguments: Sequence[str], kept: str) -> int:
-    """Run a command that asks an evaluator; exit status UNFINISHED if it stopped, CANNOT_RUN if it cannot run."""
+    """Run a command that asks an evaluator.
+
+    The exit status is UNFINISHED if the evaluator or the user stopped it, and CANNOT_RUN if it cannot run.
+    """
     try:
         return run()
     except (UnfinishedError, EngineError) as error:
@@ -109,7 +112,7 @@ def _given(arguments: Sequence[str]) -> tuple[Path, str, list[str]]:
 
 
 def evaluator(overrides: Sequence[str], informed: bool = False) -> Evaluating:
-    """The evaluator of the command line; `informed`: it may be a model that is told the truth.
+    """The evaluator of the command line; `informed`: a model that knows the true answers is accepted too.
 
     Raises ConfigError, or an error of Hydra.
     """
@@ -149,7 +152,7 @@ _A_FILE = 256  # comparisons
 class Evaluating:
     """The evaluator: its label, its model's config, the way of asking it, and the cluster for its replicas.
 
-    `most`: the US dollars that it may cost, according to its `price`.
+    `most`: the US dollars that the evaluator may cost at its `price`.
     """
 
     label: str
@@ -213,7 +216,7 @@ def _dataset(config: str) -> Dataset:
 
 @dataclass(frozen=True)
 class _Work:
-    """The comparisons of one run."""
+    """One run's work of comparing pairs."""
 
     root: Path
     evaluating: Evaluating
@@ -223,7 +226,7 @@ class _Work:
     done: Callable[[int], object]
 
     async def run(self, left: Sequence[Pair]) -> Counter[str]:
-        """Compare the pairs, file by file; returns how many were decided in which way."""
+        """Compare the pairs, file by file; returns the numbers of pairs that were decided in each way."""
         if self.engine.home == "gateway":
             await cast(HostedEngine, self.engine).load()
             if isinstance(self.engine, Probed) and self.evaluating.how.verb == SAMPLE:
@@ -239,7 +242,7 @@ class _Work:
         return by + await self._file(part)
 
     async def _file(self, part: Sequence[tuple[Pair, Shown, Shown]]) -> Counter[str]:
-        """Compare a file's pairs and write the file, even if the evaluator stops early."""
+        """Compare the pairs of one file, and write the file, even if the evaluator stops early."""
         rows: list[dict[str, Any]] = []
         waiting = iter(part)
 
@@ -289,7 +292,7 @@ class _Work:
 
 
 _PLACE = ["model", "dataset", "dataset_version", "robustness", "retriever", "pool", "simulator", "user"]
-"""Columns in which the two episodes of a pair agree, beside case and trial."""
+"""Columns in which the two episodes of a pair agree, in addition to case and trial."""
 _SAME = [*_PLACE, "case_id", "trial"]
 _OWN = ["cell_id", "setting_id", "planner", "passed", "answer", "config"]
 _STEPS = ["cell_id", "substep_id", "substep", "chosen_tool", "thought", "written", "observation", "failed"]
@@ -297,7 +300,7 @@ _TOGETHER = 2_000  # pairs whose steps are read at once
 
 
 class Pair(NamedTuple):
-    """Two rows of `episodes`: a planner's own, and the reference planner's on the same case."""
+    """Two rows of `episodes` on the same case: a planner's row, and the reference planner's row."""
 
     own: Mapping[str, Any]
     against: Mapping[str, Any]
@@ -309,10 +312,11 @@ class Pair(NamedTuple):
 
 
 def pairs(root: Path, against: str) -> list[Pair]:
-    """Every finished episode beside that of the planner `against` with the same model, dataset, ..., case and trial.
+    """Every finished episode, paired with the episode of the planner `against` on the same case and trial.
 
-    An episode is finished if its success is known, even if its model failed. If that planner has several settings, the
-    setting with the same changes in its label counts.
+    Both episodes agree in the model, the dataset and the other columns of `_PLACE`. An episode is finished if its
+    success is known, even if its model failed. If `against` has several settings, the setting with the same changes in
+    its label counts.
 
     Raises:
         ConfigError: that planner has no finished episode, or several of its settings have one label.
@@ -329,7 +333,7 @@ def pairs(root: Path, against: str) -> list[Pair]:
 
 
 def _of(group: pd.DataFrame, against: str) -> Iterator[Pair]:
-    """The pairs of one group, whose rows agree in the columns `_PLACE`."""
+    """The pairs of one group of rows, which agree in the columns `_PLACE`."""
     planners = list(dict.fromkeys(group["planner"]))
     for planner in planners:
         reference = reference_of(planner, planners, against)
@@ -350,7 +354,7 @@ def _plain(row: Mapping[Any, Any]) -> dict[str, Any]:
 
 
 def shown(root: Path, wanted: Sequence[Pair]) -> Iterator[tuple[Pair, Shown, Shown]]:
-    """Each pair with the parts of both episodes that an evaluator sees."""
+    """Yield each pair with the parts of both episodes that an evaluator sees."""
     for start in range(0, len(wanted), _TOGETHER):
         part = wanted[start : start + _TOGETHER]
         steps = _steps(root, {cell for pair in part for cell in pair.cells})
@@ -360,7 +364,7 @@ def shown(root: Path, wanted: Sequence[Pair]) -> Iterator[tuple[Pair, Shown, Sho
 
 
 def _steps(root: Path, cells: set[str]) -> dict[str, list[Mapping[str, Any]]]:
-    """The steps on the path of each cell, in order, by cell."""
+    """The steps on each cell's path, in order, by the cell's id."""
     mine = pc.field("cell_id").isin(pa.array(sorted(cells), pa.string())) & pc.field("on_path")
     found: dict[str, list[Mapping[str, Any]]] = {}
     for row in store.read(root, "steps", [*_STEPS, "step"], mine).to_pylist():

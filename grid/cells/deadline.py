@@ -1,7 +1,8 @@
-"""A case's own time (its computations, computations for it, and its own waiting), and the deadline in this time.
+"""The time that counts as a case's own, and the deadline of a case in its own time.
 
-Time is not the case's if others held the event loop, if a request waited at a replica, or if the machine gave the
-thread no CPU. So no deadline depends on how busy a machine is, or on how many cases share it.
+A case's own time is the time of its computations, of computations for it (at replicas, for example), and of its own
+waiting. Time does not count while other cases use the event loop, while a request waits at a replica, or while the
+machine gives the thread no CPU. So no deadline depends on how busy a machine is, or on how many cases share it.
 """
 
 from __future__ import annotations
@@ -29,10 +30,10 @@ _LATE_SECONDS = 2.0  # between two pulses: in the time beyond that, the process 
 
 
 class LoopClock:
-    """Seconds of an event loop's thread, except those in which it was ready but got no CPU or its process was stopped.
+    """A clock of an event loop's thread; it stops while the thread waits for a CPU and while the process is stopped.
 
-    Any thread may read it. `idle` are the seconds in which the loop had nothing to do; `running` is the case whose step
-    runs and the time at which the step began.
+    Any thread may read the clock. `idle` are the seconds in which the loop had nothing to do. `running` has the case
+    whose step is running, and the time when the step began.
     """
 
     def __init__(self) -> None:
@@ -48,11 +49,11 @@ class LoopClock:
             self._delays = None
 
     def now(self) -> float:
-        """The time since some fixed moment; it never goes back.
+        """The clock's time, from an arbitrary zero; it never goes back.
 
-        If the thread waits for a CPU between reading the time and reading the delay, the wait would be subtracted from
-        a time that does not include it. So both are read again until the delay stays the same. One reading is enough if
-        the thread has not waited since the last call.
+        The delay (the time spent waiting for a CPU) is subtracted from the time. If the thread waited between the two
+        readings, the delay would include a wait that the time does not include. So both are read again until the delay
+        stays the same. One reading is enough if the thread has not waited since the last call.
         """
         delay = self._delayed
         for _ in range(_READINGS):
@@ -64,12 +65,12 @@ class LoopClock:
         return self._last
 
     def pulse(self) -> None:
-        """Report that the process runs; another thread calls this about every second."""
+        """Report that the process is running; another thread calls this about every second."""
         self._lost += self._late()
         self._pulse = time.monotonic(), time.process_time()
 
     def close(self) -> None:
-        """Close the file that it reads."""
+        """Close the file with the thread's delays."""
         if self._delays is not None:
             os.close(self._delays)
             self._delays = None
@@ -78,7 +79,7 @@ class LoopClock:
         return int(os.pread(self._delays, 64, 0).split()[1]) / 1e9 if self._delays is not None else 0.0
 
     def _late(self) -> float:
-        """Seconds since the last pulse in which nothing ran, beyond those that a busy machine explains."""
+        """Seconds since the last pulse in which nothing ran, less the time that a busy machine explains."""
         if self._pulse is None:
             return 0.0
         when, computed = self._pulse
@@ -87,7 +88,7 @@ class LoopClock:
 
 
 class CaseLoop(asyncio.SelectorEventLoop):
-    """An event loop with a clock, in which a case's tasks count as the case."""
+    """An event loop with a clock. Tasks that a case starts count as the case."""
 
     def __init__(self) -> None:
         self.clock = LoopClock()
@@ -95,7 +96,7 @@ class CaseLoop(asyncio.SelectorEventLoop):
         self.set_task_factory(_task)
 
     async def subprocess_exec(self, *arguments: Any, **options: Any) -> Any:
-        """As in any of Python's own loops, whatever policy a library has set."""
+        """Like in any of Python's own loops, even if a library has set another policy."""
         with _own_policy():
             return await super().subprocess_exec(*arguments, **options)
 
@@ -112,7 +113,7 @@ class CaseLoop(asyncio.SelectorEventLoop):
 
 @contextmanager
 def _own_policy() -> Iterator[None]:
-    """Use Python's own policy: uvloop's, which vLLM brings and Ray then sets, only watches children of its loops."""
+    """Use Python's own policy: that of uvloop (which Ray sets if vLLM is installed) only watches children of uvloop."""
     before = asyncio.get_event_loop_policy()
     asyncio.set_event_loop_policy(None)
     try:
@@ -147,7 +148,7 @@ class CaseTime:
         return self._scope is not None and self._scope.expired()
 
     def now(self) -> float:
-        """The seconds used until now, including those of the running step."""
+        """The seconds that the case has used so far, with those of the running step."""
         return self.used + (self._clock.now() - self._now if self._running else 0.0)
 
     async def counted(self, work: Coroutine[Any, Any, T]) -> T:
@@ -161,9 +162,9 @@ class CaseTime:
             _CASE.reset(token)
 
     async def limited(self, work: Coroutine[Any, Any, T]) -> T:
-        """The work's result; raises TimeoutError, and the case is `expired`, once it has used its seconds.
+        """The result of `work`; raises TimeoutError when the case has used its seconds, and the case is `expired`.
 
-        Nothing can end the work before it waits for the first time: its time is checked from then on.
+        The time is checked from the first time on that `work` waits; before, nothing can end the work.
         """
         async with asyncio.timeout(None) as self._scope:
             self._limiting = True
@@ -175,7 +176,7 @@ class CaseTime:
 
     @contextmanager
     def asking(self) -> Iterator[Callable[[float], None]]:
-        """The context of waiting for others; call the yielded function with the seconds computed for the case."""
+        """The context of waiting for others; call the yielded function with the seconds they computed for the case."""
         self._advance()
         self._asking += 1
         try:
@@ -201,7 +202,7 @@ class CaseTime:
             self._look()
 
     def _computed(self, seconds: float) -> None:
-        """Count seconds of requests. Parallel requests count once: never more than the time since the last answer."""
+        """Count the seconds of a request, but at most the time since the last answer: parallel requests count once."""
         self._advance()
         counted = min(seconds, self._asked)
         self.used += counted
@@ -218,7 +219,7 @@ class CaseTime:
         self._now, self._idle = now, idle
 
     def _look(self) -> None:
-        """End the scope, or check again when the case may have used the rest of its time."""
+        """End the work if the case's time is used up, or plan the next check for when it may be."""
         self._advance()
         self._rest()
         left = self.seconds - self.used
@@ -239,7 +240,7 @@ _CASE: ContextVar[CaseTime | None] = ContextVar("case", default=None)
 
 @contextmanager
 def asking() -> Iterator[Callable[[float], None]]:
-    """`CaseTime.asking` of the case that runs here, if its time is counted."""
+    """`CaseTime.asking` of the present case, if the case's time is counted."""
     case = _CASE.get()
     if case is None:
         yield lambda seconds: None
@@ -249,7 +250,7 @@ def asking() -> Iterator[Callable[[float], None]]:
 
 
 def run(work: Coroutine[Any, Any, T]) -> T:
-    """Like asyncio.run, in a CaseLoop."""
+    """Like asyncio.run, but in a CaseLoop."""
     found: list[T] = []
 
     async def kept() -> None:
@@ -280,7 +281,7 @@ class _Selector(selectors.DefaultSelector):
 
 @types.coroutine
 def _steps(case: CaseTime, work: Coroutine[Any, Any, T]) -> Generator[Any, Any, T]:
-    """Like `await work`, with each step of it between `enter` and `leave`."""
+    """Like `await work`, with calls of `enter` and `leave` around each step of the work."""
     go_on: Callable[[], Any] = partial(work.send, None)
     while True:
         case.enter()
@@ -301,7 +302,7 @@ def _steps(case: CaseTime, work: Coroutine[Any, Any, T]) -> Generator[Any, Any, 
 
 
 def _task(loop: asyncio.AbstractEventLoop, work: Any, **options: Any) -> asyncio.Task[Any]:
-    """A task; a task that a case makes counts as the case."""
+    """Make a task; a task that a case makes counts as the case."""
     case = _CASE.get()
     if case is None:
         return asyncio.Task(work, loop=loop, **options)
@@ -327,9 +328,9 @@ _watching = threading.Lock()
 
 @dataclass(frozen=True)
 class Limits:
-    """The seconds of its own time after which a case is a timeout; the gibibytes at which its worker is ended.
+    """The seconds of its own time after which a case times out; the gibibytes at which a worker is ended.
 
-    A case that holds the event loop for `grace_seconds` beyond its time ends the process too.
+    The process also ends if a case blocks the event loop for `grace_seconds` beyond its time.
     """
 
     case_seconds: float
@@ -338,7 +339,7 @@ class Limits:
 
 
 def end_when_too_large(gib: float) -> None:
-    """End this process as soon as it uses more than `gib` of memory; a second call changes nothing."""
+    """End this process as soon as it uses more than `gib` gibibytes of memory; a second call changes nothing."""
     if _watching.acquire(blocking=False):
         threading.Thread(target=_watch, args=(gib,), daemon=True, name="memory").start()
 

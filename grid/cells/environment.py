@@ -1,4 +1,4 @@
-"""The models that a cell's world uses: they answer for the environment, and no planner sees them."""
+"""The models that a cell's world uses. They answer for the environment, and no planner sees them."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ from grid.worlds.simulated import Played, Talking
 
 @dataclass(frozen=True)
 class Environment:
-    """The evaluator of texts and trajectories, the simulator of tools, the judge of which names were meant, the user.
+    """The models of a cell's world: evaluator, simulator of tools, judge of the names that were meant, and user.
 
-    Each is None if a setting does not have it.
+    A model that the setting does not have is None.
     """
 
     evaluation: Evaluation | None = None
@@ -35,17 +35,17 @@ class Environment:
 
     @property
     def requests(self) -> Sequence[Requests]:
-        """The requests of all of them, and their costs."""
+        """The requests of all these models, and their costs."""
         parts = (self.evaluation, self.simulation, self.grounding, self.customer)
         return [part.requests for part in parts if part]
 
     @property
     def messages(self) -> list[Message]:
-        """All requests and answers, ordered by the role that was asked."""
+        """All requests and answers of these models, one model after another."""
         return [message for requests in self.requests for message in requests.messages]
 
     def failures(self) -> dict[str, int | None]:
-        """How many answers could not be read, by the column of `episodes`; null if the setting lacks the role."""
+        """By column of `episodes`, the number of answers that could not be read; None if the setting lacks the role."""
         unread: Mapping[str, Any] = {
             "simulator_failures": self.simulation,
             "judge_failures": self.grounding,
@@ -55,7 +55,7 @@ class Environment:
         return {name: part.failures if part else None for name, part in unread.items()}
 
     async def around(self, built: Built, problem: Problem) -> Problem:
-        """The problem with these models in its world; if there is a user, its first message becomes the query.
+        """The problem with these models in its world. If a model plays the user, its first message becomes the query.
 
         Raises:
             ModelError: no first message can be read.

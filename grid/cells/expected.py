@@ -1,4 +1,4 @@
-"""The expected success of a single pass of an engine with planted skill, computed from its case and planner."""
+"""The expected success of an engine with planted skill in a single pass, computed from the case and the planner."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ from grid.worlds.layers import RetrievingWorld, ended
 async def expected_success(built: Built, problem: Problem, case: Case) -> float | None:
     """The probability of success in closed form; None if there is no closed form.
 
-    There is one if the engine's skill is planted, the planner decides every step once, no outline is drafted, and
-    the tools do what the dataset says, by its rules alone.
+    There is a closed form if the engine's skill is planted, the planner decides every step once, no outline is drafted,
+    and the tools behave as in the dataset, by rules alone.
     """
     if not can(type(built.engine), Informed) or built.dataset.outline == DRAFTED or built.compares_texts:
         return None
@@ -57,7 +57,7 @@ async def expected_success(built: Built, problem: Problem, case: Case) -> float 
 
 
 def _as_stated(world: World, stated: World) -> bool:
-    """Whether the tools do what the dataset says, except for names that it does not have."""
+    """Whether the tools behave as in the dataset, except for names that the dataset does not have."""
     return type(world.inner if isinstance(world, MatchingWorld) else world) is type(stated)
 
 
@@ -103,7 +103,7 @@ async def _stages(problem: Problem, case: Case, retrieved: Retrieved, whole_quer
 
 
 async def _can_be_wrong(problem: Problem, step: str, call: ToolCall) -> bool:
-    """Whether wrong arguments spoil the call: it fails, or the case is unresolved. The data leave some values open."""
+    """Whether wrong arguments matter: the call fails or the case stays unresolved. Some calls allow any values."""
     if not call.arguments:
         return False
     wrong = ToolCall(call.tool, dict.fromkeys(call.arguments, UNKNOWN))
@@ -112,7 +112,7 @@ async def _can_be_wrong(problem: Problem, step: str, call: ToolCall) -> bool:
 
 
 async def _forgiven(problem: Problem, step: str, call: ToolCall) -> bool:
-    """Whether the case is resolved although a name in the call is misspelt, which only forgiving tools allow."""
+    """Whether the case is resolved with a misspelt name in the call, which only forgiving tools accept."""
     if not isinstance(problem.world, MatchingWorld) or not problem.world.mends:
         return False
     near = misspelt(call, listed(problem.library.get(call.tool)))
@@ -120,7 +120,7 @@ async def _forgiven(problem: Problem, step: str, call: ToolCall) -> bool:
 
 
 async def _resolved_with(problem: Problem, place: str, wrong: ToolCall | None) -> bool:
-    """Whether the reference's calls resolve the case with the call `wrong`, if there is one, at `place`."""
+    """Whether the reference's calls resolve the case if `wrong` (unless None) replaces the call at `place`."""
     state, outputs = problem.world.start(), dict[str, Mapping[str, Json]]()
     for step, call in problem.reference.calls.items():
         if call:

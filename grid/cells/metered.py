@@ -1,4 +1,4 @@
-"""Engines of a setting whose requests go through a meter, before they are sent and after they are answered."""
+"""Engines whose requests go through a meter, before requests are sent and after they are answered."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ T = TypeVar("T", Sampled, Choice)
 
 
 class Meter(Protocol):
-    """The object through which the requests go."""
+    """The object through which requests go."""
 
     async def asked(self, role: Role, calls: int, request: Callable[[], Awaitable[T]]) -> T:
-        """The request's answer, for so many completions or one scoring pass; raises if it may not be sent."""
+        """The answer of a request for `calls` completions or a scoring pass; raises an error if it may not be sent."""
         ...
 
 
@@ -33,13 +33,13 @@ class Metered:
         self._engine, self._role, self._meter = engine, role, meter
 
     async def sample(self, prompt: Prompt, *, n: int, temperature: float, max_tokens: int, seed: int) -> Sampled:
-        """Like the engine's; also raises the meter's errors."""
+        """Like the method of the engine; also raises the errors of the meter."""
         how = {"n": n, "temperature": temperature, "max_tokens": max_tokens, "seed": seed}
         request: Callable[[], Awaitable[Sampled]] = partial(self._engine.sample, prompt, **how)  # type: ignore[arg-type]
         return await self._meter.asked(self._role, n, request)
 
     async def choose(self, prompt: Prompt, *, seed: int) -> Choice:
-        """Like the engine's; also raises the meter's errors."""
+        """Like the method of the engine; also raises the errors of the meter."""
         return await self._meter.asked(self._role, 1, partial(self._engine.choose, prompt, seed=seed))
 
 

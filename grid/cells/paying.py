@@ -1,8 +1,8 @@
-"""The money of cells. Under `budget.money` each request is written down before it is sent, and when it is answered.
+"""The money of cells: with `budget.money`, each request is recorded before it is sent and when it is answered.
 
-A try of a chunk has its own file in the results folder as long as no row says what it spent. The file has one line per
-event and is opened again for each line, so that it outlives its worker, its driver and, on a file system shared by
-machines, its machine.
+A try of a chunk has its own file in the results folder, until a row says what the try spent. The file has one line per
+event and is opened anew for each line. So the file survives if the worker or the driver is killed and, on a shared file
+system, if the machine is lost.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _WAIT_SECONDS, _MOST_SECONDS = 0.1, 2.0  # first and longest wait before asking 
 
 
 class Line(BaseModel):
-    """An event of a request for `calls` calls: sent, answered at a cost, or failed; `seconds` are the try's so far."""
+    """An event of a request for `calls` calls: sent, answered at a cost, or failed. `seconds`: since the try began."""
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True, allow_inf_nan=False)
     event: Literal["asked", "answered", "failed"]
@@ -53,10 +53,10 @@ class Line(BaseModel):
 
 @dataclass
 class Tab:
-    """The contents of a try's file: by role, the costs of answers, the number of answered and of `unheard` calls.
+    """The contents of a try's file: by role, the costs of answers, and the numbers of answered and `unheard` calls.
 
-    Calls are `unheard` if they were sent, but neither answered nor failed. `unreadable` lines are damaged or cut;
-    `seconds` passed from the try's begin to the last line.
+    A call is `unheard` if it was sent, but was neither answered nor failed. `unreadable` is the number of damaged or
+    cut lines. `seconds` is the time from the try's begin to the last line.
     """
 
     spent: dict[Role, Usage] = field(default_factory=dict)
@@ -88,14 +88,18 @@ class Tab:
         self.seconds = max(self.seconds, line.seconds)
 
     def dollars(self, each: Mapping[Role, float] | None = None) -> float:
-        """The cost of answers and of unheard calls; an unheard call counts like the try's mean call, or like `each`."""
+        """The cost of answers and of unheard calls.
+
+        An unheard call costs as much as the mean call of its role in this try; if there is no such mean, as much as in
+        `each`.
+        """
         each = {**(each or {}), **{role: money / self.answers[role] for role, money in self.money.items()}}
         unheard = sum(calls * each.get(role, 0.0) for role, calls in (+self.unheard).items())
         return sum(self.money.values()) + unheard
 
 
 class Ledger:
-    """A try's file for its only writer."""
+    """A try's file, for the worker that writes it."""
 
     def __init__(self, root: Path, setting_id: str, attempt_id: str) -> None:
         self.path, self._began = _path(root, setting_id, attempt_id), time.monotonic()
@@ -103,7 +107,7 @@ class Ledger:
             self.path.parent.mkdir(parents=True, exist_ok=True)
 
     def write(self, event: Literal["asked", "answered", "failed"], role: Role, calls: int = 1, **more: Any) -> None:
-        """Write a line, after an end of line, so that a line that was cut spoils no other."""
+        """Write a line. It begins with a line end, so that a cut line before it does no harm."""
         line = Line(event=event, role=role, calls=calls, seconds=round(time.monotonic() - self._began, 3), **more)
         with suppress(OSError), self.path.open("a") as file:
             file.write(f"\n{line.model_dump_json(exclude_defaults=True)}\n")
@@ -125,7 +129,7 @@ def _path(root: Path, setting_id: str, attempt_id: str) -> Path:
 
 
 def folder_of(root: Path) -> Path:
-    """The folder of the tries' files for a results folder: lines are appended to them, so they are never objects."""
+    """The folder of the tries' files: always a folder of a file system, because objects cannot be appended to."""
     return beside(root) / FOLDER
 
 
@@ -136,18 +140,18 @@ class Till(Protocol):
     """An object that knows how much money is left for the requests of all workers."""
 
     async def may(self, request: int, role: Role, calls: int) -> bool | None:
-        """Whether a request may be sent; None: not before others are answered."""
+        """Whether a request may be sent; None: it has to wait until other requests are answered."""
         ...
 
     def ended(self, request: int, dollars: float | None) -> None:
-        """Report the end of a request and its cost; None if there is no answer."""
+        """Report that a request has ended, and its cost; the cost is None if there is no answer."""
         ...
 
 
 class Paying:
-    """The payments of a try of a chunk by its prices; `till`, if there is one, refuses requests that exceed `limit`.
+    """The payments of a chunk's try, by the given prices; a `till` refuses requests that would exceed `limit`.
 
-    `spent` is the use by the answered requests, including those of cells without a row.
+    `spent` is the use of all answered requests, including requests of cells without a row.
     """
 
     def __init__(self, ledger: Ledger, prices: Prices, limit: float, till: Till | None) -> None:
@@ -158,12 +162,12 @@ class Paying:
         self.roles = {role for role, price in prices.items() if price and not price.free}
 
     def cell(self, built: Built) -> tuple[Built, PaidCell]:
-        """The setting with paid engines for one cell, and the record of that cell's payments."""
+        """The setting with engines whose requests are paid for one cell, and the record of the cell's payments."""
         paid = PaidCell(self)
         return metered(built, paid, self.roles), paid
 
     async def asked(self, role: Role, calls: int, request: Callable[[], Awaitable[T]]) -> T | None:
-        """The request's answer, once there is money for it; None if there is no money."""
+        """The request's answer, as soon as there is money for the request; None if there is no money left."""
         number, answer, dollars = next(self._numbers), None, None
         try:
             if self._till and not await self._may(self._till, number, role, calls):
@@ -201,13 +205,13 @@ class Paying:
 
 
 class PaidCell:
-    """A cell's requests. Once one is `refused`, all later ones are too, and the cell's outcome is no result."""
+    """A cell's requests. After one is `refused`, all later requests are refused, and the cell has no result."""
 
     def __init__(self, paying: Paying) -> None:
         self._paying, self.refused = paying, False
 
     async def asked(self, role: Role, calls: int, request: Callable[[], Awaitable[T]]) -> T:
-        """Like `Paying.asked`, but raises BudgetError, which ends planners, if there is no money."""
+        """Like `Paying.asked`, but raises BudgetError if there is no money; this error ends planners."""
         answer = None if self.refused else await self._paying.asked(role, calls, request)
         if answer is None:
             self._paying.unpaid += not self.refused
@@ -220,10 +224,10 @@ class PaidCell:
 
 
 class PaidEpisode(Episode):
-    """An episode that ends when its cell's US dollars are spent, also by its world's roles (`budget.cell_money`)."""
+    """An episode that ends when its US dollars (`budget.cell_money`) are spent, by planner and environment together."""
 
     def __init__(self, prices: Prices, most: float, beside: Sequence[Requests], *args: Any, **keys: Any) -> None:
-        """At most `most` US dollars may be spent by these prices, including the requests `beside` the episode."""
+        """`most` is the limit in US dollars; `beside` are the requests of the environment, which count too."""
         self._prices, self._most, self._beside = prices, most, beside
         super().__init__(*args, **keys)
 
@@ -239,7 +243,7 @@ class PaidEpisode(Episode):
 
 
 def settle(root: Path) -> list[str]:
-    """Turn every file into its try's row of `attempts`, if the try has none; return the lines to report.
+    """Write a row of `attempts` from every file whose try has no row; remove the files; return lines to report.
 
     The caller must hold the folder's lock. Raises StoreError.
     """
@@ -263,7 +267,7 @@ def settle(root: Path) -> list[str]:
 
 
 def _each(root: Path, tabs: Mapping[Path, Tab]) -> dict[tuple[str, Role | None], float]:
-    """The mean cost of a call by setting and role, from the files; with None as role, from the rows, over all roles."""
+    """The mean cost of a call by setting and role, from the files; for role None, over all roles, from the rows."""
     money, calls = Counter[tuple[str, Role | None]](), Counter[tuple[str, Role | None]]()
     for path, tab in tabs.items():
         for role, dollars in tab.money.items():

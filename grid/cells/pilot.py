@@ -1,4 +1,4 @@
-"""Estimate the costs of a setting's cells, from a few cells that are run and not kept: for dry runs."""
+"""Estimate the costs of a setting's cells for dry runs, from a few cells whose results are not kept."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from grid.store import CellIds
 
 @dataclass(frozen=True)
 class Estimate:
-    """A sum over cells, and twice its standard error; None if only one cell was seen."""
+    """An estimated sum over cells; `spread` is twice its standard error, or None if only one cell was run."""
 
     value: float
     spread: float | None
@@ -36,7 +36,7 @@ class Estimate:
 
 @dataclass(frozen=True)
 class Forecast:
-    """The costs of a setting's cells that are to run; None for those that are not known."""
+    """The estimated costs of a setting's cells that are to run; a cost that is not known is None."""
 
     input_tokens: Estimate | None
     output_tokens: Estimate | None
@@ -44,7 +44,7 @@ class Forecast:
 
 
 def forecast(pilot: Pilot, cells: int) -> Forecast | None:
-    """The forecast for so many cells; None if no cell of the pilot counts."""
+    """The forecast for `cells` cells; None if no cell of the pilot counts."""
     took = pilot.took
     if not took:
         return None
@@ -56,7 +56,7 @@ def forecast(pilot: Pilot, cells: int) -> Forecast | None:
 
 
 def total(parts: Iterable[Estimate]) -> Estimate:
-    """The sum of estimates; spreads are added too, because settings are tried on the same cases."""
+    """The sum of estimates. The spreads are added up too, because all settings are tried on the same cases."""
     every = list(parts)
     spreads = [one.spread for one in every]
     known = [one for one in spreads if one is not None]
@@ -76,7 +76,7 @@ def _estimate(values: Sequence[float | None], cells: int) -> Estimate | None:
 
 
 CASES = 2
-"""Cells of a setting that a dry run tries by default."""
+"""The number of cells of a setting that a dry run tries by default."""
 _GOLDEN = (math.sqrt(5) - 1) / 2
 _SINGLE = 1_000_000  # calls, so many that they are no cap
 _NO_RESULT = (ErrorKind.INFRASTRUCTURE, ErrorKind.CODE, ErrorKind.TIMEOUT)
@@ -87,9 +87,9 @@ Answer = TypeVar("Answer", Sampled, Choice)
 
 @dataclass(frozen=True)
 class Took:
-    """The costs of one cell, all roles together; `seconds` are those from its begin to its end.
+    """The costs of one cell for all roles together; `seconds` is the time from its begin to its end.
 
-    Tokens are None if they were not counted; money is None also if there is no price.
+    Tokens are None if they were not counted. Money is None if tokens were not counted or a price is missing.
     """
 
     calls: int
@@ -101,7 +101,7 @@ class Took:
 
 @dataclass(frozen=True)
 class Batch:
-    """Cells that were run together: how many at most in parallel (`side`), and the seconds until the last had ended.
+    """Cells that were run together: `side` of them at most in parallel, with `seconds` until the last had ended.
 
     `calls` is the mean number of calls in flight.
     """
@@ -113,15 +113,16 @@ class Batch:
 
     @property
     def cells(self) -> float:
-        """The mean number of cells that ran in parallel: towards the end there are fewer."""
+        """The mean number of cells that ran in parallel; fewer than `side`, because fewer cells run at the end."""
         return math.fsum(one.seconds for one in self.took) / self.seconds
 
 
 @dataclass(frozen=True)
 class Pilot:
-    """The result for a setting; `why` is the reason if there is none. `calls` counts all calls, also of capped cells.
+    """The result for a setting, or the reason `why` there is none. `calls` also counts the calls of capped cells.
 
-    `start` are the seconds from the order to the first cell: a worker's start, its imports and the dataset's.
+    `start` is the time in seconds from the order to the first cell: starting a worker, imports, and reading the
+    dataset.
     """
 
     batches: Sequence[Batch] = ()
@@ -136,13 +137,13 @@ class Pilot:
 
     @property
     def largest(self) -> Batch:
-        """The batch that was most like a sweep: the one with the most cells; among equals the last."""
+        """The batch that was most like a sweep: the batch with the most cells, and of several such batches the last."""
         return max(reversed(self.batches), key=lambda batch: len(batch.took))
 
 
 @dataclass(frozen=True)
 class Trial:
-    """The cells of a setting that a pilot may run, in their order, and how they are run."""
+    """The cells of a setting that a pilot may run, in the order of running, and how they are run."""
 
     setting: Setting
     cells: Sequence[Cell]
@@ -156,7 +157,7 @@ class Trial:
 
 
 def trial_of(plan: Plan, setting: Setting, done: CellIds, calls: int | None, side: int = CONCURRENT_CELLS) -> Trial:
-    """A trial of cells that are not `done`, spread over all of these: at most `calls` cells; if that is None, CASES."""
+    """A trial of at most `calls` (None: CASES) cells, spread evenly over the cells that are not `done`."""
     waiting = [cell for _, block in plan.chunks(done, lambda _: _BLOCK, [setting]) for cell in block]
     cells = spread(waiting, CASES if calls is None else calls)
     stamp = Stamp(plan.name, plan.git_commit)
@@ -165,16 +166,16 @@ def trial_of(plan: Plan, setting: Setting, done: CellIds, calls: int | None, sid
 
 
 def spread(items: Sequence[T], most: int) -> list[T]:
-    """At most `most` items from evenly spaced places; the places of any first few of them are evenly spaced, too."""
+    """At most `most` items, evenly spaced; the first few of these items are evenly spaced, too."""
     places = sorted(range(len(items)), key=lambda place: place * _GOLDEN % 1)
     return [items[place] for place in places[:most]]
 
 
 def piloted(trial: Trial, built: Built) -> Pilot:
-    """Run a trial in this process: one cell, then twice as many each time, while the remaining calls suffice for them.
+    """Run a trial in this process: one cell, then each time twice as many, while the remaining calls should suffice.
 
-    So the cap seldom ends a cell; a batch in which that happens is not counted, because only its short cells would have
-    ended.
+    So the cap on calls seldom breaks off a cell. A batch with such a cell does not count: its long cells would be
+    missing.
     """
     cap = Cap(trial.calls)
     return deadline.run(_run(trial, metered(built, cap, built.engines), cap))
@@ -229,7 +230,7 @@ def _took(row: Mapping[str, Any]) -> Took:
 
 
 def pilots_here(plan: Plan, settings: Iterable[Setting], done: CellIds) -> dict[str, Pilot]:
-    """By setting id, a pilot of CASES cells in this process; settings with engines outside the task get a reason."""
+    """By setting id, a pilot of CASES cells in this process, or a reason if a setting has engines outside the task."""
     found = {}
     for setting in settings:
         built = build(setting, plan.budget)
@@ -246,14 +247,14 @@ def pilots_here(plan: Plan, settings: Iterable[Setting], done: CellIds) -> dict[
 
 
 class CapError(UnfinishedError):
-    """No further call is allowed: cells in flight end without a row."""
+    """No further call is allowed; cells in flight end without a row."""
 
 
 class Cap:
-    """The completions and scoring passes that are left, for all roles together.
+    """A limit on the number of completions and scoring passes of all roles together.
 
-    The number of passes of a choice is only known with its answer, so choices in flight may exceed the cap. `seconds`
-    is the sum over all calls of the seconds in which each was in flight.
+    The number of a choice's passes is only known after its answer, so choices in flight may exceed the cap. `seconds`
+    is the time in flight, summed over all calls.
     """
 
     def __init__(self, calls: int) -> None:
@@ -261,7 +262,7 @@ class Cap:
         self.seconds = 0.0
 
     def take(self, calls: int) -> None:
-        """Use so many calls; raise CapError if fewer are left."""
+        """Use up `calls` calls; raise CapError if fewer calls are left."""
         if calls > self.left:
             raise CapError(f"dry_run.pilot={self.calls} calls are used up")
         self.left -= calls

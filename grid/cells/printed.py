@@ -1,6 +1,6 @@
-"""The output and logs of planners in workers: one file per setting, in `printed/` of the results folder.
+"""The output and logs of planners in workers: one file per setting, in the folder `printed/` of the results.
 
-If results are objects, the folder is in the cache of the worker's machine (`places.beside`).
+If the results are in an object store, the folder is in the cache of the worker's machine (`places.beside`).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _MOST_BYTES = 64 * 2**20
 
 
 class _Lines(io.TextIOBase):
-    """Appends to a file, which is made with its first text; text that cannot be written to the disk is not kept."""
+    """Appends to a file, which is made when the first text comes; text that cannot be written is not kept."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -38,7 +38,7 @@ class _Lines(io.TextIOBase):
 
 @contextmanager
 def printed(root: Path, setting: Setting) -> Iterator[None]:
-    """Send printed and logged text to the setting's file, inside the context."""
+    """Inside the context, send printed and logged text to the setting's file."""
     name = re.sub(r"[^\w.-]+", "_", setting.labels["planner"])[:60]
     lines = cast(TextIO, _Lines(beside(root) / FOLDER / f"{name}-{setting.id[:6]}.log"))
     with redirect_stdout(lines), redirect_stderr(lines), logged(lines):
@@ -47,9 +47,9 @@ def printed(root: Path, setting: Setting) -> Iterator[None]:
 
 @contextmanager
 def logged(to: TextIO) -> Iterator[None]:
-    """Write logs to a stream, inside the context: warnings, as Python does, and what a logger's own level allows.
+    """Inside the context, write logs to a stream: warnings, as in Python, and what a logger's own level allows.
 
-    Messages of packages for their own authors (`DEBUG`) are left out.
+    Messages at level `DEBUG`, which are for a package's authors, are left out.
     """
     handler, root = logging.StreamHandler(to), logging.getLogger()
     level = root.level  # Hydra's is higher
@@ -70,7 +70,7 @@ def sizes(root: Path) -> dict[Path, int]:
 
 
 def told(root: Path, before: dict[Path, int]) -> str:
-    """A line about the files that have grown since `before`; empty if none has."""
+    """A line about the files that have grown since `before`; empty if no file has grown."""
     grown = [path for path, size in sizes(root).items() if size > before.get(path, 0)]
     more = f" and {len(grown) - 1:,} more" if len(grown) > 1 else ""
     return f"printed or logged by planners: {grown[0]}{more}" if grown else ""

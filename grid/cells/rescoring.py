@@ -1,9 +1,9 @@
-"""Scoring again: the metrics of stored episodes under today's scorers, without asking the acting model.
+"""Score stored episodes again with today's scorers, without asking the acting model.
 
-A folder keeps the calls of an episode, what they returned, and its answer. The trajectory is rebuilt from these. The
-state after it is rebuilt by making the same calls again, if the tools are not live and answer as they did. Models that
-answered for tools repeat their answers from the transcripts. Whatever is neither kept nor recoverable is Unknown, and a
-scorer that looks at it gives no value but a reason.
+A folder keeps an episode's calls, their results, and the episode's answer. The trajectory is rebuilt from these. The
+state after the trajectory is rebuilt by making the same calls again, if the tools are not live and answer as they did
+then. Models that answered for tools repeat their answers from the transcripts. A part that is neither kept nor
+recoverable is Unknown. A scorer that reads an Unknown part gives no value; the reason is given instead.
 """
 
 from __future__ import annotations
@@ -64,19 +64,19 @@ from grid.worlds import layers
 Value = float | str
 """A value as in tables: flags are 0 and 1, lists are JSON."""
 RETRIEVED = "retrieval_rate"
-"""Our only metric that depends on which tools were offered."""
+"""The only one of our metrics that depends on the tools that were offered."""
 SILENCE = "an evaluator or a judge gave no answer that could be read, so that it is not known"
 SAID = "an evaluator said it: model@evaluator=NAME asks one again"
 _WHILE_IT_RAN = ("expected_success", "unassigned", "cancelled_")
-"""Prefixes of the metrics that describe a run and not its result."""
+"""Prefixes of the names of metrics that describe a run and not its result."""
 
 
 class NotStoredError(Exception):
-    """A scorer looked at something that is neither kept nor recoverable."""
+    """A scorer read a part of an episode that is neither kept nor recoverable."""
 
 
 class Unknown:
-    """The placeholder of an unknown value: any access to it, even to its class, raises NotStoredError."""
+    """The placeholder for an unknown value: any access to it, even to its class, raises NotStoredError."""
 
     def __init__(self, what: str) -> None:
         object.__setattr__(self, "_what", what)
@@ -103,7 +103,7 @@ class Stored:
 
 @dataclass(frozen=True)
 class Again:
-    """The metrics of this time, and by name the reason why a stored metric has no value now.
+    """The metrics of scoring again; `lacking` has, by name, the reason why a stored metric has no value now.
 
     `why` is the reason if nothing could be measured at all.
     """
@@ -114,19 +114,19 @@ class Again:
 
 
 def was_scored(episode: Mapping[str, Any]) -> bool:
-    """Whether a cell has scores: it ended by itself, or by a failure of the agent (UNRESOLVED)."""
+    """Whether a cell has scores: cells have scores if they ended well, or by a failure of the agent (UNRESOLVED)."""
     return not episode["error_kind"] or ErrorKind(episode["error_kind"]) in UNRESOLVED
 
 
 def needs_requests(built: Built) -> bool:
-    """Whether the cell's requests say more about its trajectory than its steps do."""
+    """Whether rebuilding the trajectories of cells needs their requests besides their steps."""
     planner = built.planner.planner if isinstance(built.planner, Refined) else built.planner
     after = getattr(built.dataset, "answering", None) == AFTER
     return bool(getattr(planner, "writes_plans", False)) or after or bool(_behind(built))
 
 
 def recorded(built: Built) -> frozenset[str]:
-    """Names of metrics that no scorer gives: those counted while a cell ran, and those of its planner itself."""
+    """The names of metrics that no scorer gives: metrics measured while a cell ran, and the planner's own metrics."""
     own = {metric.name for metric in declared_by(built.planner)}
     told = {name for name in built.metrics if name.startswith(_WHILE_IT_RAN)}
     return frozenset(own | told | NOBODY.failures().keys())
@@ -200,7 +200,7 @@ class _Scorer:
         return Again(again, dict(self._lacking(again)))
 
     def _measured(self, problem: Problem, trajectory: Trajectory) -> Mapping[str, Any]:
-        """The benchmark's own metrics; those without the unrefined draft, or none, if what they need is not known."""
+        """The benchmark's own metrics: all; only those without the unrefined draft; or none, if too much is unknown."""
         for seen in (trajectory, replace(trajectory, unrefined=None)):
             try:
                 return problem.measure(seen)
@@ -211,7 +211,7 @@ class _Scorer:
     def _scored(
         self, problem: Problem, trajectory: Trajectory, resolved: bool, said: Mapping[str, Any]
     ) -> dict[str, Any]:
-        """All metrics; those without milestones if a milestone looks at the last state and that is not known."""
+        """All metrics; without those of milestones if a milestone needs the last state and the state is not known."""
         try:
             return scored(problem, _plain(trajectory), resolved, said)
         except NotStoredError as error:
@@ -220,7 +220,7 @@ class _Scorer:
             return scored(replace(problem, reference=plain), _plain(trajectory), resolved, said)
 
     async def _said(self, problem: Problem, trajectory: Trajectory) -> Mapping[str, Any]:
-        """The evaluator's metrics; it is only asked about episodes that did not break off."""
+        """The evaluator's metrics; the evaluator is only asked about episodes that did not break off."""
         if problem.examine is None or (self._evaluation is None and self._kind is None):
             return {}
         if self._kind is not None:
@@ -232,7 +232,7 @@ class _Scorer:
             return {}
 
     def _resolved(self, problem: Problem, found: Remade) -> bool | None:
-        """Whether the path resolves the case; None if the state after it is not known."""
+        """Whether the path resolves the case; None if the state after the path is not known."""
         if self._kind is not None:
             return False
         steps, reached = found.trajectory.steps, self._stored.episode["budget_reached"]
@@ -242,14 +242,14 @@ class _Scorer:
             return None
 
     def _not_asked(self, problem: Problem) -> frozenset[str]:
-        """The names of the metrics that an evaluator gave, if no evaluator is asked this time."""
+        """The names of metrics that an evaluator gave then, if no evaluator is asked now."""
         asked = problem.examine and EVALUATOR in self._built.roles and self._kind is None
         if not asked or self._evaluation is not None or not can(type(self._built.dataset), Judged):
             return frozenset()
         return frozenset(cast(Judged, self._built.dataset).unsolved(self._stored.episode["case_id"]))
 
     def _nobody_can_tell(self, values: Mapping[str, Any]) -> bool:
-        """Whether it is unknown if the case was resolved, because a judge or evaluator gave no readable answer."""
+        """Whether success is unknown because a judge or evaluator gave no readable answer."""
         if self._evaluation is not None:
             return self._evaluation.undecided and not values.get(SUCCESS)
         before = self._stored.scores
@@ -257,7 +257,10 @@ class _Scorer:
         return silent and SUCCESS not in before and self._kind is None
 
     def _lacking(self, again: Mapping[str, Value]) -> Iterator[tuple[str, str]]:
-        """By name, why a stored metric has no value now; no reason is given if a scorer just gives it no more."""
+        """By name, the reasons why stored metrics have no value now.
+
+        There is no reason if scorers simply no longer give a metric.
+        """
         asked = EVALUATOR in self._built.roles
         silent = self._evaluation is not None and self._evaluation.failures
         reasons = [*self._reasons, *[SILENCE] * bool(silent), *[SAID] * (asked and self._evaluation is None)]
@@ -267,14 +270,14 @@ class _Scorer:
 
 
 def _flat(values: Mapping[str, Any]) -> dict[str, Value]:
-    """Values as in tables, including success."""
+    """Values in the form of tables, including success."""
     columns = score_columns(values)
     success = {} if columns[SUCCESS] is None else {SUCCESS: float(columns[SUCCESS])}
     return {**success, **columns[SCORES], **columns[TEXT]}
 
 
 def _plain(found: Trajectory) -> Trajectory:
-    """A trajectory whose steps can be looked at; the candidates of a step are empty if they are not known."""
+    """A trajectory without Unknown parts in its steps: candidates that are not known are empty."""
     steps = tuple(replace(one, candidates=()) if _is_unknown(one.candidates) else one for one in found.steps)
     return replace(found, steps=steps, chain=None, planned=None, unrefined=None)
 
@@ -287,9 +290,9 @@ def _is_unknown(value: object) -> bool:
 
 
 class Remade(NamedTuple):
-    """A trajectory as it was, except for its `unknown` parts: a line for each.
+    """A rebuilt trajectory; `unknown` has a line for each part that is not known.
 
-    `shown` is the trajectory for an evaluator, who also needs the words of a plan.
+    `shown` is the trajectory for an evaluator, which also needs the words of a plan.
     """
 
     trajectory: Trajectory
@@ -299,7 +302,7 @@ class Remade(NamedTuple):
 
 
 async def trajectory_of(built: Built, problem: Problem, stored: Stored) -> Remade:
-    """The trajectory that a planner returned, rebuilt from its stored parts, with the state after it.
+    """The trajectory that a planner returned, rebuilt from stored parts, with the state after the trajectory.
 
     Raises:
         NotStoredError: a call was too long for a row, or steps are missing.
@@ -333,7 +336,7 @@ NOT_OFFERED = "which tools its decisions were offered is not stored, and not fou
 
 
 class _Making:
-    """Makes steps of a case; the turn of a conversation is the `turn` of `offering`."""
+    """Makes the steps of a case; `offering.turn` is the turn of a conversation."""
 
     def __init__(self, built: Built, problem: Problem) -> None:
         self.problem, self._drafted = problem, built.dataset.outline == DRAFTED
@@ -374,17 +377,17 @@ class _Making:
     def whole(
         self, row: Mapping[str, Any], before: Sequence[Step] | None = None, seen: Observation | None = None
     ) -> Step:
-        """The step of a row, after the steps `before` (None: not known), with the result of its call this time."""
+        """The step of a row, which comes after the steps `before` (None: unknown), with the result of its call now."""
         if seen is None and row["observation"] is not None:
             seen = Observation(_json(row["observation"]), bool(row["failed"]))
         step = replace(self.step(row), observation=seen)
         return replace(step, candidates=self._offered(step, row, before))
 
     def _offered(self, step: Step, row: Mapping[str, Any], before: Sequence[Step] | None) -> tuple[str, ...]:
-        """The tools that the retriever finds for a step, as many as it had: its substep's, or those of the whole query.
+        """The tools that the retriever finds for a step, as many as there were: for its substep or for the whole query.
 
-        Unknown if neither fits that number and the place of the reference's tool, or if both fit and differ, and there
-        is no such place.
+        A set of tools fits if it has the stored number of tools and agrees with the stored place of the reference's
+        tool. The tools are Unknown if neither set fits, or if both sets fit, differ, and no such place is stored.
         """
         most = row["n_options"]
         if most is None:
@@ -405,7 +408,7 @@ class _Making:
 
 
 def _json(text: str | None) -> Any:
-    """The value of a step's column with JSON; raises NotStoredError if it was cut."""
+    """The value of a step's column that has JSON; raises NotStoredError if the text was cut."""
     if text is None:
         return None
     try:
@@ -417,7 +420,7 @@ def _json(text: str | None) -> Any:
 async def _replayed(
     made: _Making, rows: Sequence[Mapping[str, Any]], episode: Mapping[str, Any]
 ) -> tuple[tuple[Step, ...], State, str | None]:
-    """The steps of a path, the state after them, and, if the state is Unknown, the reason."""
+    """The steps of a path, the state after the steps, and, for an Unknown state, the reason."""
     case, world = made.problem.case, made.problem.world
     steps, turns = list[Step](case.done), len(case.messages)
     why = None if world.branches else "tools are live: what they hold is not stored"
@@ -451,7 +454,7 @@ def _end_of_turn(place: int) -> Step:
 async def _applied(
     made: _Making, state: State, before: Sequence[Step], row: Mapping[str, Any], answer: str | None
 ) -> tuple[State, Observation | None, str | None]:
-    """The state after a step, its call's result, and the reason if the state is not known; as in `acting.perform`."""
+    """The state after a step, its call's result, and the reason if the state is not known (see `acting.perform`)."""
     world, step = made.problem.world, made.step(row)
     call = step.call or (step.written if step.finished else None)
     if call is None or row["observation"] is None:  # a plan that is not run has no outcomes
@@ -475,7 +478,7 @@ async def _applied(
 
 
 class _Recorded:
-    """Replaces a role's engine: it gives the stored answer of a request's last try, already at the first try.
+    """Replaces a role's engine: at the first try of a request, it gives the stored answer of the request's last try.
 
     Raises:
         ModelError: no try had an answer that could be read.
@@ -516,7 +519,7 @@ def _behind(built: Built) -> list[Role]:
 
 
 def as_then(built: Built, stored: Stored, evaluation: Evaluation | None) -> Environment:
-    """The environment of a cell with its models' stored answers, and the evaluation of this time."""
+    """The environment of a cell: its models repeat their stored answers; the evaluator is the present one."""
     roles = {role: cast(Engine, _Recorded(role, stored.requests)) for role in _behind(built)}
     again = replace(built, roles={**built.roles, **roles})
     grounding = again.grounding(stored.episode["case_id"], 0)
@@ -549,7 +552,7 @@ def _plans(built: Built, problem: Problem, stored: Stored, found: Trajectory) ->
 
 
 def _chain(built: Built, problem: Problem, stored: Stored, found: Trajectory) -> Any:
-    """The plan of a diagnosed case: its calls are those of the steps."""
+    """The plan of a diagnosed case; the plan's calls are those of the steps."""
     calls, refusal = list[ChainCall](), None
     for written in (step.written for step in found.steps):
         if written is not None and written.tool == REJECT:
@@ -566,7 +569,7 @@ def _chain(built: Built, problem: Problem, stored: Stored, found: Trajectory) ->
 
 
 def _words(problem: Problem, stored: Stored, built: Built) -> str | None:
-    """The words beside the calls of the last plan that could be read; None if it was not kept, or if it was refined."""
+    """The words beside the calls of the last readable plan; None if the plan was not kept, or was refined."""
     for asked in reversed(() if isinstance(built.planner, Refined) else stored.requests or ()):
         if asked and asked.role == ACTOR and asked.wanted in _PLANS and asked.answers and not asked.unreadable:
             text, count = asked.answers[0], problem.case.decisions or 1

@@ -1,4 +1,4 @@
-"""The rows of a cell (its steps, case, requests and costs) and of a try; and the limits of any row's values."""
+"""The rows of a cell (its steps, case, requests and costs) and of a try, and the limits of values in all rows."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from grid.store.schema import TABLES as SCHEMAS
 from grid.store.writing import values_of
 
 Ranked = Callable[[Step], Sequence[ToolSpec]]
-"""The tools that were retrieved for a decision, best first."""
+"""A function that gives the tools that were retrieved for a decision, the best first."""
 
 _MAX_TEXT = 200_000  # characters of a text in a row
 
@@ -47,10 +47,10 @@ def step_rows(
 ) -> list[dict[str, Any]]:
     """One row per decision, compared with the reference if planners follow it.
 
-    `step` is the place in the outline that is followed, or, without one, the place of the decision on its path.
-    `n_options` also counts `no_tool` or `finish`; `reference_rank` is the place of the reference's tool among the
-    retrieved tools, from 0. With both columns, the matches of the retriever's first tool and of chance are known
-    without a model. `replaced` has the names that `forgiving` tools used instead of unknown ones, as
+    `step` is the place in the outline, or, without an outline, the place of the decision on its path. `n_options` also
+    counts `no_tool` or `finish`. `reference_rank` is the place of the reference's tool among the retrieved tools, from
+    0. From these two columns, one can compute without a model how often the retriever's first tool, or a random tool,
+    would match. `replaced` has the names that `forgiving` tools used in place of unknown names, as
     `{parameter: [given, taken]}`.
     """
     on_path = {id(step) for step in trajectory.steps}
@@ -118,7 +118,7 @@ def _replaced(step: Step) -> str | None:
 
 
 def _rank(tool: str, step: Step, ranked: Ranked) -> int | None:
-    """The place of a tool among the retrieved ones, if it was offered: as many of the best as there are candidates."""
+    """The place of a tool among the retrieved tools; None if it was not offered (only the best are candidates)."""
     place = _places(ranked(step)).get(tool)
     return place if place is not None and place < len(step.candidates) else None
 
@@ -129,13 +129,13 @@ _places: Once[Sequence[ToolSpec], dict[str, int]] = Once(
 
 
 def score_columns(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Success, and the maps of all other metrics, without those that have no value."""
+    """Success, and the maps of all other metrics that have a value."""
     numbers, texts = split({name: value for name, value in values.items() if value is not None and name != SUCCESS})
     return {SUCCESS: values.get(SUCCESS), SCORES: numbers, TEXT: storable(texts) if texts else texts}
 
 
 def storable(row: dict[str, Any]) -> dict[str, Any]:
-    """The row with texts that a table can hold: no half surrogate pairs, and no overlong texts."""
+    """The row with texts that a table can store: without half surrogate pairs, and without overlong texts."""
     for key, value in row.items():
         kind = type(value)
         if kind is str:
@@ -147,7 +147,7 @@ def storable(row: dict[str, Any]) -> dict[str, Any]:
 
 
 def _plain(part: Any) -> Any:
-    """An entry of a list: a text, a struct of plain values, or any other value."""
+    """An entry of a list (a text, a struct of plain values, or any other value) in a form that a table can store."""
     return storable(part) if isinstance(part, dict) else _text(part) if isinstance(part, str) else part
 
 
@@ -166,10 +166,11 @@ _case_rows: dict[str, tuple[Mapping[str, Any], tuple[Any, ...], dict[str, Any]]]
 
 
 def case_row(problem: Problem) -> dict[str, Any]:
-    """A case in its setting: query, outline (disturbed, if the setting does that), and the reference's calls in order.
+    """A case in its setting: query, outline (after any disturbance by the setting), and the reference's calls in order.
 
-    A substep without a tool has a call without a tool. `digest` identifies the contents: equal cases of several
-    settings share one row, and trials of a case whose calls are the same object share the same row object.
+    A substep that needs no tool has a call without a tool. `digest` identifies the contents: equal cases of several
+    settings share one row in the table. In memory, trials of a case share a row object if the calls are the same
+    object.
     """
     case, reference = problem.case, problem.reference
     calls, of_reference = reference.calls, (reference.followed, reference.ordered, reference.answer)
@@ -218,9 +219,9 @@ _MOST_KNOWN = 200_000  # digests; beyond that all are forgotten, because a secti
 
 
 class Room:
-    """The room for a sweep's transcripts: once `most` bytes are written, only `Keep.rest` applies.
+    """The room for a sweep's transcripts: after `most` bytes were written, `Keep.rest` says which cells are kept.
 
-    `since` says when that began, and after how many cells of this run.
+    `since` has the time when the room was used up, and the number of this run's cells until then.
     """
 
     def __init__(self, root: Path, keep: Keep, most: int) -> None:
@@ -230,7 +231,7 @@ class Room:
         self.took(0, 0)
 
     def took(self, cells: int, written: int) -> None:
-        """Count cells that have ended, and the bytes that were written of their requests."""
+        """Count cells that have ended, and the bytes that were written for their requests."""
         self._cells, self._used = self._cells + cells, self._used + written
         if self.since is None and self._used >= self._most and self.keep.rest() != self.keep:
             self.since, self.keep = (dt.datetime.now(dt.UTC), self._cells), self.keep.rest()
@@ -239,9 +240,9 @@ class Room:
 def transcript_rows(
     cell_id: str, attempt_id: str, messages: Sequence[Message], known: set[str]
 ) -> dict[str, list[store.Values]]:
-    """Rows of `messages`, in the order of the requests, and of the `sections` not yet in `known`, which gets them.
+    """Rows of `messages`, in the order of requests, and of `sections` not yet in `known`, to which they are added.
 
-    They have no column names, because rows with names would take twice the time.
+    The rows have no column names, because rows with names would take twice the time.
     """
     if len(known) > _MOST_KNOWN:
         known.clear()
@@ -283,7 +284,7 @@ def _section(digest: str, section: Section) -> store.Values:
 
 
 def _verbatim(what: str, texts: Sequence[str]) -> tuple[Sequence[str], str | None]:
-    """The texts as stored, and how they differ from those given, if a table cannot hold these or they are too long."""
+    """The texts as stored, and the changes if the given texts are too long or a table cannot store them."""
     if all(map(str.isascii, texts)) and max(map(len, texts), default=0) <= _TRANSCRIPTS_MAX_TEXT:
         return texts, None
     kept, told = [], []
@@ -319,7 +320,7 @@ _NAMES = tuple(vars(_NONE))
 def costs_of(roles: Collection[Role], prices: Prices, spent: Mapping[Role, Usage]) -> dict[str, Any]:
     """The map `costs` with the costs of each of a setting's roles, and `money`, the money of all roles together.
 
-    A role's tokens are null if some of its answers are uncounted; money is null if a price or a number of tokens is not
+    A role's tokens are null if answers of the role are uncounted. Money is null if a price or a number of tokens is not
     known.
     """
     spent = dict.fromkeys(roles, _NONE) | dict(spent)
@@ -356,7 +357,7 @@ def summed(spent: Iterable[Mapping[Role, Usage]]) -> dict[Role, Usage]:
 
 
 def larger(one: Usage, other: Usage) -> Usage:
-    """The larger of the two values, for each count."""
+    """For each count, the larger of the two values."""
     return Usage(**{name: max(getattr(one, name), getattr(other, name)) for name in _NAMES})
 
 
@@ -370,7 +371,7 @@ _MAX_MESSAGE = 2000  # characters of an error
 def outcome_columns(
     episode: Episode | None, trajectory: Trajectory, status: Status, kind: ErrorKind | None, message: str | None
 ) -> dict[str, Any]:
-    """The columns about how an episode ended, and what it used."""
+    """The columns about how an episode ended, and what it did until then."""
     return {
         "status": status,
         "error_kind": kind,
@@ -388,7 +389,7 @@ def outcome_columns(
 
 
 def taken(episode: Episode | None, trajectory: Trajectory) -> dict[str, Any]:
-    """Scores about an episode's decisions and, if the planner cancels paths, about the cost of the cancelled paths."""
+    """Scores about an episode's decisions and, for planners that cancel paths, about the cost of cancelled paths."""
     cancelled = episode.cancelled if episode else None
     spent = cancelled.known() if cancelled else {}
     return {
@@ -398,20 +399,20 @@ def taken(episode: Episode | None, trajectory: Trajectory) -> dict[str, Any]:
 
 
 def source_columns(sources: Iterable[Source]) -> dict[str, str | None]:
-    """Who answered for the acting model, according to its server; several names in one cell are joined."""
+    """The columns about who answered for the acting model, by its server; several names in a cell are joined."""
     told = zip(*sources, strict=True)
     joined = [BETWEEN.join(sorted(set(filter(None, names)))) or None for names in told]
     return dict(zip(SOURCE, joined or [None] * len(SOURCE), strict=True))
 
 
 def _mean(values: Iterable[float | None]) -> float | None:
-    """The mean of the values that are not None; None without any."""
+    """The mean of the values that are not None; None if there are no such values."""
     known = [value for value in values if value is not None]
     return sum(known) / len(known) if known else None
 
 
 def time_columns(passed: float, own: float, now: dt.datetime) -> dict[str, Any]:
-    """The seconds that passed, the case's own seconds among them, as its deadline counts, and the time of its end."""
+    """The seconds that passed, those among them that count for the case's deadline, and the time of the end."""
     return {"wall_seconds": passed, "case_seconds": own, "created_at": now}
 
 
@@ -431,10 +432,10 @@ class Outcome(NamedTuple):
 
 
 def untold(episode: Mapping[str, Any]) -> bool:
-    """Whether it is unknown if a cell resolved its case, because something other than the agent went wrong.
+    """Whether a cell's success is unknown because something other than the agent went wrong.
 
-    The cell failed for a reason other than the agent, or an answer of a judge or an evaluator could not be read. If
-    success is null although nothing went wrong, for example without a judge, the result is False.
+    This is so if the cell failed for a reason other than the agent, or if an answer of a judge or an evaluator could
+    not be read. The result is False if success is null although nothing went wrong, for example if there is no judge.
     """
     if episode[SUCCESS] is not None:
         return False
@@ -447,10 +448,10 @@ SILENT = ("judge_failures", "evaluator_failures")
 
 @dataclass
 class ChunkResult:
-    """The sums of a chunk's cells that have ended, and their rows until they are taken.
+    """The sums over a chunk's cells that have ended, and the rows of these cells until the rows are taken.
 
-    `unknown` counts cells that are `untold`, `kept` those whose requests are kept. `sections` has the digests of the
-    cases and the sections of prompts whose rows were made already.
+    `unknown` counts the cells that are `untold`, `kept` the cells whose requests are kept. `sections` has the digests
+    of cases and of sections of prompts that have rows already.
     """
 
     cells: int = 0
@@ -486,27 +487,28 @@ class ChunkResult:
         self._rows["episodes"].append(values_of("episodes", episode))  # last: a taken episode has all its other rows
 
     def _fresh(self, cases: list[Row]) -> list[Row]:
-        """The cases that were not added before; they count as added from now on."""
+        """The cases that were not added before; from now on these cases count as added."""
         fresh = [row for row in cases if row["digest"] not in self.sections]
         self.sections.update(row["digest"] for row in fresh)
         return fresh
 
     def count(self, status: str, spent: Mapping[Role, Usage]) -> None:
-        """Add an episode to the sums only."""
+        """Add an episode to the sums, but not to the rows."""
         self.cells += 1
         self.ok += status == Status.OK
         for role, usage in spent.items():
             self.spent[role] += usage
 
     def take_all(self) -> dict[str, list[store.Values]]:
-        """The rows that were not taken before, by table, in the order in which cells ended; any thread may call it.
+        """The rows that were not taken before, by table, in the order in which cells ended; any thread may call this.
 
-        For every episode among them, all rows of its cell are too. Some rows of cells that end meanwhile may also be.
+        If an episode's row is among them, so are all other rows of its cell. They may include some rows of cells that
+        end during the call.
         """
         return {table: [rows.popleft() for _ in range(len(rows))] for table, rows in self._rows.items()}
 
     def take(self) -> dict[str, list[Row]]:
-        """The rows of `take_all` as dictionaries by column name, without transcripts."""
+        """The rows of `take_all` without transcripts, as dictionaries by column name."""
         made: dict[str, Any] = {"episodes": EpisodeRow}
         return {
             table: [made.get(table, dict)(zip(SCHEMAS[table].names, row, strict=True)) for row in rows]
@@ -524,7 +526,7 @@ def attempt_row(
     made: Any,
     died_with: int | None = None,
 ) -> dict[str, Any]:
-    """The row of a try; `died_with` is the number of cells of a try whose worker died and wrote no row itself."""
+    """The row of a try. If the try's worker died and wrote no row, `died_with` is the number of the try's cells."""
     return {
         "attempt_id": attempt_id,
         "setting_id": setting_id,

@@ -74,10 +74,10 @@ CONCURRENT_CELLS = 16
 
 @dataclass(frozen=True)
 class Stamp:
-    """The facts in every row of a run: the sweep's name, the code's commit, and the row's time.
+    """The facts that every row of a run has: the sweep's name, the code's commit, and the row's time.
 
-    `after` is the time of the newest row so far: the latest of a cell's rows counts, even if a clock was set back or
-    another machine's clock is slow.
+    `after` is the time of the newest row so far. New rows have later times, since the latest of a cell's rows counts;
+    this holds even if a clock was set back or another machine's clock is slow.
     """
 
     sweep: str
@@ -86,12 +86,12 @@ class Stamp:
     clock: Callable[[], dt.datetime] = lambda: dt.datetime.now(dt.UTC)
 
     def now(self) -> dt.datetime:
-        """The clock's time, or one that is later than `after`."""
+        """The clock's time, or a time just after `after` if the clock is behind."""
         now = self.clock()
         return now if self.after is None or now > self.after else self.after + dt.timedelta(microseconds=1)
 
     def columns(self, passed: float, own: float) -> dict[str, Any]:
-        """The sweep of a row, its time, and the seconds that it took."""
+        """The columns of a row with its sweep, commit and time, and the seconds that the cell took."""
         return time_columns(passed, own, self.now()) | {"sweep": self.sweep, "git_commit": self.git_commit}
 
 
@@ -109,13 +109,14 @@ async def run_chunk(
     stopping: Callable[[], bool] = lambda: False,
     paying: Paying | None = None,
 ) -> ChunkResult:
-    """Run the cells, `at_once` in parallel, each for at most `case_seconds` of its own time (in a CaseLoop).
+    """Run cells, `at_once` of them in parallel, each for at most `case_seconds` of its own time (in a CaseLoop).
 
-    `keep` says which cells' requests are kept. `result` has each cell's rows as soon as it has ended. No further cell
-    begins while `stopping`, or after a cell has reached the limit on money (`paying`): that cell has no row.
+    `keep` says which cells' requests are kept. `result` gets a cell's rows as soon as the cell has ended. No further
+    cell begins when `stopping` returns true, or after a cell has reached the limit on money (`paying`). A cell that
+    reached this limit has no row.
 
     Raises:
-        UnfinishedError: nothing is left that could answer; cells in flight have no rows.
+        UnfinishedError: no engine is left that could answer; cells in flight have no rows.
     """
     attempt_id, result, waiting = attempt_id or uuid.uuid4().hex, result or ChunkResult(), iter(cells)
     head = identity(setting, built)
@@ -142,9 +143,9 @@ async def run_chunk(
 def killed_cell(
     built: Built, setting: Setting, cell: Cell, stamp: Stamp, attempt_id: str, kind: ErrorKind, message: str
 ) -> dict[str, Any]:
-    """The row of a cell that ends the worker which runs it.
+    """The row of a cell that ends its worker.
 
-    Its problem is not built, because that may have ended the worker.
+    The cell's problem is not built, because building it may be what ended the worker.
     """
     scores = UNSCORED
     if kind in UNRESOLVED:
@@ -166,9 +167,9 @@ async def run_cell(
     keep: Keep = KEEP_NONE,
     head: Mapping[str, Any] | None = None,
 ) -> Outcome:
-    """Run one cell; every error becomes the error of its row, except UnfinishedError.
+    """Run one cell. Every error except UnfinishedError is recorded in the cell's row.
 
-    `head` has the columns that are the same in all rows of the setting, for callers that run many of its cells.
+    `head` has the columns that are the same in all rows of the setting; callers that run many cells pass it.
     """
     head = identity(setting, built) if head is None else head
     if case_seconds is None:
@@ -182,7 +183,7 @@ _NO_STEPS, _NO_CALLS = Trajectory((), ()), Reference({}, ())
 
 @dataclass
 class _Run:
-    """The parts of a cell that exist so far, however the cell ends."""
+    """The parts of a cell that exist so far; they are needed however the cell ends."""
 
     problem: Problem | None = None
     environment: Environment = NOBODY
@@ -245,18 +246,19 @@ async def _run_cell(
 
 
 def _of_the_run(error: BaseException) -> bool:
-    """Whether an error ends more than a cell: the cell's task was cancelled, or Ray was told to end its process.
+    """Whether an error ends more than a cell: the cell's task was cancelled, or Ray was told to end the process.
 
-    A CancelledError without a request to cancel, an exit or a KeyboardInterrupt comes from a planner's or tool's code.
+    Other errors of these kinds come from code of planners or tools: a CancelledError without a request to cancel, an
+    exit, a KeyboardInterrupt.
     """
     cancelled = not isinstance(error, Exception) and cast(Any, asyncio.current_task()).cancelling() > 0
     return cancelled or isinstance(error, GeneratorExit) or hasattr(error, "ray_terminate_msg")
 
 
 def _let_go(episode: Episode) -> None:
-    """Break the cycle of references between a finished episode, its requests and its first pass, to free it at once.
+    """Break the reference cycle of a finished episode, its requests and its first pass, to free memory at once.
 
-    This is no method of the episode: every planner would reach the method, and its cells would get other ids.
+    This is not a method of Episode: every planner's code reaches Episode's methods, so all cells would get other ids.
     """
     episode.first_pass = None
     vars(episode).pop("_Episode__requests", None)
@@ -302,7 +304,7 @@ async def _solved_and_scored(
 
 
 def _failures(run: _Run, built: Built) -> dict[str, int | None]:
-    """How many answers of each role could not be read; null if the role was not to be asked."""
+    """By role, the number of answers that could not be read; None for roles that are not asked."""
     found = run.environment.failures()
     if run.episode and JUDGE in built.planner.needs:
         found["judge_failures"] = (found["judge_failures"] or 0) + run.episode.unread_verdicts
@@ -310,14 +312,14 @@ def _failures(run: _Run, built: Built) -> dict[str, int | None]:
 
 
 def broken_off(budget_reached: str | None, case: Case, steps: Sequence[Step]) -> bool:
-    """Whether the budget ended the work before its own end."""
+    """Whether the budget ended the work before the work was done."""
     outline = case.plan.substeps
     done = len(steps) >= len(outline) if outline else bool(steps) and steps[-1].finished
     return budget_reached is not None and not done
 
 
 def _failed(run: _Run, error: BaseException, built: Built, cell: Cell, own: CaseTime | None) -> tuple[ErrorKind, str]:
-    """The kind and the message of an error; `run` gets the episode's best trajectory until then, and its scores."""
+    """The kind and the message of an error. `run` gets the best trajectory so far and its scores."""
     kind = error_kind(error)
     message = str(error) if isinstance(error, GridError) else f"{type(error).__name__}: {error}"
     if own and own.expired:
@@ -335,9 +337,9 @@ def _failed(run: _Run, error: BaseException, built: Built, cell: Cell, own: Case
 
 
 def _declared(found: Mapping[str, Any], built: Built) -> dict[str, Any]:
-    """The metrics of a cell that failed; none if its dataset measures something that is not declared.
+    """The metrics of a failed cell; empty if the dataset measures something that is not declared.
 
-    Cells that end well report that error, and the failure has its own message.
+    The undeclared metric is reported by cells that end well; the failed cell has the message of its own failure.
     """
     with suppress(ValueError):
         return checked(found, built.metrics)
@@ -345,7 +347,7 @@ def _declared(found: Mapping[str, Any], built: Built) -> dict[str, Any]:
 
 
 def unsolved(built: Built, case_id: str) -> Mapping[str, Any]:
-    """The judged metrics of an episode that broke off, if the setting has an evaluator: the case is unsolved."""
+    """The judged metrics of an episode that broke off, if the setting has an evaluator; the case counts as unsolved."""
     judged = EVALUATOR in built.roles and can(type(built.dataset), Judged)
     return cast(Judged, built.dataset).unsolved(case_id) if judged else {}
 
@@ -373,11 +375,12 @@ def episode_of(
     audit: Audit | None = None,
     beside: Sequence[Requests] = (),
 ) -> Episode:
-    """The episode in which a planner of this setting works on a problem.
+    """The episode in which the setting's planner works on a problem.
 
-    Engines that need a reference get it here and nowhere else. A case's difficulty for them is derived from the sweep's
-    seed, the dataset's version and the case, so it is the same for all planners and trials. If there is an `audit`, the
-    judge's answers to planners go through it. The requests of `beside` also count towards the episode's money.
+    Engines that need a reference get it here and nowhere else. For such engines, a case has a difficulty that is
+    derived from the sweep's seed, the dataset's version and the case, so it is the same for all planners and trials. If
+    there is an `audit`, the judge's answers to planners go through it. The requests of `beside` also count towards the
+    episode's money.
     """
     dollars = built.cell_money
     kind = Episode if dollars is None else partial(PaidEpisode, built.prices, dollars, beside)
@@ -413,9 +416,9 @@ def _informed(engine: Any, built: Built, problem: Problem, sweep_seed: int) -> A
 
 
 async def solve(built: Built, episode: Episode) -> Trajectory:
-    """The planner's trajectory, after an outline that is drafted first if the dataset says so.
+    """The planner's trajectory. If the dataset says so, the model drafts an outline first.
 
-    If the budget is used up, or the judge gives no readable answer and this ends the work, the best trajectory so far.
+    If the budget is used up, or if a judge without a readable answer ends the work, it is the best trajectory so far.
     """
     try:
         if built.dataset.outline == DRAFTED:
@@ -438,7 +441,7 @@ async def solve(built: Built, episode: Episode) -> Trajectory:
 
 
 UNRESOLVED = {ErrorKind.MODEL, ErrorKind.CONTEXT, ErrorKind.TIMEOUT}
-"""Failures of the agent: the case counts as not resolved. After other failures nothing is known."""
+"""Failures of the agent, after which the case counts as not resolved. After other failures, success is not known."""
 _KINDS: tuple[tuple[type[Exception], ErrorKind], ...] = (
     (ModelError, ErrorKind.MODEL),
     (ContextError, ErrorKind.CONTEXT),
@@ -447,7 +450,7 @@ _KINDS: tuple[tuple[type[Exception], ErrorKind], ...] = (
 
 
 def error_kind(error: BaseException) -> ErrorKind:
-    """The kind of failure that an exception is; an unforeseen one is a failure of the code.
+    """The kind of failure of an exception; an unforeseen exception is a failure of the code.
 
     Errors of the operating system and of the cluster are failures of the infrastructure.
     """
@@ -457,7 +460,7 @@ def error_kind(error: BaseException) -> ErrorKind:
 
 
 def place_of(error: BaseException, built: Built) -> str:
-    """File and line where an exception left the code of the grid or of one of the setting's classes."""
+    """The last file and line, in an exception's traceback, of the grid's code or code of the setting's classes."""
     classes = (Episode, *map(type, (built.planner, built.dataset, *built.engines.values(), *built.robustness)))
     packages = {cls.__module__.partition(".")[0] for cls in classes}
     walked = [(frame.f_globals.get("__name__", ""), line) for frame, line in traceback.walk_tb(error.__traceback__)]
@@ -472,7 +475,7 @@ _KIND = tuple(item.name for item in fields(TaskKind))
 
 
 def identity(setting: Setting, built: Built) -> dict[str, Any]:
-    """The columns that all rows of a setting share: its id, labels and versions; null for a role that it lacks."""
+    """The columns that all rows of a setting share: id, labels and versions; null for a role that the setting lacks."""
     return storable(
         {
             "setting_id": setting.id,
@@ -492,7 +495,7 @@ def identity(setting: Setting, built: Built) -> dict[str, Any]:
 
 
 def cell_columns(cell: Cell, built: Built, attempt_id: str) -> dict[str, Any]:
-    """The columns that say which cell a row is of, and which try made it."""
+    """The columns that identify the cell of a row, and the try that made the row."""
     return {
         "cell_id": cell.cell_id,
         "cell_key": cell.cell_key,
@@ -505,7 +508,7 @@ def cell_columns(cell: Cell, built: Built, attempt_id: str) -> dict[str, Any]:
 
 
 def kind_columns(problem: Problem | None) -> dict[str, Any]:
-    """The columns of a case's task in agent_planning_benchmark; none if it is no such task."""
+    """The columns of a case's task in agent_planning_benchmark; empty if the case is no such task."""
     kind = problem.kind if problem else None
     return {} if kind is None else {name: getattr(kind, name) for name in _KIND}
 
@@ -516,9 +519,9 @@ def kind_columns(problem: Problem | None) -> dict[str, Any]:
 def node_rows(
     cell_id: str, attempt_id: str, nodes: Sequence[Node], returned: Trajectory, right: Mapping[str, bool]
 ) -> list[dict[str, Any]]:
-    """One row per node, in the order in which they were made; the root is the first and has no call.
+    """One row per node, in the order in which the nodes were made; the root is the first and has no call.
 
-    `right` maps a request to the judge to whether the call that it judged is right.
+    `right` says, by request to the judge, whether the call that was judged is right.
     """
     on_path = {id(step) for step in returned.steps}
     return [
@@ -568,7 +571,7 @@ def improvement_rows(
     improvements: Sequence[Improvement],
     resolved: Callable[[Sequence[Step], State], bool],
 ) -> list[dict[str, Any]]:
-    """One row for each trajectory that was better than all before; the last is the one returned."""
+    """One row for each trajectory that was better than all before; the last row is the returned trajectory."""
     return [
         {
             "cell_id": cell_id,

@@ -1,4 +1,4 @@
-"""One engine for a program other than a sweep: in the program's process, or in replicas if it holds weights."""
+"""One engine for a program that is no sweep: it runs in the program's process, or in replicas if it holds weights."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from grid.settings.setting import Setting
 
 @dataclass(frozen=True)
 class Answering:
-    """The model that is asked: its label, its config, the cluster for its replicas, and how it will be asked."""
+    """A model to ask: its label, its config, the cluster for its replicas, and the ways in which it will be asked."""
 
     label: str
     model: Mapping[str, Any]
@@ -32,10 +32,11 @@ class Answering:
 
 @contextmanager
 def answering(asked: Answering, say: Say) -> Iterator[Engine]:
-    """The engine, with its replicas ready to answer; an engine that runs in no replica is not loaded.
+    """Give the engine. If it runs in replicas, they are ready to answer; any other engine is not loaded.
 
     Raises:
-        ConfigError: not enough GPUs, an engine that can never work, or packages that it needs and are not installed.
+        ConfigError: not enough GPUs, an engine that can never work, or packages that the engine needs are not
+            installed.
         EngineError: no replica becomes ready.
         UnfinishedError: Ray does not start here.
     """
@@ -55,7 +56,7 @@ def answering(asked: Answering, say: Say) -> Iterator[Engine]:
 
 
 async def loaded(asked: Answering, say: Say, stack: ExitStack) -> Engine:
-    """The engine of `answering`, ready to answer wherever it runs, until `stack` ends."""
+    """The engine of `answering`, loaded and ready wherever it runs. It stays ready until `stack` ends."""
     engine = stack.enter_context(answering(asked, say))
     if engine.home == "gateway":
         await cast(HostedEngine, engine).load()

@@ -1,4 +1,4 @@
-"""Running a plan on Ray: chunks of cells are tasks, a bounded number is in flight, cells of dead tasks run again."""
+"""Running a plan on Ray: chunks of cells are tasks, few enough are in flight, and cells of dead tasks run again."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Run:
         report: called in the driver when a try of a chunk ends, in the order in which tries end.
         fleet: holds the replicas of the plan's models.
         tick: called every few seconds.
-        money: the budget that limits its cells, if there is one; each report is counted in it.
+        money: the budget that limits the run's cells, if there is one; the run adds each report to it.
     """
 
     def __init__(
@@ -86,13 +86,13 @@ class Run:
 
     @property
     def signs_in_flight(self) -> list[tuple[str, Sign]]:
-        """The last signs of the workers whose chunks have not ended, each with its setting's id."""
+        """The last signs of the workers that still run a chunk, each with its setting's id."""
         tries = (one for lane in self._lanes for one in lane.in_flight.values())
         return [(one.work.setting.id, one.sign) for one in tries if one.sign]
 
     @property
     def money_in_flight(self) -> float:
-        """The US dollars that chunks which have not ended have spent, as far as their workers reported."""
+        """The US dollars spent so far by chunks that still run, as their workers reported them."""
         return sum(sign.money for _, sign in self.signs_in_flight)
 
     def stop(self) -> None:
@@ -144,7 +144,7 @@ class Run:
             ray.wait([self._compacting])
 
     def _take_turns(self) -> None:
-        """Open lanes whose models are loaded; release the models of lanes that are done; fail cells of lost models."""
+        """Open lanes whose models are loaded, release the models of ended lanes, and fail cells of lost models."""
         self._fleet.advance()
         for lane in self._lanes:
             if lane.ended:
@@ -158,7 +158,7 @@ class Run:
                 self._fleet.done(lane.team)
 
     def _fail(self, lane: Lane, why: str) -> None:
-        """Write failed rows for cells of a lane that cannot have its models, until the other lanes need a look."""
+        """Write failed rows for cells of a lane whose models are lost; returns soon, so that other lanes go on."""
         until, attempt_id = time.monotonic() + _TURN_SECONDS, uuid.uuid4().hex
         rows, failed = list[dict[str, Any]](), Counter[str]()
         while not lane.ended and time.monotonic() < until:
@@ -177,7 +177,7 @@ class Run:
         self._compact(1)
 
     def _bound(self) -> int:
-        """The number of chunks that may be in flight now; machines come and go."""
+        """The number of chunks that may be in flight now; it changes as machines come and go."""
         return self._plan.cluster.chunks_in_flight or 2 * cpus()
 
     def _size(self, lane: Lane, setting: Any) -> int:
@@ -218,7 +218,7 @@ class Run:
                 lane.in_flight[task] = Try(work, chunk.attempt_id, time.monotonic())
 
     def _affordable(self, money: Money, lane: Lane, work: Work) -> Work | None:
-        """The work with only those of its cells that there is money for; the others wait."""
+        """The work, with only as many of its cells as there is money for; the other cells wait."""
         tries = [one for each in self._lanes for one in each.in_flight.values()]
         spends = [(one.work.setting.id, len(one.work.cells), one.sign.money if one.sign else 0.0) for one in tries]
         count = money.cells(work.setting.id, len(work.cells), spends)
@@ -258,7 +258,10 @@ class Run:
         self._report(report)
 
     def _died(self, lane: Lane, tried: Try, why: str) -> None:
-        """A task ended without an answer: run the halves of its cells again, so that one deadly case loses no other."""
+        """Handle a task that ended without an answer.
+
+        Each half of its cells runs again as a task, so that one deadly case does not lose the others.
+        """
         work, seconds = tried.work, time.monotonic() - tried.started
         tab = tab_of(self._plan.root, work.setting.id, tried.attempt_id)
         ended, result = self._known(tried, tab)
@@ -296,7 +299,10 @@ class Run:
         lane.again.extendleft(one for one in reversed(again) if one.cells)
 
     def _known(self, tried: Try, tab: Tab) -> tuple[set[str], ChunkResult]:
-        """The cells of a try with rows, and its sums: the largest of the rows', the replicas' and its own counts."""
+        """The ids of a try's cells that have rows, and the try's costs.
+
+        Each cost is the largest of three sums: over the rows, over the replicas' counts, and over the try's ledger.
+        """
         rows, result = store.rows_of_try(self._plan.root, "episodes", tried.attempt_id), ChunkResult()
         for row in rows:
             result.count(row["status"], spent_by_columns(row))
@@ -315,7 +321,7 @@ class Run:
         self._tell(Report(tried.work.setting.id, 1, failed=1, unknown=int(kind not in UNRESOLVED)))
 
     def _listen(self, lane: Lane, passed: float) -> None:
-        """Read the workers' signs; end workers that are silent for too long, and give up those that do not end."""
+        """Read the workers' signs, end workers that are silent for too long, and give up on those that do not end."""
         import ray
 
         busy = any(one.sign for each in self._lanes for one in each.in_flight.values())
@@ -348,7 +354,7 @@ class Run:
 
 
 def said(error: Any) -> str:
-    """The error of a task, in one line; the first error of a group, as the last line of a group's text is a frame."""
+    """The error of a task in one line; of a group it is the first error, as the group's text ends with a frame."""
     cause = error.cause
     while isinstance(cause, BaseExceptionGroup):
         cause = cause.exceptions[0]
@@ -356,7 +362,7 @@ def said(error: Any) -> str:
 
 
 def _end_on(node: str, pid: int, started: int) -> None:
-    """End a process on a machine of the cluster; Ray's own way needs the process to respond."""
+    """End a process on a machine of the cluster, also one that does not respond, which Ray itself could not end."""
     import ray
     from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 

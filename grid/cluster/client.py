@@ -1,4 +1,4 @@
-"""A task's access to an engine in a pool of replicas: routing, a bound on requests in flight, sending again."""
+"""A task's access to an engine in a pool of replicas: it routes requests, limits them, and sends lost ones again."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ _OVERLOADED = 2.0, 16  # more than so many times the least loaded replica's requ
 
 
 class Router:
-    """The choice of a case's replica: by the case's key always the same one, unless that one is overloaded.
+    """The choice of a replica: all requests of a case go to the same replica, unless it is overloaded.
 
-    A replica's load is the load that it last reported, plus the requests sent to it since.
+    A replica's load is the load that it last reported, plus the number of requests sent to it since then.
     """
 
     def __init__(self, names: Sequence[str]) -> None:
@@ -57,9 +57,9 @@ class Router:
 
 
 class PooledEngine:
-    """An engine whose requests go to the replicas of a pool, which count them for the requests' attempt.
+    """An engine whose requests go to the replicas of a pool; the replicas count the usage of each attempt.
 
-    Errors of the engine come back as they were raised.
+    The caller gets the engine's errors unchanged.
     """
 
     home: ClassVar[Home] = "task"
@@ -71,7 +71,7 @@ class PooledEngine:
         self._gate, self._attempt_id = asyncio.Semaphore(IN_FLIGHT), attempt_id
 
     async def sample(self, prompt: Prompt, *, n: int, temperature: float, max_tokens: int, seed: int) -> Sampled:
-        """Ask `sample` of the engine at a replica.
+        """Ask a replica's engine for samples.
 
         Raises:
             EngineError: no replica answered in TRIES tries.
@@ -82,7 +82,7 @@ class PooledEngine:
         return answer
 
     async def choose(self, prompt: Prompt, *, seed: int) -> Choice:
-        """Ask `choose` of the engine at a replica; raises the errors of `sample`."""
+        """Ask a replica's engine to choose; raises the same errors as `sample`."""
         answer: Choice = await self._ask("choose", prompt, {"seed": seed})
         return answer
 
@@ -115,7 +115,7 @@ class PooledEngine:
             raise EngineError(f"no replica answered in {TRIES} tries, the last: {last}")
 
     async def _lost(self, name: str, why: str) -> str:
-        """A replica's process ended, maybe for good; returns its name. Raises UnfinishedError if none is left."""
+        """Handle the end of a replica's process; returns the replica's name. Raises UnfinishedError if none is left."""
         import ray
 
         self._router.lost(name)
@@ -128,7 +128,7 @@ class PooledEngine:
 
 
 def case_key(prompt: Prompt) -> str:
-    """The common beginning of all prompts of a case: their sections up to the task."""
+    """The beginning that all prompts of a case share: the sections up to the task."""
     head: list[str] = []
     for section in prompt.sections:
         head += section.entries

@@ -1,4 +1,4 @@
-"""The Ray cluster of a sweep: it is started here, or joined."""
+"""The Ray cluster of a sweep: a sweep starts it here, or joins it."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from grid.settings.config import ClusterConfig
 _ANSWER_SECONDS = 5.0
 _HEAD_SECONDS, _LOOK_SECONDS = 20.0, 1.0  # how long to wait for a restarted head, and between two looks for it
 _LOOPBACK = "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"
-"""The variable by which Ray allows several machines: at 0 all ports of Ray listen on loopback, on Linux as well."""
+"""Ray's variable for clusters of several machines; if it is 0, all ports of Ray listen on loopback, on Linux too."""
 _LOST = re.compile(r"The node with node id: \w+ and address: (\S+) .*has been marked dead")
 _BESIDE = "Raylet is terminated."  # printed by each agent of the same machine
 _MODE, _TOKENS = "RAY_AUTH_MODE", {"RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH"}
@@ -38,7 +38,7 @@ _undo = ExitStack()
 """The steps that undo all changes of `connect` to this process."""
 _QUIET: dict[str, Any] = {"logging_level": logging.ERROR, "log_to_driver": False, "configure_logging": False}
 _used = _forked = False
-"""Whether we have started Ray in this process; and whether this process was forked from one in which Ray had run."""
+"""Whether we have started Ray in this process; and whether the process that this one was forked from had run Ray."""
 
 
 def _tell_child() -> None:
@@ -51,9 +51,9 @@ os.register_at_fork(after_in_child=_tell_child)
 
 @contextmanager
 def held(cluster: ClusterConfig) -> Iterator[str]:
-    """Inside this context manager all sweeps of this process share one cluster, as each start takes seconds.
+    """Let all sweeps of this process share one cluster, as each start of a cluster takes seconds; a context manager.
 
-    It gives the text of `connect`. If a cluster is held already, it does nothing more.
+    It gives the text that `connect` returns. If a cluster is held already, it does nothing more.
 
     Raises:
         ConfigError: as for `connect`.
@@ -73,10 +73,10 @@ def held(cluster: ClusterConfig) -> Iterator[str]:
 
 
 def connect(cluster: ClusterConfig) -> str:
-    """Start or join Ray, unless a cluster is `held`; returns a text for the user about where to watch it.
+    """Start or join Ray, unless a cluster is `held`; returns a text that says where the user can watch it.
 
     If this process has initialised Ray already, that Ray is used, and `disconnect` leaves it running. `disconnect`
-    undoes all changes of this function: environment variables, the handler of SIGTERM, the settings of Ray's logs.
+    undoes all changes of `connect`: environment variables, the handler of SIGTERM, the settings of Ray's logs.
 
     Raises:
         ConfigError: no cluster answers at the address, or it refuses us, or the Ray that runs here cannot be used.
@@ -108,7 +108,10 @@ def _initialised() -> bool:
 
 
 def _users_own(cluster: ClusterConfig) -> str:
-    """A line about a Ray that this process initialised without us; empty without one. Raises ConfigError."""
+    """A line about a Ray that this process initialised itself; empty without one. Raises ConfigError for a wrong one.
+
+    It is wrong if it is a Ray client or has another address, or if `cluster.cpus` or plugins are given.
+    """
     if not _initialised():
         return ""
     import ray
@@ -127,7 +130,7 @@ def _users_own(cluster: ClusterConfig) -> str:
 
 @contextmanager
 def _as_it_was() -> Iterator[None]:
-    """A context manager that shuts Ray down at its end, and undoes all that Ray and we changed in this process."""
+    """A context manager: at its end Ray is shut down, and all changes of Ray and of ours in this process are undone."""
     before, level, on_term = _variables(), logging.getLogger("ray").level, signal.getsignal(signal.SIGTERM)
     tracing = faulthandler.is_enabled()
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
@@ -154,7 +157,7 @@ def _as_it_was() -> Iterator[None]:
 
 @contextmanager
 def _in_our_words() -> Iterator[None]:
-    """Inside, one line replaces Ray's messages about machines (25 lines for a lost one); a log has the full text."""
+    """A context manager that replaces Ray's messages about machines, up to 25 lines, by one line; a log has them."""
     import ray
 
     worker: Any = ray._private.worker
@@ -166,7 +169,7 @@ def _in_our_words() -> Iterator[None]:
 
 
 def _tell(data: Mapping[str, Any], ignore_prefix: bool = False) -> None:
-    """Replace Ray's own function with these arguments; `lines` are messages."""
+    """Print Ray's messages, the `lines` in `data`, in our words; this replaces a function of Ray."""
     import ray
 
     log = Path(cast(Any, ray._private.worker)._global_node.get_logs_dir_path()) / "agent-grid.log"
@@ -186,7 +189,7 @@ def _variables() -> dict[str, str]:
 
 
 def _read_authentication() -> None:
-    """Have Ray read its authentication mode and token from the present environment, as it reads them only once."""
+    """Have Ray read its authentication mode and token from the environment again, as Ray reads them only once."""
     import ray
 
     raylet: Any = ray._raylet
@@ -228,9 +231,9 @@ def _start(cluster: ClusterConfig, undo: ExitStack) -> str:
 
 
 def _begun(**how: Any) -> Any:
-    """Call `ray.init`; call it once more if its node was not up within 30 s, a limit that cannot be changed in Ray.
+    """Call `ray.init`, a second time if its node was not up within 30 s, as Ray has no setting for that limit.
 
-    Ray's processes do not get SIGHUP if the terminal closes: this process does, and lets them finish their work.
+    If the terminal closes, only this process gets SIGHUP. Ray's processes do not, so that they can finish their work.
     """
     import ray
 
@@ -248,9 +251,9 @@ def _begun(**how: Any) -> Any:
 
 
 def _guarded(folder: Path) -> str:
-    """Have Ray guard its ports by a token in the folder, unless the user has set a way; returns a text about it.
+    """Have Ray guard its ports by a token in the folder, unless the user has set another way; returns a text about it.
 
-    With the token in Ray's own place, ~/.ray, every later cluster of this user would ask for the token.
+    The token is not in Ray's own place, ~/.ray: there every later cluster of this user would ask for it.
     """
     if os.environ.setdefault(_MODE, "token") != "token":
         return ""
@@ -284,7 +287,7 @@ def _join(cluster: ClusterConfig) -> str:
 def _authenticate(cluster: ClusterConfig) -> None:
     """Set how Ray authenticates at the cluster; raises ConfigError if the cluster would refuse that.
 
-    Ray itself would try for ten seconds, and print a line for each try.
+    Without this check Ray would try for ten seconds, and print a line for each try.
     """
     import ray
 
@@ -318,9 +321,10 @@ def _refused(address: str, headers: Mapping[str, str]) -> bool:
 
 
 def _with_plugins(inherited: bool) -> dict[str, Any]:
-    """The arguments that make plugins known to all processes; none if they are known, so that workers start sooner.
+    """The arguments of `ray.init` that make plugins known to all processes; empty if the plugins are known anyway.
 
-    A folder is sent as a whole. `inherited`: Ray's processes inherit the environment of this process.
+    Without arguments workers start sooner. A folder is sent as a whole. `inherited`: Ray's processes inherit the
+    environment of this process.
     """
     found = plugins.allowed()
     folders = [plugin.folder for plugin in found.values() if not plugin.distribution]
@@ -352,7 +356,7 @@ def gpus() -> dict[str, int]:
 
 
 def alive() -> bool:
-    """Whether a machine that could run a task is left.
+    """Whether the cluster still has a machine that could run a task.
 
     Raises:
         UnfinishedError: the cluster's head has gone, and has not come back.
@@ -367,7 +371,7 @@ def alive() -> bool:
 
 
 def _expect_head(address: str) -> None:
-    """Wait for a head that is gone, but send it no request: Ray ends a process that does so after a minute."""
+    """Wait for a lost head without any request to it: Ray ends a process whose requests to it fail for a minute."""
     until = time.monotonic() + _HEAD_SECONDS
     while why := _no_answer(address):
         if time.monotonic() > until:
@@ -384,7 +388,7 @@ def disconnect() -> None:
 
 
 def _no_answer(address: str) -> str:
-    """Why nothing listens at `host:port`, where Ray itself would try for minutes; empty if something listens."""
+    """Why nothing listens at `host:port`; empty if something listens. Ray itself would try for minutes."""
     host, _, port = address.rpartition(":")
     try:
         socket.create_connection((host.strip("[]"), int(port)), timeout=_ANSWER_SECONDS).close()

@@ -1,4 +1,4 @@
-"""All pools that a sweep needs: it finds or starts them, loads them, watches them while it runs, and stops them."""
+"""All pools that a sweep needs: the fleet finds or starts them, loads them, watches them, and stops them."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ LOST_SECONDS = 120.0  # after which a replica that never said that it is well co
 
 @dataclass
 class Totals:
-    """The work of a replica in all its processes, as far as they reported it, in the `seconds` `since` its loading."""
+    """The reported work of all processes of a replica, in the `seconds` that passed `since` it was loaded."""
 
     label: str
     name: str
@@ -46,12 +46,12 @@ class Totals:
 
     @property
     def restarts(self) -> int:
-        """The number of processes that replaced an ended one."""
+        """The number of processes that replaced an ended process."""
         return max(len(self.processes) - 1, 0)
 
     @property
     def stats(self) -> ReplicaStats:
-        """The sums over the processes; the batch is their mean weighted by busy time, the KV cache their peak."""
+        """The figures of all processes together: sums, the batch averaged over busy time, the peak of the KV cache."""
         parts = list(self.processes.values())
         last = parts[-1]
         busy = sum(part.busy_seconds for part in parts)
@@ -72,7 +72,7 @@ class Totals:
 
 @dataclass
 class Hosted:
-    """A model that replicas hold: its name, its config, its engine, and its planned number of replicas."""
+    """A model that runs in replicas: its label, its config, its engine, and its planned number of replicas."""
 
     label: str
     model: Mapping[str, Any]
@@ -86,7 +86,7 @@ class Hosted:
 
 
 class Load(threading.Thread):
-    """A thread that loads one model; `taken`: whether the fleet has looked at the outcome."""
+    """A thread that loads one model; `taken`: whether the fleet has handled the thread's result."""
 
     def __init__(self, work: Callable[[], Mapping[str, Late]]) -> None:
         super().__init__(daemon=True, name="load")
@@ -105,20 +105,20 @@ class Load(threading.Thread):
 
     @property
     def done(self) -> bool:
-        """Whether the model is loaded and the fleet has seen that."""
+        """Whether the model is loaded and the fleet has handled that."""
         return self.taken and self.error is None
 
 
 class Fleet:
-    """A context manager: inside it, all models of the settings that need replicas have them, loaded and watched.
+    """The replicas of all models that the settings need, loaded and watched. A context manager.
 
-    If the GPUs cannot hold all models at once, the models take turns: the models that a setting asks are a team, whose
-    cells begin when all models of the team are loaded (`turns`). On CPUs nothing limits the loaded models: all are
-    loaded at once.
+    If the GPUs cannot hold all models at once, the models take turns. The models that a setting asks are a team; the
+    cells of a team begin when all its models are loaded (`turns`). On CPUs all models are loaded at once, as nothing
+    limits their number.
 
-    A pool that `launch/replicas.py` started is joined and left running; others are started and stopped here. Replicas
-    that do not become ready are started again, and join the others when they are ready. `lost_seconds`: if a replica
-    does not report for so long that it is well, its process is ended, and Ray starts another.
+    A pool that `launch/replicas.py` started is joined and left running; all other pools are started and stopped here.
+    Replicas that do not become ready are started again, and are used as soon as they are ready. `lost_seconds`: if a
+    replica has not reported for this long that it is well, its process is ended, and Ray starts another.
 
     Args:
         settings: the settings whose models the fleet has.
@@ -126,11 +126,11 @@ class Fleet:
         ready_seconds: how long each model may wait for GPUs, and then take to load.
         say: gets a line now and then.
         cells: the number of cells of each setting, by its id, if it is known: teams with more work may begin first.
-        grows_to: the GPUs of a cluster that starts machines by itself, once it has started all of them.
+        grows_to: all GPUs of a cluster that starts machines by itself, counted when every machine runs.
 
     Raises:
         ConfigError: the cluster's GPUs never hold all models of a setting at once, or an engine can never work.
-        EngineError: no replica of a model without GPUs becomes ready within `ready_seconds`, or no team is loaded.
+        EngineError: no replica of a model without GPUs becomes ready within `ready_seconds`, or no team can be loaded.
     """
 
     lost_seconds = LOST_SECONDS
@@ -175,14 +175,14 @@ class Fleet:
         self._threads: list[Load] = []
         self._started = 0  # number of pools
         self.gpus = 0.0
-        """The highest number of GPUs that its replicas took at once."""
+        """The highest number of GPUs that the fleet's replicas took at once."""
         self.loading = 0.0
-        """Seconds until the first models were loaded."""
+        """The seconds until the first models were loaded."""
         self._ended = threading.Event()
         self._watcher: threading.Thread | None = None
 
     def team(self, setting: Setting) -> Team:
-        """The keys of a setting's models that need GPUs, and so may have to wait."""
+        """The keys of those models of a setting that need GPUs, and so may have to wait for them."""
         keys = map(model_key, models(setting.config).values())
         return frozenset(key for key in keys if key in self._models and self._models[key].bundles)
 
@@ -192,7 +192,7 @@ class Fleet:
         return {name: handle for name, handle in found.handles.items() if name not in self._late} if found else {}
 
     def need(self, teams: Iterable[Team]) -> None:
-        """Have cells of these teams run: a team that has ended, or was lost, waits once more."""
+        """Have these teams wait for their turn; a team that has ended or was lost waits once more."""
         for team in dict.fromkeys(teams):
             self._lost.pop(team, None)
             if team and team not in self._turns.begun and team not in self._turns.waiting:
@@ -204,17 +204,17 @@ class Fleet:
         return not team or (team in self._turns.begun and all(self._loads[key].done for key in team))
 
     def lost(self, team: Team) -> str | None:
-        """Why a team will not be loaded; None if it is loaded or may still be."""
+        """The reason why a team will never be loaded; None if the team is loaded or can still be loaded."""
         return self._lost.get(team)
 
     def done(self, team: Team) -> None:
-        """End a team without cells: if other teams wait, models that none of them needs give their GPUs back."""
+        """End a team that has no cells left; if others wait, models that only this team needs give their GPUs back."""
         if team in self._turns.begun:
             self._release(self._turns.end(team))
             self.advance()
 
     def advance(self) -> None:
-        """Begin teams that find room, and handle models whose loading ended; called again and again."""
+        """Begin teams that find room, and handle models whose loading ended. The caller calls this again and again."""
         self._take_ended()
         if not self._turns.waiting or time.monotonic() - self._looked < _LOOK_AGAIN_SECONDS:
             return
@@ -234,7 +234,7 @@ class Fleet:
             self._wait_for_others(free)
 
     def spent(self, model: Mapping[str, Any], attempt_id: str) -> Usage:
-        """The usage that the model's replicas counted for one attempt; zero if the tasks hold the engine."""
+        """The usage that the model's replicas counted for one attempt; zero if the model has no replicas."""
         found = self.pools.get(model_key(model))
         return pool.spent(found, attempt_id) if found else Usage()
 
@@ -251,7 +251,7 @@ class Fleet:
         return {key for key, one in self.pools.items() if not all(told.get(name, True) for name in one.names)}
 
     def told(self) -> str:
-        """The replicas' answers so far and the models that wait, as the end of a line; empty without replicas."""
+        """The replicas' answers so far, and the models that load or wait, as a line's end; empty without replicas."""
         stats = [total.stats for total in list(self._totals.values()) if total.processes]
         told = ""
         if stats:
@@ -296,7 +296,7 @@ class Fleet:
             self._watcher.start()
 
     def _plan_turns(self) -> None:
-        """Order the teams, with as many replicas as the cluster holds; report what differs from the config."""
+        """Order the teams, with at most as many replicas as the cluster holds; print what differs from the config."""
         teams = [team for team in self._cells if team]
         for team in teams:
             lacking = [self._models[key] for key in team if key not in self.pools]
@@ -318,7 +318,7 @@ class Fleet:
             self._say(f"models take turns on {have:g} GPUs, as all of them need {sum(every):g}: {told}")
 
     def _shrink(self, team: Team) -> None:
-        """Reduce the replicas of a team's models to the number that the cluster holds when the team is alone."""
+        """Reduce the replicas of a team's models to the number that the whole cluster holds."""
         machines = self._machines()
         asked = {key: self._models[key].replicas for key in team}
         while placed((share for key in team for share in self._shares_of(key)), machines) is None:
@@ -331,12 +331,12 @@ class Fleet:
                 self._say(f"{one.label}: {one.replicas} of {count} replicas, as many as the cluster's GPUs hold")
 
     def _shares_of(self, key: str) -> list[float]:
-        """The GPUs of each process of a model's replicas; empty if it runs on CPUs or in a pool that was joined."""
+        """The GPU shares of all processes of a model's replicas; empty on CPUs, or if the pool was joined."""
         one = self._models.get(key)
         return [] if one is None or (key in self.pools and self.pools[key].detached) else one.bundles * one.replicas
 
     def _told_of(self, team: Team) -> str:
-        """The names of a team's models, with their replicas' GPUs."""
+        """The names of a team's models, with the GPUs of their replicas."""
         told = [
             f"{one.label} ({f'{one.replicas} x ' if one.replicas > 1 else ''}{sum(one.bundles):g} GPU)"
             for key, one in reversed(self._models.items())  # the acting model first
@@ -345,17 +345,17 @@ class Fleet:
         return " with ".join(told)
 
     def _free(self) -> list[list[float]]:
-        """The GPUs that may be taken now; in a cluster that grows, those that our models do not take."""
+        """The GPUs that are free now; in a cluster that grows, all GPUs except those of our own models."""
         if self._grown:
             return placed((share for key in self._turns.held for share in self._shares_of(key)), self._grown) or []
         return gpus.free()
 
     def _machines(self) -> list[list[float]]:
-        """All GPUs that the cluster has or will have, whoever holds them."""
+        """All GPUs that the cluster has, free or not; in a cluster that grows, also those that it will have."""
         return self._grown or gpus.every()
 
     def _begin_first(self) -> None:
-        """Begin the first teams; raises ConfigError if others hold the GPUs for longer than replicas take to end."""
+        """Begin the first teams. Raises ConfigError if others hold the GPUs for longer than a replica takes to end."""
         until = time.monotonic() + gpus.SETTLE_SECONDS
         while self._turns.waiting and not self._turns.begun:
             self._looked = 0.0
@@ -366,7 +366,7 @@ class Fleet:
             time.sleep(0 if self._turns.begun else _LOOK_AGAIN_SECONDS / 2)
 
     def _wait_loaded(self, always: Sequence[str]) -> None:
-        """Wait until all begun models are loaded and some cells can run; raises the error that prevents it."""
+        """Wait until all begun models are loaded and some cells can run. Raises the error of loading if none can."""
         while True:
             self.advance()
             for key, error in self._errors.items():
@@ -459,7 +459,7 @@ class Fleet:
         return bool(keys)
 
     def _wait_for_others(self, free: Sequence[Sequence[float]]) -> None:
-        """Report that the first waiting team finds no room while others hold GPUs; give it up in the end."""
+        """Print that the first waiting team finds no room as others hold GPUs; give it up after `ready_seconds`."""
         now, team = time.monotonic(), self._turns.waiting[0]
         if not self._waits:
             self._waits = now
@@ -480,7 +480,7 @@ class Fleet:
             thread.join(_END_SECONDS)
 
     def _watch(self) -> None:
-        """Look at the replicas now and then, and end those that have not reported for too long that they are well."""
+        """Look at the replicas every few seconds; restart those that have not been well for too long."""
         seen: dict[str, float] = {}  # when each replica was last well
         while not self._ended.wait(_LOOK_SECONDS):
             self._look()
@@ -495,14 +495,14 @@ class Fleet:
                         seen[name] = now
 
     def _load_again(self, name: str, end: bool) -> Any:
-        """The call to load a replica that is not ready; `end`: its process is ended before."""
+        """Call `load` again at a replica that is not ready; `end`: end its process before."""
         (one,) = (one for one in list(self.pools.values()) if name in one.handles)
         if end:
             pool.restart(one, name)
         return one.handles[name].load.remote()
 
     def _take_late(self) -> None:
-        """Note replicas that have become ready, and load those whose process ended again."""
+        """Count late replicas as ready if they are loaded, and load those again whose process ended."""
         import ray
 
         for name, task in list(self._late.items()):
@@ -532,7 +532,7 @@ class Fleet:
 
 
 def probes_of(settings: Sequence[Setting]) -> dict[str, tuple[Probe, ...]]:
-    """Every way in which a model is sampled (the role and the temperature), each once, by the model's key."""
+    """The ways in which each model is sampled, each way (a role and a temperature) once, by the model's key."""
     found: dict[str, dict[Probe, None]] = {}
     for setting in settings:
         keys = {role: model_key(model) for role, model in models(setting.config).items()}
@@ -542,7 +542,7 @@ def probes_of(settings: Sequence[Setting]) -> dict[str, tuple[Probe, ...]]:
 
 
 def _probes(config: Mapping[str, Any]) -> Iterator[Probe]:
-    """A probe for each role and temperature of a setting's samples; none for a model alone, which is no setting."""
+    """A probe for each role and temperature of a setting's samples; nothing for a config of a model alone."""
     if "planner" not in config:
         return
     parts = parts_of(config)

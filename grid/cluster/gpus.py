@@ -1,4 +1,4 @@
-"""Whether the GPUs that replicas need exist and are free, and who holds them."""
+"""The GPUs of a cluster: whether those that replicas need exist and are free, and which pools hold the others."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _LOOK_SECONDS = 0.5
 
 
 def every() -> list[list[float]]:
-    """All GPUs of each machine, whoever holds them."""
+    """All GPUs of each machine, free or not."""
     import ray
 
     return [machine(node["Resources"].get("GPU", 0)) for node in ray.nodes() if node["Alive"]]
@@ -28,7 +28,7 @@ def free() -> list[list[float]]:
 
 
 def expect_place(team: Mapping[str, Sequence[float]], machines: Machines) -> None:
-    """Raise ConfigError if one replica of each model of a team has no place on machines that nothing else uses.
+    """Raise ConfigError if the machines, with all their GPUs free, cannot hold one replica of each model of a team.
 
     `team`: the GPUs of each process of one replica, by the model's label.
     """
@@ -45,9 +45,9 @@ def expect_place(team: Mapping[str, Sequence[float]], machines: Machines) -> Non
 
 
 def check(label: str, replicas: int, shares: Sequence[float]) -> None:
-    """Raise ConfigError if so many replicas of a model find no room in the GPUs that are free now.
+    """Raise ConfigError if the free GPUs cannot hold this many replicas of a model.
 
-    The error names running pools that hold GPUs, and the command line that stops each.
+    The error names the running pools that hold GPUs, and the command that stops each pool.
     """
     expect_place({label: shares} if shares else {}, every())
     until = time.monotonic() + SETTLE_SECONDS
@@ -58,7 +58,7 @@ def check(label: str, replicas: int, shares: Sequence[float]) -> None:
 
 
 def no_room(wanted: Mapping[str, Sequence[float]], now: Sequence[Sequence[float]]) -> ConfigError:
-    """The error for models that have no room in the GPUs free `now`; `wanted`: their processes' GPUs, by label."""
+    """The error for models that do not fit in the GPUs `now` free; `wanted`: their processes' GPUs, by label."""
     asked = ", ".join(f"{sum(shares):g} for {label}" for label, shares in wanted.items())
     total = sum(map(sum, wanted.values()))
     told = f"{sum(map(sum, now)):g} of {sum(map(sum, every())):g} GPUs are free"
@@ -67,7 +67,7 @@ def no_room(wanted: Mapping[str, Sequence[float]], now: Sequence[Sequence[float]
 
 
 def holders() -> str:
-    """Pools that hold GPUs, and the command that stops each, as the end of a sentence."""
+    """The pools that hold GPUs, each with the command that stops it, as the end of a sentence."""
     import ray
 
     address = ray.get_runtime_context().gcs_address

@@ -1,4 +1,4 @@
-"""The work of settings that share engines, the part of it that is in flight, and how much may be in flight."""
+"""The work of settings that share engines: which part of it is in flight, and how much may be."""
 
 from __future__ import annotations
 
@@ -29,10 +29,11 @@ _WAIT_SECONDS = 0.25
 
 @dataclass(frozen=True)
 class Work:
-    """Cells of a setting; how often a worker with only these cells died, and how often no worker began them in time.
+    """Some cells of a setting, and how often they failed to run.
 
-    The run numbers the begun cells of each setting: `first` is the number of a chunk's first cell, `last` the number
-    after its last cell. If parts of a chunk are tried again, they keep both.
+    `deaths` is how often a worker that had only these cells died, `waited` how often no worker began them in time. The
+    run numbers the begun cells of each setting: `first` is the number of a chunk's first cell, `last` the number after
+    its last cell. If parts of a chunk are tried again, each part keeps both numbers.
     """
 
     setting: Setting
@@ -51,7 +52,7 @@ class Work:
 
 @dataclass
 class Try:
-    """A chunk in flight: its worker's last sign, for how many seconds the worker was silent, and why it was ended."""
+    """A chunk in flight: its worker's last sign, the seconds without news of it, and why we ended the worker."""
 
     work: Work
     attempt_id: str
@@ -62,7 +63,7 @@ class Try:
 
     @property
     def unfinished(self) -> int:
-        """The number of cells that have not ended, as far as is known."""
+        """The number of the chunk's cells that have not ended, as far as the worker has reported."""
         return len(self.work.cells) - (self.sign.ended if self.sign else 0)
 
 
@@ -70,9 +71,10 @@ class Try:
 class Lane:
     """The work of settings whose roles share engines.
 
-    `keys` are the models in replicas, none if every task has the engines itself; `team` are the models that may have to
-    wait for GPUs. `left` is about the number of cells that are in no chunk yet. Once the lane is `loaded`, `pools` are
-    the replicas by model and name, and `target` is the number of cells in flight that keeps them busy.
+    `keys` are the models in replicas; it is empty if every task has its engines itself. `team` are the models that may
+    have to wait for GPUs. `left` is roughly the number of cells that are in no chunk yet. Once the lane is `loaded`,
+    `pools` are the replicas by model and name, and `target` is the number of cells in flight that keeps the replicas
+    busy.
     """
 
     settings: Sequence[Setting]
@@ -93,18 +95,18 @@ class Lane:
 
     @property
     def at_once(self) -> int:
-        """The number of cells that a chunk runs side by side: with replicas, at least two chunks make up the target."""
+        """The number of cells that a chunk runs side by side. With replicas, at least two chunks reach the target."""
         return min(CONCURRENT_CELLS, -(-self.target // 2)) if self.keys else CONCURRENT_CELLS
 
     @property
     def any(self) -> bool:
-        """Whether it has cells to begin."""
+        """Whether the lane has cells to begin."""
         if not self.again and (work := self.next()) is not None:
             self.again.append(work)
         return bool(self.again)
 
     def open(self, fleet: Fleet) -> None:
-        """Let its cells begin, as its models are loaded."""
+        """Let the lane's cells begin, as its models are loaded."""
         found = {
             key: model
             for one in self.settings
@@ -117,13 +119,13 @@ class Lane:
         self.loaded = True
 
     def has_room(self, chunks: int) -> bool:
-        """Whether another chunk may begin; without replicas `chunks` may be in flight."""
+        """Whether another chunk may begin: at most `chunks` without replicas, `target` cells with replicas."""
         if not self.keys:
             return len(self.in_flight) < chunks
         return sum(min(self.at_once, one.unfinished) for one in self.in_flight.values()) < self.target
 
     def next(self) -> Work | None:
-        """The work to run next; None if there is none."""
+        """The work to run next; None if no work is left."""
         if self.again:
             return self.again.popleft()
         found = next(self.fresh, None)
@@ -139,8 +141,8 @@ class Lane:
     def hear(self, tried: Try, sign: Sign | None, passed: float, busy: bool) -> None:
         """Note a worker's sign, `passed` seconds after the last look at it.
 
-        A try that has not begun waits for a CPU. It counts as silent only if a later try has begun, or if no worker is
-        `busy`.
+        A try whose worker has not begun waits for a CPU. This counts as silence only if a worker of a later try has
+        begun, or if no worker is `busy`.
         """
         news = sign is not None and sign != tried.sign
         if sign is not None:
@@ -154,10 +156,10 @@ class Lane:
             self._cost[setting_id] = seconds / cells
 
     def size(self, setting: Setting, first: int, chunks: int) -> int:
-        """The size of a setting's next chunk: `first` or, once a cell's time is known, enough for some seconds.
+        """The number of cells of a setting's next chunk: `first`, or enough for some seconds if a cell's time is known.
 
-        Towards the end chunks become smaller, so that all workers end at about the same time. With replicas they have
-        at least as many cells as run side by side.
+        Towards the end chunks become smaller, so that all workers end at about the same time. With replicas a chunk has
+        at least `at_once` cells.
         """
         if setting.id not in self._cost:
             return first
@@ -169,9 +171,9 @@ class Lane:
 
 
 def lanes_of(plan: Plan, done: CellIds, fleet: Fleet) -> list[Lane]:
-    """A lane for each set of models that settings ask in replicas, and one for all settings without replicas.
+    """A lane for each set of models that settings ask in replicas, and one lane for all settings without replicas.
 
-    `fresh` is still to be set; lanes that wait for no GPUs are open.
+    The caller still has to set `fresh`. Lanes that need no GPUs are open already.
     """
     grouped = dict[tuple[str, ...], list[Setting]]()
     to_run = 1 - len(done) / plan.total()  # of each lane, about: a count takes seconds per million
@@ -189,9 +191,9 @@ def lanes_of(plan: Plan, done: CellIds, fleet: Fleet) -> list[Lane]:
 
 
 def as_loaded(lanes: Sequence[Lane], fleet: Fleet) -> Iterator[tuple[Lane, str | None]]:
-    """Each lane with None as soon as its models are loaded, or with the reason why they are lost.
+    """Yield each lane as soon as its models are loaded (with None) or lost (with the reason).
 
-    A lane counts as done when the caller asks for the next one.
+    A lane counts as done when the caller asks for the next lane.
     """
     left = list(lanes)
     while left:

@@ -23,7 +23,7 @@ COUNTERS = {
 
 
 class ReplicaMetrics:
-    """The metrics of one replica, tagged with its name; `again`: its process replaced an ended one."""
+    """The metrics of one replica, tagged with its name; `again`: this process replaced an ended process."""
 
     def __init__(self, name: str, again: bool) -> None:
         self._meters, self._tags = Meters(COUNTERS, GAUGES, ("replica",)), {"replica": name}
@@ -55,7 +55,7 @@ class ReplicaMetrics:
 
 
 class Meters:
-    """Counters and gauges that all carry the same tags; made in a process that is connected to Ray.
+    """Counters and gauges that all have the same tags. Ray must be connected when they are created.
 
     Args:
         counters: descriptions by name.

@@ -1,7 +1,7 @@
 """A sweep's US dollars under `budget.money`: how many cells may begin, and which requests the workers may send.
 
-One actor counts the requests of all workers. The limit is only exceeded by requests that were at a server before the
-last answers showed their cost.
+One actor counts the requests of all workers. The limit can only be exceeded by requests that were already at servers
+when the latest answers showed how much requests cost.
 """
 
 from __future__ import annotations
@@ -22,10 +22,11 @@ _ROUNDING = 1e-9  # rounding errors of sums: a limit of ten requests allows ten
 
 
 class Purse:
-    """The class of an actor: the money spent, and the requests that are at servers now.
+    """The class of an actor that counts the money spent, and the requests that are at servers now.
 
-    A request may be sent if it and all requests at servers stay within the limit; each is assumed to cost the mean of
-    the answered ones of its setting and role. If a role has no answer yet, one of its requests is sent at a time.
+    A request may be sent if the limit covers the money spent, the cost of all requests at servers, and the cost of this
+    request. The cost of a request is assumed to be the mean cost of the answered requests of its setting and role.
+    Until a role has an answer, only one of its requests is sent at a time.
     """
 
     def __init__(self, limit: float, spent: float) -> None:
@@ -35,7 +36,7 @@ class Purse:
         self._dollars: dict[str, float] = {}
 
     def may(self, attempt_id: str, request: int, whose: str, calls: int) -> bool | None:
-        """Whether a request may be sent; it counts as sent then. None: it depends on requests that are at servers."""
+        """Whether a request may be sent; if so, it counts as sent. None: wait for the requests at servers."""
         each = self._each(whose)
         left = self._limit * (1 + _ROUNDING) - self._spent
         left -= sum(number * (self._each(other) or 0.0) for other, number in self._open.items())
@@ -48,7 +49,7 @@ class Purse:
         return True
 
     def ended(self, attempt_id: str, request: int, dollars: float | None) -> None:
-        """Note that a request has ended, and its cost; None without an answer."""
+        """Note that a request has ended, and its cost in US dollars; the cost is None if there was no answer."""
         whose, calls = self._sent.get(attempt_id, {}).pop(request, (None, 0))
         if whose is None:
             return
@@ -60,7 +61,7 @@ class Purse:
             self._dollars[whose] = self._dollars.get(whose, 0.0) + dollars
 
     def gone(self, attempt_id: str) -> None:
-        """Note that a try's worker is gone: its requests at servers are assumed to cost as much as others did."""
+        """Note that a try's worker is gone; its requests at servers are assumed to have the mean cost."""
         for whose, calls in self._sent.pop(attempt_id, {}).values():
             self._open[whose] -= calls
             self._spent += calls * (self._each(whose) or 0.0)
@@ -72,7 +73,7 @@ class Purse:
 
 @dataclass(frozen=True)
 class Till:
-    """The access to a `Purse` for one try of a chunk."""
+    """The access to a `Purse` from one try of a chunk."""
 
     actor: Any
     setting_id: str
@@ -97,10 +98,10 @@ class Till:
 
 
 class Money:
-    """The driver's side. A context manager: inside it requests are refused, if the limit is `hard`.
+    """The driver's account of the money. In this context manager requests beyond a `hard` limit are refused.
 
-    `dollars` is the money spent by tries that have ended; `known` has, by setting, the cost of cells and their number.
-    `unpaid` is the number of cells that were begun and have no row, as requests of theirs were refused.
+    `dollars` is the money spent by tries that have ended. `known` has the cost and the number of cells of each setting.
+    `unpaid` is the number of cells that began but have no row, as some of their requests were refused.
     """
 
     def __init__(self, limit: float, hard: bool, dollars: float, known: Mapping[str, tuple[float, int]]) -> None:
@@ -136,7 +137,7 @@ class Money:
             self._known[report.setting_id] = dollars + (report.money or 0.0), cells + report.ok + report.failed
 
     def gone(self, attempt_id: str) -> None:
-        """Note that a try's worker is gone, and its requests with it."""
+        """Note that a try's worker is gone, and so are the requests that it had sent."""
         if self.actor is not None:
             self.actor.gone.remote(attempt_id)
 
@@ -146,11 +147,11 @@ class Money:
         return dollars / cells if cells else None
 
     def cells(self, setting_id: str, most: int, in_flight: Iterable[tuple[str, int, float]]) -> int:
-        """The number of cells of a setting that may begin with the money that the tries `in_flight` leave.
+        """The number of cells of a setting that may begin with the money that remains after the tries `in_flight`.
 
-        Each try is given as its setting, its number of cells, and its spending so far. While the cost of a setting's
-        cells is not known, one of them begins alone. A mean of few cells is trusted less: half of the money is kept
-        back after the first cell, a third after two.
+        Each try is given as its setting, its number of cells, and its spending so far. As long as the cost of a
+        setting's cells is not known, one cell of it begins alone. A mean over few cells is trusted less: half of the
+        money is kept back after the first cell, a third after two cells.
         """
         left, taken, alone, idle = self.limit - self.dollars, 0.0, True, True
         for other, cells, spent in in_flight:

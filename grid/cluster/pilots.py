@@ -1,4 +1,4 @@
-"""Pilots on a Ray cluster, with a sweep's engines and as many cells side by side as the sweep will have."""
+"""Pilots on a Ray cluster, with the sweep's engines and as many cells side by side as in the sweep."""
 
 from __future__ import annotations
 
@@ -25,10 +25,11 @@ from grid.store import CellIds
 
 @dataclass(frozen=True)
 class Side:
-    """The resources of one lane's settings: `cells` is how many cells run side by side or, without replicas, tasks.
+    """The resources of one lane's settings.
 
-    `capacity`: the number of calls that the replicas answer at once, if the time of a call does not depend on the
-    number of other calls; None if it does depend on it, or if the tasks have the engine.
+    `cells`: the number of cells that run side by side with replicas, or of tasks without replicas. `capacity`: the
+    number of calls that the replicas answer at once, if the time of a call does not depend on the number of other
+    calls; None if it depends on it, or if there are no replicas.
     """
 
     settings: Sequence[Setting]
@@ -59,7 +60,7 @@ class Side:
 
 
 def pilots_on(plan: Plan, fleet: Fleet, done: CellIds, calls: int) -> tuple[dict[str, Pilot], list[Side]]:
-    """The pilot of each setting, by its id, with at most `calls` calls each; and the resources that settings run on.
+    """The pilots of all settings, by id, each with at most `calls` calls; and the resources on which the settings run.
 
     Raises:
         GridError: an error that keeps a worker from running anything at all.
@@ -78,7 +79,7 @@ def pilots_on(plan: Plan, fleet: Fleet, done: CellIds, calls: int) -> tuple[dict
 
 
 def _tasks(plan: Plan, lane: Lane) -> int:
-    """The number of a lane's tasks that run side by side; with replicas, one task has all cells."""
+    """The number of a lane's settings that are tried side by side, each in a task; with replicas only one."""
     return 1 if lane.pools else min(cpus(), plan.cluster.chunks_in_flight or cpus())
 
 

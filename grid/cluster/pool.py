@@ -1,4 +1,4 @@
-"""Pools of replicas: one pool serves all settings with the same model; here it is started, watched and stopped."""
+"""Pools of replicas: starting, watching and stopping them. All settings with the same model share one pool."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Say = Callable[[str], None]
 class Pool:
     """The replicas of one model. A `detached` pool outlives the program that started it.
 
-    `probes`: the ways in which the waiting program will ask it.
+    `probes`: the ways in which the program that waits for the pool will ask its model.
     """
 
     label: str
@@ -55,7 +55,7 @@ def start(
 ) -> Pool:
     """Create the actors of a pool; nothing is loaded yet. Needs a connection to Ray.
 
-    The processes of a replica with GPUs are placed together. If the cluster can still grow, they wait for that.
+    The processes of a replica with GPUs are placed close together. In a cluster that can grow, they wait for room.
 
     Args:
         label: the model's name for people.
@@ -90,7 +90,7 @@ def start(
 
 
 def count(engine: HostedEngine, asked: int) -> int:
-    """The number of replicas of a model: 1 for a gateway, else the number in its config, else `asked`."""
+    """The number of replicas of a model: 1 for a gateway; else the number in its config, or `asked` without one."""
     if engine.home == "gateway":
         return 1
     return getattr(engine, "replicas", None) or asked
@@ -110,7 +110,7 @@ def _place(name: str, shares: Sequence[float], lifetime: str | None) -> Any:
 
 
 def _where(engine: HostedEngine, place: Any) -> dict[str, Any]:
-    """The options for where an actor runs; GPUs for several processes go to those that its engine starts."""
+    """The options that place an actor; GPUs for several processes are left to the processes that its engine starts."""
     from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
     if place is None:
@@ -157,7 +157,7 @@ def stop(pool: Pool) -> None:
 
 
 def placed(pool: Pool) -> bool:
-    """Whether Ray has found the GPUs of at least one of its replicas; true if they need none."""
+    """Whether Ray has found the GPUs of at least one of the pool's replicas; true if the replicas need no GPUs."""
     states = [one["state"] for one in _table(pool.names)]
     return not states or "CREATED" in states
 
@@ -169,7 +169,7 @@ def _table(names: Sequence[str]) -> list[dict[str, Any]]:
 
 
 def _places(names: Sequence[str]) -> list[Any]:
-    """The placement groups of the replicas with these names, whichever program created them."""
+    """The placement groups of the replicas with these names, also those that another program created."""
     from ray._raylet import PlacementGroupID  # a look-up by name would find those of one namespace only
     from ray.util.placement_group import PlacementGroup
 
@@ -185,7 +185,7 @@ def restart(pool: Pool, name: str) -> None:
 
 
 def well(pool: Pool, seconds: float) -> dict[str, bool]:
-    """Whether each replica answers within `seconds` that it is well, or is known to be restarting."""
+    """Whether each replica is well: it answers within `seconds`, or it is known to be restarting."""
     import ray
 
     asked = {name: _control(handle.check) for name, handle in pool.handles.items()}
@@ -203,7 +203,7 @@ def well(pool: Pool, seconds: float) -> dict[str, bool]:
 
 
 def _control(method: Any, *arguments: object) -> Any:
-    """Call a method on the event loop that stays free (`CONTROL`)."""
+    """Call an actor's method on the event loop that is never blocked by requests (`CONTROL`)."""
     return method.options(concurrency_group=CONTROL).remote(*arguments)
 
 

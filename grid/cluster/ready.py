@@ -1,4 +1,4 @@
-"""Waiting until replicas are loaded. If one of several fails to start, the sweep neither waits for it nor ends."""
+"""Waiting until replicas are loaded. If only some of them fail, the sweep goes on with the others."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ _PATIENCE = 3.0, 60.0  # the others get so many times as long as each pool's fir
 
 @dataclass(frozen=True)
 class Late:
-    """A replica that nobody waits for: the reason, and the call to load it if it still runs, None if it failed."""
+    """A replica that the sweep no longer waits for: the reason, and the call that loads it (None if this failed)."""
 
     why: str
     task: Any = None
 
 
 class _Loading:
-    """Replicas that are being loaded: `pending` ones by the call to load them, `ready` ones, and `late` ones."""
+    """Replicas that are being loaded: those `pending`, by the call that loads them, those `ready`, and those `late`."""
 
     def __init__(self, pools: Sequence[Pool], say: Say) -> None:
         self._pools, self._say = pools, say
@@ -52,7 +52,7 @@ class _Loading:
             raise EngineError(f"{pool.label}: no replica is ready{what}; {reasons}")
 
     def take(self, task: Any) -> None:
-        """Handle a call that ended; if the replica's process ended, the call is made once more."""
+        """Handle a call to `load` that ended. If the replica's process ended, the call is made once more."""
         import ray
 
         name = self.pending.pop(task)
@@ -73,7 +73,7 @@ class _Loading:
                 self.pending[self._handles[name].load.remote(self._probes[name])] = name
 
     def _warn(self, label: str, share: float | None) -> None:
-        """Warn once about a model that does not choose."""
+        """Print a warning, once, about a model that puts much of a choice's probability on none of the options."""
         told = warning(label, share)
         if told and label not in self._warned:
             self._warned.add(label)
@@ -93,8 +93,8 @@ def wait(pools: Sequence[Pool], seconds: float, say: Say) -> dict[str, Late]:
 
     Raises:
         ConfigError, UnfinishedError: an error that keeps an engine from ever working.
-        EngineError: all replicas of a pool failed, or none of them was ready within `seconds`; with their errors, or
-            the tails of their logs. It is raised as soon as the last replica has failed.
+        EngineError: all replicas of a pool failed, or no replica was ready within `seconds`. The error has the
+            replicas' errors or the ends of their logs. It is raised as soon as the last replica has failed.
     """
     import ray
 

@@ -1,4 +1,4 @@
-"""One engine in a Ray actor: it answers, counts, reports its figures, and ends its process if the engine died."""
+"""One engine in a Ray actor, which answers, counts, reports its figures, and ends its process if the engine died."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from grid.settings.make import make
 
 T = TypeVar("T", Sampled, Choice)
 CONTROL = "control"
-"""The concurrency group whose event loop stays free while the engine loads or hangs."""
+"""The concurrency group whose event loop stays free, even while the engine loads or hangs."""
 _DIED = 70  # the process's exit status after the engine's death
 _LOOK_SECONDS = 0.5
 _ATTEMPTS = 10_000  # the number of attempts whose usage is kept
@@ -30,9 +30,9 @@ _ATTEMPTS = 10_000  # the number of attempts whose usage is kept
 class ReplicaStats:
     """The figures of one process of a replica since it started.
 
-    `busy_seconds` is the time in which something was computed, `batch` the mean number of requests in computation
-    during it; `kv_cache` is the highest share seen, None if the engine has no such figure. `failed` leaves out
-    requests that were cancelled. `counts`: whether the engine can count the tokens of its answers.
+    `busy_seconds` is the time in which the engine computed something, `batch` the mean number of requests that it
+    computed at once in this time. `kv_cache` is the highest share in use, None if the engine does not report it.
+    `failed` does not include cancelled requests. `counts`: whether the engine can count the tokens of its answers.
     """
 
     name: str
@@ -53,14 +53,14 @@ class ReplicaStats:
 
 @dataclass(frozen=True)
 class Hosting:
-    """All that a replica is given beside its model.
+    """The data that a replica gets, except its name and its model.
 
     Args:
         label: the model's name for people.
         threads: the number of threads for computing on a CPU.
-        ready_seconds: the time limit for loading, after which a process that was restarted is ended again.
-        environment: the driver's variables that the engine needs. They are secrets: an actor's arguments are shown
-            nowhere, while Ray writes a runtime environment to its logs and its dashboard.
+        ready_seconds: the time limit for loading, after which a restarted process is ended again.
+        environment: the driver's variables that the engine needs. They are secrets, so they are arguments of the actor,
+            which are shown nowhere: Ray would write a runtime environment to its logs and its dashboard.
     """
 
     label: str
@@ -70,12 +70,12 @@ class Hosting:
 
 
 class Replica:
-    """The class of an actor; Ray restarts its process. Every request awaits `load`, so that none comes too early.
+    """The class of an actor whose process Ray restarts. Every request awaits `load`, so no request comes too early.
 
     Args:
         name: the actor's name.
         model: the config of the model group.
-        hosting: all else that it must know.
+        hosting: all other data that the replica needs.
     """
 
     def __init__(self, name: str, model: Mapping[str, Any], hosting: Hosting) -> None:
@@ -108,10 +108,10 @@ class Replica:
     async def load(self, probes: Sequence[Probe] = ()) -> float | None:
         """Make the engine ready, once; returns the result of `hosted.unassigned`.
 
-        `probes`: the ways in which it will be asked; each is tried if a server may refuse it.
+        `probes`: the ways in which the model will be asked; each way is tried if the model's server may refuse it.
 
-        In its first process the actor raises the error that keeps the engine from working. A restarted process ends
-        instead, so that it does not fail every request, and Ray starts the next one.
+        If the engine cannot work, the actor's first process raises the error. A restarted process ends instead, so that
+        Ray starts another process and requests do not fail.
         """
         if self._refused:
             raise self._refused
@@ -128,11 +128,11 @@ class Replica:
         return share
 
     async def sample(self, attempt_id: str, prompt: Prompt, **how: Any) -> tuple[Sampled, int]:
-        """The engine's answer, and how many requests this replica has in hand."""
+        """The engine's answer, and the number of requests that this replica has not answered yet."""
         return await self._answer(attempt_id, self._engine.sample(prompt, **how))
 
     async def choose(self, attempt_id: str, prompt: Prompt, **how: Any) -> tuple[Choice, int]:
-        """The engine's answer, and how many requests this replica has in hand."""
+        """The engine's answer, and the number of requests that this replica has not answered yet."""
         return await self._answer(attempt_id, self._engine.choose(prompt, **how))
 
     async def spent(self, attempt_id: str) -> Usage:
@@ -144,9 +144,9 @@ class Replica:
         return self._stats
 
     async def check(self) -> None:
-        """Return if the engine would answer (or is still loading); end the process if the engine is dead or hangs.
+        """Return if the engine works or is still loading; end the process if the engine is dead or hangs.
 
-        The call does not return if the event loop of the requests hangs.
+        If the event loop of the requests hangs, this call does not return.
         """
         if self._loop is None:
             return
@@ -162,11 +162,11 @@ class Replica:
         await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(asyncio.sleep(0), self._loop))
 
     async def log_tail(self, lines: int) -> list[str]:
-        """The last lines that this process wrote; empty if they cannot be found."""
+        """The last lines of this process's log; empty if they cannot be found."""
         return hosted.tail(lines)
 
     async def _load(self) -> float | None:
-        """Load the engine, once more if the error may be temporary, and probe a choice."""
+        """Load the engine, and try a choice; if loading fails for a reason that may be temporary, load once more."""
         try:
             try:
                 await self._engine.load()

@@ -1,7 +1,8 @@
 """Files in the results folder through which a driver and its workers, on any machines, exchange messages.
 
-Each file has one writer, is written in place, and is opened again for each reading, so that network file systems show
-the new content. In an object store they are objects, and each request costs money: there workers write and read less.
+Each file has one writer, who writes it in place; readers open it again each time, so that network file systems show the
+new content. In an object store the files are objects, and each request costs money: so workers write and read them less
+often.
 """
 
 from __future__ import annotations
@@ -27,11 +28,11 @@ _OBJECT_SECONDS = 4.0  # between two writes or reads of an object: a driver read
 class Sign:
     """The message that a worker writes about itself every second.
 
-    `pid`, `started` (the start of the process, in the kernel's ticks) and `node` name the process; `beats` grows with
-    each message. `ended` is the number of its chunk's cells that have ended, `ok` of those that ended well, `unknown`
-    of those of which nobody can tell whether they succeeded. `tokens` (of prompts and answers) and `money` (US dollars;
-    under budget.money also those of cells that have not ended) are their cost. `blocked` is the cell whose step holds
-    the event loop for longer than allowed, if there is one.
+    `pid`, `started` (the start of the process, in the kernel's ticks) and `node` identify the process; `beats` grows
+    with each message. `ended` is the number of the chunk's cells that have ended; `ok` counts those that ended well,
+    `unknown` those of which nobody can tell whether they succeeded. `tokens` (of prompts and answers) and `money` (US
+    dollars) are the cost of ended cells; under budget.money, `money` includes cells that have not ended. `blocked` is
+    the cell whose step keeps the event loop busy for longer than allowed, if there is one.
     """
 
     pid: int
@@ -47,7 +48,7 @@ class Sign:
 
 
 class Signs:
-    """The driver's side, for one run. A context manager: it removes the files of other runs, and its own at its end."""
+    """The driver's side, for one run. A context manager: it removes other runs' files and, at its end, its own."""
 
     def __init__(self, root: Path) -> None:
         self.run_id = uuid.uuid4().hex
@@ -108,7 +109,7 @@ class Speaker:
             self._file.write_text(json.dumps(asdict(sign)))
 
     def told_to_stop(self) -> bool:
-        """Whether the driver gave the order to stop, or has ended."""
+        """Whether the driver ordered a stop, or has ended."""
         if time.monotonic() - self._asked < self._every:
             return False
         self._asked = time.monotonic()

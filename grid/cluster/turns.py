@@ -1,7 +1,8 @@
 """Which models are loaded together, and in which order, if the GPUs do not hold all of them at once.
 
-A team is the set of models that one setting asks: all of them are loaded before a cell of the setting begins. GPUs are
-written as the free share of each: `[[1, 1], [0.5]]` are two machines, one with two free GPUs, one with half a GPU free.
+A team is the set of models that one setting asks; all of them are loaded before a cell of the setting begins. GPUs are
+lists of the free share of each GPU, by machine: `[[1, 1], [0.5]]` are two machines, the first with two free GPUs, the
+second with half a GPU free.
 """
 
 from __future__ import annotations
@@ -16,15 +17,16 @@ _LEAST = 1e-6  # of a GPU: a smaller share is a rounding error
 
 
 def machine(gpus: float) -> list[float]:
-    """A machine with so many free GPUs: whole GPUs, and the free share of one more."""
+    """The GPUs of a machine as a list: each whole free GPU, and the free share of one more."""
     whole, rest = divmod(gpus + _LEAST, 1)
     return [1.0] * int(whole) + ([rest] if rest > 2 * _LEAST else [])
 
 
 def placed(shares: Iterable[float], machines: Machines) -> list[list[float]] | None:
-    """The machines' free GPUs after processes have taken these shares, the largest first; None if one has no place.
+    """The free GPUs of the machines after processes took these shares; None if one of the shares does not fit.
 
-    Whole GPUs of one process are on one machine. Each process goes to the machine that then has the least left.
+    The largest share is placed first. Whole GPUs of one process are on one machine. Each process goes to the machine
+    that then has the least left.
     """
     left = [sorted(gpus) for gpus in machines]
     for share in sorted(shares, reverse=True):
@@ -52,7 +54,7 @@ def _in(share: float, gpus: list[float]) -> tuple[list[float], list[float]] | No
 
 @dataclass
 class Turns:
-    """The teams of a run: those that wait, in the order in which they are to begin, and those that have begun.
+    """The teams of a run: those that wait, in the order in which they will begin, and those that have begun.
 
     Args:
         shares: the shares of GPUs that each model's processes take, by the model's key.
@@ -63,7 +65,7 @@ class Turns:
     waiting: list[Team]
     begun: set[Team] = field(default_factory=set)
     held: set[str] = field(default_factory=set)
-    """Models that are loaded, or about to be."""
+    """The models that are loaded or being loaded."""
 
     def missing(self, team: Team) -> list[str]:
         """The models of a team that are not held."""
@@ -86,12 +88,12 @@ class Turns:
         return None
 
     def end(self, team: Team) -> list[str]:
-        """End a team that has nothing more to do; returns the models to stop, none if no other team waits."""
+        """End a team that has no work left; returns the models to stop. No model is stopped if no other team waits."""
         self.begun.discard(team)
         return self._let_go(set().union(*self.begun, *self.waiting)) if self.waiting else []
 
     def fail(self, key: str) -> tuple[list[Team], list[str]]:
-        """A model cannot be loaded; returns the teams lost with it, and the models that no other team needs."""
+        """Handle a model that cannot be loaded; returns its teams, and the models that no other team needs."""
         lost = [team for team in (*self.begun, *self.waiting) if key in team]
         self.begun.difference_update(lost)
         self.waiting = [team for team in self.waiting if team not in lost]
@@ -100,7 +102,7 @@ class Turns:
         return lost, gone
 
     def make_way(self) -> list[str]:
-        """The models to stop if no team has begun and the first waiting team finds no room beside the held models."""
+        """The models to stop so that the first waiting team finds room; empty as long as any team runs."""
         return self._let_go(set(self.waiting[0])) if self.waiting and not self.begun else []
 
     def _let_go(self, needed: set[str]) -> list[str]:
@@ -112,7 +114,7 @@ class Turns:
 def ordered(
     work: Mapping[Team, float], shares: Mapping[str, Sequence[float]], machines: Machines
 ) -> tuple[list[Team], float]:
-    """The best of three orders (as given, most GPUs first, or longest first), and the time when it ends.
+    """The best of three orders (as given, most GPUs first, longest first), and the time when its last team ends.
 
     Args:
         work: the time that each team takes, in any unit.
@@ -134,7 +136,7 @@ def ordered(
 def _end(
     order: Sequence[Team], work: Mapping[Team, float], shares: Mapping[str, Sequence[float]], machines: Machines
 ) -> float:
-    """The end of all teams if they begin in this order as soon as there is room; infinite if one never can."""
+    """The time when the last team ends, if each begins, in order, when it fits; infinite if one never fits."""
     turns, now, running = Turns(shares, list(order)), 0.0, list[tuple[float, int, Team]]()
     serial = count()
     while turns.waiting or running:

@@ -1,7 +1,8 @@
 """A program that ends the remaining processes of a local Ray whose driver was killed: `python watcher.py SESSION`.
 
-It stands apart, as it runs in a separate process, which needs nothing but Python, and so starts at once. Its standard
-input ends when the driver ends, in whatever way; the text `OVER` there says that the driver has ended Ray itself.
+It stands apart: it runs in a separate process that needs nothing but Python, and so starts at once. Its standard input
+closes when the driver ends, in whatever way. If the driver has ended Ray itself, it writes the text `OVER` there
+before.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ _TRIES, _BETWEEN_SECONDS = 20, 0.25  # a process may start another one while it 
 
 @contextmanager
 def watched(session: Path) -> Iterator[None]:
-    """If this process is killed inside, the processes that write into the session's folder are killed as well."""
+    """A context manager: if this process is killed in it, so are the processes that write into the session's folder."""
     command = [sys.executable, "-I", "-S", __file__, str(session)]
     nothing = subprocess.DEVNULL
     watcher = subprocess.Popen(  # noqa: S603 - our own
@@ -34,7 +35,7 @@ def watched(session: Path) -> Iterator[None]:
 
 
 def writers(session: Path) -> list[int]:
-    """The processes with a file of the session open for writing: all of Ray's, and those that they started."""
+    """The processes with a file of the session open for writing: all processes of Ray, and those that they started."""
     found = []
     for process in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):  # it has ended, or is another user's

@@ -38,10 +38,10 @@ _BLOCKED = 72  # the exit status of a process whose event loop is blocked
 
 @dataclass(frozen=True)
 class Chunk:
-    """Cells of one setting, `at_once` of them side by side, and all that a worker needs to run them.
+    """Cells of one setting, and all that a worker needs to run them, `at_once` of them side by side.
 
     `pools` has the replicas by model and name. `money`: the budget of all cells of the sweep, in US dollars, and the
-    actor that refuses requests beyond it, if there is one.
+    actor that refuses requests beyond the budget (None if nothing refuses them).
     """
 
     setting: Setting
@@ -60,14 +60,13 @@ class Chunk:
 
 @dataclass
 class Report:
-    """The results of one try of a chunk; `error` says why its cells have no rows, if they have none.
+    """The results of one try of a chunk; if its cells have no rows, `error` says why.
 
     `unknown` is the number of cells of which nobody can tell whether they succeeded (`rows.untold`). `left` counts the
-    cells that the try did not begin or has no row of; `unpaid` counts those of them that there was no money for.
-    `writes` is how often it wrote rows, `transcripts` the bytes of its cells' transcripts, and `kept` the number of
-    cells with a transcript. `money` is in US dollars, without cells whose answers are not counted, and None if a price
-    is not known. If a worker died, `usage`, `money` and `seconds` include cells that are tried again; they also include
-    unpaid cells.
+    cells that did not begin or have no row; `unpaid` counts those among them for which there was no money. `writes` is
+    how often the try wrote rows, `transcripts` the bytes of its cells' transcripts, and `kept` the number of cells with
+    a transcript. `money` is in US dollars, without cells whose answers are not counted; it is None if a price is not
+    known. `usage`, `money` and `seconds` include unpaid cells and, if the worker died, cells that are tried again.
     """
 
     setting_id: str
@@ -87,7 +86,7 @@ class Report:
 
 
 _sections_written: dict[str, set[str]] = {}
-"""The sections that this process has written in the present run; files of an earlier run may have been put aside."""
+"""The digests of sections that this process wrote in the present run; files of earlier runs may have been put aside."""
 
 
 def _written_in(run_id: str) -> set[str]:
@@ -152,13 +151,13 @@ def _paying(chunk: Chunk, prices: Prices) -> Paying | None:
 
 @cache
 def _collect_seldom() -> None:
-    """Search for cycles less often, set once a process: rows have none, and the search took a sixth of the time."""
+    """Search less often for reference cycles, set once a process: rows have none, and it took a sixth of the time."""
     gc.freeze()
     gc.set_threshold(_ALLOCATIONS)
 
 
 def with_pools(built: Built, setting: Setting, pools: Mapping[str, Mapping[str, Any]], attempt_id: str) -> Built:
-    """The setting, with each engine that has replicas replaced by them; roles with the same pool share an engine."""
+    """The setting, where pools replace the engines that have replicas; roles with the same pool share an engine."""
     engines = built.engines
     for key, roles in by_pool(setting.config).items():
         if key in pools:
@@ -168,9 +167,9 @@ def with_pools(built: Built, setting: Setting, pools: Mapping[str, Mapping[str, 
 
 
 class _Pulse:
-    """A thread beside the event loop, which keeps running whatever blocks the loop. A context manager.
+    """A thread beside the event loop, which goes on even if a step blocks the loop. A context manager.
 
-    At its end all rows are written, even if the block raised.
+    At its end all rows are written, even after an error.
     """
 
     def __init__(self, chunk: Chunk, speaker: Speaker, result: ChunkResult) -> None:
@@ -269,9 +268,9 @@ class _Pulse:
                 self._loop.call_soon_threadsafe(self._work.cancel)
 
     def _end_if_blocked(self) -> None:
-        """End the process if a case's step, or the preparation of the cases, takes longer than a case may.
+        """End the process if a case's step, or the preparation of the cases, takes longer than is allowed for a case.
 
-        Nothing else can end such a step.
+        Such a step blocks the event loop, so nothing but the end of the process can end it.
         """
         limits, now = self._chunk.limits, self._clock.now()
         running = self._clock.running

@@ -1,4 +1,4 @@
-"""The promises of planners, datasets, engines and robustness settings, as tests: for ours, or for a plugin's.
+"""The promises of planners, datasets, engines and robustness settings, as tests of our own files or of a plugin's.
 
-`pytest --pyargs grid.contracts --plugin mylab` runs them over the files of `mylab/conf`.
+`pytest --pyargs grid.contracts --plugin mylab` tests the files of `mylab/conf`.
 """

@@ -1,4 +1,4 @@
-"""The option `--plugin`, which pytest finds by its entry point, because it is read before any test is."""
+"""The option `--plugin`. pytest finds this module by an entry point, because options are read before tests are."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Allow the plugins; a usage error if one cannot be used."""
+    """Allow the plugins that the option names. Raises a usage error if a plugin cannot be used."""
     given = config.getoption("--plugin")
     if given:
         from grid import plugins  # not before: any test session loads this module

@@ -1,4 +1,4 @@
-"""The files on which the contracts are tested: those of the plugins that `--plugin` names, or ours."""
+"""The files that the contracts test: those of the plugins that `--plugin` names, or our own."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from grid.settings.setting import Setting
 GROUPS = tuple(ROOMS)
 _WITH_A_NEW_DATASET = ("react", "lats", "plan_first", "egb_logits")
 _WITH_A_NEW_SETTING = ("react", "egb_logits")
-"""Those of our planners that are tested with somebody else's files: one of each kind."""
+"""Our planners that are tested with a plugin's robustness settings and engines: one planner of each kind."""
 Point = tuple[str, str, str, str, str]
 P = TypeVar("P", bound=tuple[str, ...])
 Pair = tuple[tuple[int, str], tuple[int, str]]
@@ -37,28 +37,28 @@ Pair = tuple[tuple[int, str], tuple[int, str]]
 
 @dataclass(frozen=True)
 class Subject:
-    """The names of files by group, and whether they are `ours`."""
+    """The names of the files under test, by group. `ours` says whether they are our own or a plugin's."""
 
     files: Mapping[str, Sequence[str]]
     ours: bool
 
     @cached_property
     def disturbing(self) -> list[str]:
-        """The robustness settings that take turns."""
+        """The robustness settings that the points use in turn."""
         found = self.files["robustness"] or names("robustness")
         return [name for name in found if yaml("robustness", name)]
 
     @cached_property
     def cheap(self) -> list[str]:
-        """The engines that cost nothing, and those under test that run in a task."""
+        """The engines that the points use in turn: those that run inside a task, so that they cost nothing."""
         found = dict.fromkeys([*names("model"), *self.files["model"]])
         return [name for name in found if "???" not in yaml("model", name).values() and _is_light(name)]
 
     def points(self, with_files: Sequence[str] = ()) -> list[Point]:
-        """Dataset, outline, planner, and the robustness setting and engine whose turn it is.
+        """All points: dataset, outline, planner, and the robustness setting and engine whose turn it is.
 
-        All of ours meet one another; each of somebody else's meets enough of ours. `with_files` are the datasets whose
-        files are available.
+        Each of our datasets meets each of our planners. Each file of a plugin meets enough of ours. `with_files` are
+        datasets whose files are available, although their YAML names no path.
         """
         every = dict.fromkeys([*names("dataset"), *self.files["dataset"]])
         datasets = [name for name in every if not lacks_path(name) or name in with_files]
@@ -72,9 +72,10 @@ class Subject:
         ]
 
     def paired(self, points: Sequence[Point], may_lack: Collection[str] = ()) -> list[Point]:
-        """A few points of ours in which every two files, or a file and an outline, meet if they go together.
+        """A few points in which every pair of our files, or of a file and an outline, occurs.
 
-        `points` are all points. Without the datasets that a machine `may_lack`, the points still do this for the rest.
+        Files and outlines form a pair if they go together. `points` are all points. A machine may lack the datasets in
+        `may_lack`. The points without these datasets still have every pair of the rest.
         """
         every = [
             (dataset, outline, planner, disturbed, repeated)
@@ -99,7 +100,7 @@ class Subject:
 
 
 def subject_of(config: pytest.Config) -> Subject:
-    """The subject that the command line names."""
+    """The subject for the plugins that the command line names."""
     return _subject(tuple(config.getoption("--plugin", default=()) or ()))
 
 
@@ -112,7 +113,7 @@ def _subject(given: tuple[str, ...]) -> Subject:
 
 
 def _is_whole(planner: str) -> bool:
-    """Whether a planner's file leaves nothing open to a user, such as the program that is to be the planner."""
+    """Whether a planner's file is complete, so that a user need not fill in a value (such as the program)."""
     return "???" not in _read(file_of("planner", planner)).values()
 
 
@@ -124,16 +125,16 @@ def _is_light(model: str) -> bool:
 
 
 def pairs_of(point: Sequence[str]) -> Iterable[Pair]:
-    """The values of a point, two at a time, each with the place of its factor."""
+    """All pairs of a point's values. Each value comes with its place in the point."""
     return combinations(enumerate(point), 2)
 
 
 def covering(points: Sequence[P], known: Sequence[P] = ()) -> list[P]:
-    """Some of the points, in their order, with every pair of values that is in any of them and in none that is `known`.
+    """Some of the points, in their order. Together with `known`, they have every pair of values that any point has.
 
-    The pairs that the fewest points have come first. Among the points with a pair that is still missing, the point that
-    adds the most pairs is taken; if several do, the one whose pairs were taken least often, so that all take turns. The
-    same points give the same result.
+    Pairs that occur in `known` are covered already. Pairs that few points have are covered first. Among the points with
+    such a pair, the point that adds the most missing pairs is chosen. If several points add equally many, the point
+    whose pairs were chosen least often is taken, so that all take turns. The same points give the same result.
     """
     holding: dict[Pair, list[int]] = {}
     pairs = [list(pairs_of(point)) for point in points]
@@ -159,11 +160,14 @@ def covering(points: Sequence[P], known: Sequence[P] = ()) -> list[P]:
 
 
 LEFT_OPEN: dict[str, dict[str, Any]] = {}
-"""Values besides its path that a dataset's file leaves open, or a planner's file, such as a program; runs set them."""
+"""Values for what the file of a dataset or a planner leaves open, such as a program, but not a dataset's path.
+
+Runs set them.
+"""
 
 
 def names(group: str, conf: Path = CONF) -> list[str]:
-    """The YAML files of a group."""
+    """The names of the YAML files of a group."""
     return sorted(path.stem for path in (conf / group).glob("*.yaml"))
 
 
@@ -174,7 +178,7 @@ def file_of(group: str, name: str) -> Path:
 
 
 def yaml(group: str, name: str) -> dict[str, Any]:
-    """A file's own values, with missing ones as '???'."""
+    """The values in a file. A missing value is '???', unless LEFT_OPEN has it."""
     said = LEFT_OPEN.get(name, {}) if group in ("dataset", "planner") else {}
     return copy.deepcopy(_read(file_of(group, name))) | said
 
@@ -185,7 +189,7 @@ def _read(path: Path) -> dict[str, Any]:
 
 
 def outlines(dataset: str) -> list[str]:
-    """The values of `dataset.outline` that a dataset's file can have."""
+    """The values of `dataset.outline` that are possible for a dataset."""
     made = _absent(dataset)
     if "outline" not in yaml("dataset", dataset):
         return [made.outline]
@@ -193,7 +197,7 @@ def outlines(dataset: str) -> list[str]:
 
 
 def goes_together(dataset: str, planner: str) -> bool:
-    """Whether a dataset's worlds can go on from a state more than once, if a planner does so."""
+    """Whether a planner and a dataset go together: if the planner branches, the dataset's worlds must branch, too."""
     return BRANCHING not in _needs(planner) or BRANCHING in _absent(dataset).provides
 
 
@@ -204,7 +208,7 @@ def _needs(planner: str) -> frozenset[str]:
 
 @cache
 def fits(**labels: str) -> bool:
-    """Whether two files go together, whatever the others are."""
+    """Whether the named files go together in a setting."""
     named: Any = {"dataset": "null_cases"} | labels
     absent = {"path": "/absent"} if lacks_path(named["dataset"]) else {}
     return invalid_reason(setting_of(absent, **named)) is None
@@ -212,13 +216,13 @@ def fits(**labels: str) -> bool:
 
 @cache
 def lacks_path(dataset: str) -> bool:
-    """Whether a dataset's file leaves it to a user to say where the data are."""
+    """Whether a dataset's file leaves the path of the data to the user."""
     return yaml("dataset", dataset).get("path") == "???"
 
 
 @cache
 def _absent(dataset: str) -> Dataset:
-    """A dataset whose files are not there."""
+    """The dataset object, made with paths that do not exist."""
     values = {name: "/absent" if value == "???" else value for name, value in yaml("dataset", dataset).items()}
     return cast(Dataset, make("dataset", values))
 
@@ -229,7 +233,7 @@ def setting_of(
     model_values: Mapping[str, Any] = MappingProxyType({}),
     **labels: str,
 ) -> Setting:
-    """A setting made from files, with some values of dataset, planner and model changed."""
+    """A setting made from the named files, with some values of dataset, planner and model changed."""
     labels = {"model": "lexical", "planner": "react", "robustness": "none", "retriever": "bm25", "pool": "all"} | labels
     config = {group: yaml("model" if group in ASKED else group, name) for group, name in labels.items()}
     config["dataset"] |= dataset_values

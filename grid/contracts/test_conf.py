@@ -1,4 +1,4 @@
-"""The promises of every YAML in conf/, or in a plugin's folder. A new file there is picked up automatically."""
+"""Tests of the promises of every YAML in conf/, or in a plugin's folder. New files there are found automatically."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ from grid.settings.make import ROOMS, load_class, make, unpriced
 
 
 def parts(group: str, name: str) -> list[tuple[str, dict[str, Any]]]:
-    """Key and config of each object that a file names: several in robustness, else one."""
+    """The key and the config of each object that a file names: several in a robustness file, one in any other file."""
     config = yaml(group, name)
     return [(f"robustness.{key}", part) for key, part in config.items()] if group == "robustness" else [(group, config)]
 
 
 def given(config: dict[str, Any]) -> dict[str, Any]:
-    """The config as its class gets it, with some text in place of every value without a default."""
+    """The config as it is passed to its class, with a text in place of every missing value."""
     return {key: "something" if value == "???" else value for key, value in unpriced(config).items()}
 
 
@@ -48,7 +48,7 @@ MADE = tuple(ROOMS)
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """A test for each file of a group, or of all."""
+    """Make a test for each file of a group, or for each file of all groups."""
     files = subject_of(metafunc.config).files
     if "group" in metafunc.fixturenames:
         metafunc.parametrize(("group", "name"), [(group, name) for group in MADE for name in files[group]])

@@ -1,8 +1,9 @@
-"""Every planner on every dataset; for a plugin's, with every outline and every engine that costs nothing.
+"""Tests that run every planner on every dataset.
 
-For ours, outlines, robustness settings and engines take turns, so that each meets every planner and every dataset, and
-each of the others; `-m slow` has every outline and every engine at every point. All are read from conf/, or from a
-plugin's folder: a new file there is picked up automatically.
+For a plugin's files, every outline and every engine that costs nothing is tested at each point. For our own files,
+outlines, robustness settings and engines take turns: each meets every planner and every dataset, and each of the
+others. With `-m slow`, our files are tested with every outline and every engine, too. All files are read from conf/, or
+from a plugin's folder, so that a new file is found automatically.
 """
 
 from __future__ import annotations
@@ -49,25 +50,28 @@ COUNTERS = [
 ]
 RATES = ("tool_match_rate", "action_accuracy")
 READABLE = {"simulated": {"malformed": 0.0}}
-"""Values that make all answers of an engine readable: a decision without an option is no part of the contract."""
+"""Values that make all answers of an engine readable, because the contract does not cover decisions without an
+option."""
 OF_ALL_OPTIONS = ("self_consistency", "egb_sampling")
-"""The planners whose entropy is that of the options in the table, not only of those above a threshold."""
+"""The planners whose entropy is over all options in the table, not only over those above a threshold."""
 TOOL_FIRST = (TreeSearch, EntropyGuidedBranching)
-"""The planners that choose a tool before its arguments: they may choose one that needs a result when there is none."""
+"""The planners that choose a tool before its arguments. They may choose a tool that needs a result when there is no
+result."""
 
 
 MOST = {"max_calls": 8, "max_failed_calls": 40}
-"""Calls of a path without an outline: cases are there to be run, not to be solved. No planner gives up before that."""
+"""The limits of a path without an outline. Here, cases only have to run, not to be solved. No planner gives up
+earlier."""
 
 
 def fitting(dataset: str, values: dict[str, Any]) -> dict[str, Any]:
-    """The values for keys that a dataset's file has."""
+    """Those of the values whose keys are in a dataset's file."""
     return {key: value for key, value in values.items() if key in yaml("dataset", dataset)}
 
 
 @lru_cache(maxsize=64)
 def shortest(dataset: str, path: str | None) -> tuple[str, ...]:
-    """The case with the fewest calls, but with any, among the first cases: they are there to be run, not solved."""
+    """The case with the fewest reference calls (at least one, if possible) among a dataset's first 20 cases."""
     found = make(
         "dataset", yaml("dataset", dataset) | fitting(dataset, {"limit": 20}) | ({"path": path} if path else {})
     )
@@ -77,12 +81,12 @@ def shortest(dataset: str, path: str | None) -> tuple[str, ...]:
 
 
 def run(built: Built, setting: Setting, chunk: list[Cell]) -> dict[str, list[dict[str, Any]]]:
-    """The rows of a chunk that ran in this process."""
+    """Run a chunk in this process and return its rows."""
     return asyncio.run(run_chunk(built, setting, chunk, Stamp("contract", None))).take()
 
 
 def lasting(rows: dict[str, list[dict[str, Any]]]) -> dict[str, list[dict[str, Any]]]:
-    """The rows without the columns in which two runs may differ."""
+    """The rows without the columns that may differ between two runs."""
     return {
         table: [{name: value for name, value in row.items() if name not in TIMES} for row in part]
         for table, part in rows.items()
@@ -90,14 +94,15 @@ def lasting(rows: dict[str, list[dict[str, Any]]]) -> dict[str, list[dict[str, A
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """A test for each point."""
+    """Make a test for each point."""
     parametrize(metafunc, ())
 
 
 def parametrize(metafunc: pytest.Metafunc, with_files: Sequence[str], may_lack: Collection[str] = ()) -> None:
-    """A test for each point.
+    """Make a test for each point.
 
-    `with_files`: the datasets whose files `folder_of` has; it skips those that a machine `may_lack`.
+    `with_files` are the datasets whose files `folder_of` has. For datasets in `may_lack`, it skips the test if the
+    machine lacks the files.
     """
     subject = subject_of(metafunc.config)
     if "robustness" in metafunc.fixturenames:
@@ -172,7 +177,10 @@ def test_a_seed_disturbs_alike(robustness: str) -> None:
 
 
 def check_episode(row: dict[str, Any], outline: str, silent: bool) -> None:
-    """Check that an episode ended, and that its row is complete; a planner that is `silent` asks no model."""
+    """Check that an episode ended, and that its row is complete.
+
+    If `silent`, the planner must not have asked a model.
+    """
     assert (row["status"], row["error_kind"], row["error_message"]) == ("ok", None, None), row["error_traceback"]
     assert isinstance(row["success"], bool)
     assert all(row[counter] >= 0 for counter in COUNTERS)
@@ -184,7 +192,7 @@ def check_episode(row: dict[str, Any], outline: str, silent: bool) -> None:
 
 
 def check_steps(built: Built, cell: Cell, rows: list[dict[str, Any]], outline: str) -> None:
-    """The path's decisions come in order, each among what was offered, with a valid distribution if there is any."""
+    """Check that the path's decisions are in order, choose offered tools, and have valid distributions, if any."""
     problem = built.problem(cell.case_id, cell.disturbance_seed)
     episode = episode_of(built, problem, cell.seed)
     path = [row["substep_id"] for row in rows if row["on_path"]]

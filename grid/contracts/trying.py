@@ -1,4 +1,4 @@
-"""One case, on which a plugin's own test can try a file."""
+"""Functions for a plugin's own tests, to try a file on a case."""
 
 from __future__ import annotations
 
@@ -20,7 +20,10 @@ _BUDGET = BudgetConfig()
 
 
 def row(package: str, case: int = 0, **files: str) -> dict[str, Any]:
-    """The row in `episodes` of a dataset's case, by its place; `files` are names by group, as in planner="mine"."""
+    """Run a dataset's case and return its row in `episodes`.
+
+    `case` is its place; `files` name files, as in planner="mine".
+    """
     setting, built = _built(package, files)
     case_id = built.dataset.case_ids()[case]
     chunk = list(cells(setting, built.version, [case_id], 1))
@@ -30,13 +33,13 @@ def row(package: str, case: int = 0, **files: str) -> dict[str, Any]:
 
 
 def problem(package: str, case: int = 0, seed: int = 0, **files: str) -> Problem:
-    """A dataset's case by its place, disturbed by the named robustness setting."""
+    """The problem of a dataset's case, disturbed by the named robustness setting. `case` is the case's place."""
     _, built = _built(package, files)
     return built.problem(built.dataset.case_ids()[case], seed)
 
 
 def problems(package: str, **files: str) -> list[Problem]:
-    """All cases of a dataset."""
+    """The problems of all cases of a dataset."""
     _, built = _built(package, files)
     return [built.problem(case_id, 0) for case_id in built.dataset.case_ids()]
 

@@ -1,7 +1,8 @@
-"""Find the packages that lie beside `grid` there, even if the user's current folder has folders of the same names.
+"""Make Python find `analysis` and `launch` beside `grid`, even if the user's folder has folders of the same names.
 
-The modules of such a folder are found as well, after ours, so that both can be imported in one process. If both have a
-module of the same name, one hides the other, and a warning names the folder.
+The user's modules in a folder of the same name are found too, after the project's modules, so that one process can
+import both. If the user's folder and the project's have a module of the same name, one module hides the other, and a
+warning names the user's folder.
 """
 
 from __future__ import annotations
@@ -19,12 +20,12 @@ _ROOT = Path(__file__).parents[2]
 
 
 class _Beside(MetaPathFinder):
-    """Finds our packages before anything else does, and the user's modules after ours."""
+    """Finds the project's packages before any other finder does; the user's modules come after the project's."""
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        """The spec of one of our packages; None for all other names."""
+        """The spec of one of the project's packages; None for all other names."""
         spec = PathFinder.find_spec(fullname, [str(_ROOT)]) if fullname in OURS else None
         if spec is None or spec.submodule_search_locations is None:
             return None
@@ -36,7 +37,7 @@ class _Beside(MetaPathFinder):
 
 
 def find() -> None:
-    """Make our packages findable; after a user's package that was imported before and keeps its name."""
+    """Make the project's packages findable. A user's package of the same name that is already imported comes first."""
     if any(isinstance(finder, _Beside) for finder in sys.meta_path):
         return
     sys.meta_path.insert(0, _Beside())

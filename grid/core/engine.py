@@ -1,4 +1,4 @@
-"""Engines: the prompts that they get, the roles in which they are asked, and their answers."""
+"""Engines: the prompts that engines get, the roles in which engines are asked, and the answers that they give."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ from grid.core.util import kept
 
 
 PLAN, STEPS = "Plan:", "Predicted steps:"
-"""The titles of a whole plan that is judged, and of the next steps of work that has begun."""
+"""The titles above what is judged: above a whole plan, and above the predicted next steps of work that has begun."""
 
 
 @dataclass(frozen=True)
 class VerdictAnswer:
     """A JSON object `{"reasoning", "E1", ..., "E6", "grade", "is_correct"}` is wanted: a `grid.core.types.Verdict`.
 
-    Without `errors` it is `{"reasoning", "is_correct"}` alone. The reasoning comes first, so that the conclusions can
-    follow from it.
+    Without `errors` it is `{"reasoning", "is_correct"}` alone. The reasoning is the first key, so that the model writes
+    it before its conclusions.
     """
 
     errors: bool = True
 
 
 def verdict_properties(answer: VerdictAnswer, reasoning: dict[str, Any]) -> dict[str, Any]:
-    """The schemas of the keys, in their order; `reasoning` is the schema of the text."""
+    """The schemas of the answer's keys, in the keys' order; `reasoning` is the schema of the key `reasoning`."""
     truth: dict[str, Any] = {"type": "boolean"}
     named = dict.fromkeys(ERRORS, truth) | {"grade": {"enum": [*GRADES]}} if answer.errors else {}
     return {"reasoning": reasoning, **named, "is_correct": truth}
@@ -45,8 +45,8 @@ class ChainAnswer:
     """A JSON object `{"plan", "tool_chain": [{"name", "parameter_description", "reason"}, ...]}` is wanted (C.3).
 
     The chain has `least` to `most` entries in order. `may_decline`: an entry may name no tool. `may_refuse`:
-    `{"status": "REJECT", "reason"}` instead of a plan is an answer too. `free`: the plan is diagnosed and not run, so
-    any names and arguments are allowed: the answer itself has to know which tools there are.
+    `{"status": "REJECT", "reason"}` instead of a plan is an answer too. `free`: the plan is diagnosed and not run. So
+    the schema allows any names and arguments, and only the prompt tells the model which tools there are.
     """
 
     tools: tuple[ToolSpec, ...]
@@ -59,10 +59,10 @@ class ChainAnswer:
 
 @dataclass(frozen=True)
 class MessagesAnswer:
-    """Exactly `count` messages of an assistant are wanted (C.2), as a JSON object or, of several, as a JSON array.
+    """Exactly `count` messages of an assistant are wanted (C.2): one as a JSON object, several as a JSON array.
 
     Each is `{"role": "assistant", "thought", "tool_calls": [{"type": "function", "function": {"name", "arguments"}}]}`
-    with one call, or with none if nothing is to be called. `may_refuse` and `free` are as in ChainAnswer.
+    with one call, or without a call if no tool is to be called. `may_refuse` and `free` are as in ChainAnswer.
     """
 
     tools: tuple[ToolSpec, ...]
@@ -79,17 +79,17 @@ SectionKind = Literal[
 Home = Literal["task", "replica", "gateway"]
 SAMPLE, CHOOSE = "sample", "choose"
 NATIVE = "native tool calls"
-"""The ability of an engine to get tools as functions (`functions.py`), in its `provides`: the key `model.tools`."""
+"""In an engine's `provides`: the engine can get tools as functions (`functions.py`), for the key `model.tools`."""
 MESSAGES = "conversations"
-"""The ability of an engine to get the history as messages, in its `provides`: the key `model.history`."""
+"""In an engine's `provides`: the engine can get the history as messages, for the key `model.history`."""
 Tools = Literal["prompt", "native"]
 History = Literal["text", "messages"]
 
 
 def shown_as(history: History | None, tools: Tools) -> History:
-    """The form in which a model is shown the history: as `model.history` says, else according to how it gets tools.
+    """The form of the history in prompts: that of `model.history`; if that is None, the form that fits `model.tools`.
 
-    Models with native calls were trained on messages with calls and results.
+    Models with native calls get messages, because they were trained on messages with calls and results.
     """
     return history or ("messages" if tools == "native" else "text")
 
@@ -105,7 +105,7 @@ _SHORT = 1000  # characters of a section, at most, whose digest is cached by its
 class Section:
     """One part of a prompt: `entries` are its lines or blocks, in order, `options` the numbered lines below them.
 
-    The engine numbers the options, so that the numbers shown are those that it scores.
+    The engine numbers the options, so that the numbers in the prompt are the numbers that the engine scores.
     """
 
     kind: SectionKind
@@ -114,17 +114,17 @@ class Section:
 
     @kept
     def digest(self) -> str:
-        """32 hexadecimal digits of its content."""
+        """32 hexadecimal digits that identify the section's content."""
         compute = _digest_of_short if self.characters <= _SHORT else _digest  # short ones are often made anew
         return compute(self.kind, self.entries, self.options)
 
     @kept
     def characters(self) -> int:
-        """The characters of all lines; those of options, which many prompts share, are counted once."""
+        """The number of characters of all lines."""
         return sum(map(len, self.lines()))
 
     def lines(self, padded: bool = False) -> tuple[str, ...]:
-        """All lines, the options numbered from `0. text` on; `padded`: numbered as by `option_numbers`."""
+        """The entries, then the options with numbers (`0. text`, `1. text`); `padded`: as in `option_numbers`."""
         return (*self.entries, *_numbered(self.options, padded)) if self.options else self.entries
 
 
@@ -151,16 +151,17 @@ class TextAnswer:
 
 @dataclass(frozen=True)
 class ThoughtAnswer(TextAnswer):
-    """A thought about the next step is wanted: tools are retrieved by its words."""
+    """A thought about the next step is wanted; the words of the thought are used to retrieve tools."""
 
 
 @dataclass(frozen=True)
 class ToolCallAnswer:
     """A JSON object `{"action": {"tool", "arguments"}}` is wanted, with one of `tools`, or no tool if `may_decline`.
 
-    `thought`: a key of that name comes first, with so many characters at most; 0 for none. `native` is the instruction
-    if tools are handed over as functions; it replaces the prompt's instruction, which describes the object's form.
-    `results` are the earlier results that an argument may take; None if they are not known.
+    `thought`: the object begins with a key `thought`, whose text has at most this many characters; with 0 there is no
+    such key. `native` is the instruction for tools that are handed over as functions. It replaces the prompt's
+    instruction, which describes the object's form. `results` are the references to earlier results that an argument may
+    have; None if the references are not known.
     """
 
     tools: tuple[ToolSpec, ...]
@@ -174,8 +175,8 @@ class ToolCallAnswer:
 class PlanAnswer:
     """A JSON object `{"plan": [{"tool", "arguments"}, ...]}` is wanted: `least` to `most` calls of `tools` in order.
 
-    `may_decline`: an entry may have no tool. `thought`: as in ToolCallAnswer, before the whole plan. `native`: as in
-    ToolCallAnswer; all calls are in one answer.
+    `may_decline`: an entry may have no tool. `thought`: as in ToolCallAnswer; one thought comes before the whole plan.
+    `native`: as in ToolCallAnswer; one answer has all calls.
     """
 
     tools: tuple[ToolSpec, ...]
@@ -190,8 +191,8 @@ class PlanAnswer:
 class FunctionsAnswer:
     """Calls of functions are wanted, in the format of the model's chat template or server.
 
-    The prompt's section `functions` defines them as JSON, one per line. `named` has pairs of a function's name and the
-    name of its tool, or NO_TOOL.
+    The prompt's section `functions` defines the functions as JSON, one function per line. `named` has pairs: a
+    function's name, and the name of the function's tool or NO_TOOL.
     """
 
     named: tuple[tuple[str, str], ...]
@@ -218,7 +219,7 @@ class VoteAnswer:
 
 @dataclass(frozen=True)
 class SchemaAnswer:
-    """A JSON object under a schema of the caller's own is wanted; `schema` is that schema, as JSON."""
+    """A JSON object that fits the caller's own schema is wanted; `schema` is the schema as JSON."""
 
     schema: str
 
@@ -241,7 +242,7 @@ JsonAnswer = (
 class ChoiceAnswer:
     """One of `options` is wanted by its number; option k is the text numbered k (from 0).
 
-    With `names` (the names of the options in their order, no two alike) the option is wanted by its name instead, in a
+    With `names` (one different name for each option, in the options' order), the option is wanted by its name, in a
     tool call that begins with `{"action": {"tool": name`.
     """
 
@@ -264,7 +265,7 @@ class Prompt:
         return "\n\n".join("\n".join(section.lines()) for section in self.sections)
 
     def functions(self) -> list[dict[str, Any]]:
-        """The definitions of the functions that are handed over; none if the tools are in the prompt's text."""
+        """The definitions of the functions that are handed over; empty if the tools are in the prompt's text."""
         return [json.loads(entry) for entry in self.entries("functions")]
 
     def size(self) -> int:
@@ -278,7 +279,7 @@ class Prompt:
 
 
 class Source(NamedTuple):
-    """Who answered, as the server says: the model's name, its configuration's fingerprint, and a gateway's provider."""
+    """Who answered, by the server's words: the model, the fingerprint of its configuration, a gateway's provider."""
 
     model: str | None = None
     fingerprint: str | None = None
@@ -287,11 +288,12 @@ class Source(NamedTuple):
 
 @dataclass(frozen=True)
 class Sampled:
-    """Completions, what they cost, and the seconds of their computation, without waiting.
+    """Completions, their cost, and the seconds that computing them took, without the time of waiting.
 
-    `cut` has the places of completions that the limit on tokens ended. `withheld` has, by place, the server's words
-    about completions whose text it kept back (they are empty). `sources` says who answered, if a server did.
-    `reasoning` has, by the completion's place, the key in the server's message that held a thought, and the thought.
+    `cut` has the places of completions that the limit on tokens ended. If a server kept a completion's text back, the
+    completion is empty, and `withheld` maps its place to the server's words about it. `sources` says who answered, if a
+    server did. `reasoning` maps a completion's place to a thought that came in a key of its own: that key of the
+    server's message, and the thought.
     """
 
     completions: tuple[str, ...]
@@ -305,11 +307,12 @@ class Sampled:
 
 @dataclass(frozen=True)
 class Choice:
-    """The probability of each option (sums to 1, in the options' order), and what it cost.
+    """The probability of each option, in the options' order (the sum is 1), and the cost of computing them.
 
-    `unassigned` is the model's probability that went to no option. `error_bound` bounds the error, in total variation,
-    that can come from options left unscored. Both are None if the engine is no language model. `computed_seconds`: the
-    seconds of its computation, without waiting. `sources`: as in Sampled.
+    `unassigned` is the model's probability that went to no option. `error_bound` is the largest error, in total
+    variation, that options without a score can cause. `unassigned` and `error_bound` are None if the engine is no
+    language model. `computed_seconds`: the seconds that the computation took, without the time of waiting. `sources`:
+    as in Sampled.
     """
 
     probabilities: tuple[float, ...]
@@ -321,12 +324,12 @@ class Choice:
 
 
 class Engine(Protocol):
-    """Something that answers prompts. Building one checks its values and loads nothing.
+    """Something that answers prompts. Building an engine checks the engine's values and loads nothing.
 
-    `provides` names those of SAMPLE, CHOOSE, NATIVE and MESSAGES that it can do, `name` is the kind of engine in
-    tables. `home` says where it lives: in every task (it costs next to nothing, so a dry run may pilot it), in the
-    replicas of a pool (it holds weights), or in one actor through which all requests pass (its limits are those of the
-    whole sweep).
+    `provides` has the abilities of the engine (of SAMPLE, CHOOSE, NATIVE and MESSAGES). `name` is the kind of engine in
+    tables. `home` says where the engine lives. A `task` engine lives in every task: it costs next to nothing, so a dry
+    run may try it. A `replica` engine lives in the replicas of a pool: it has weights. A `gateway` engine lives in one
+    actor through which all requests pass: its limits apply to the whole sweep.
     """
 
     @property
@@ -336,12 +339,12 @@ class Engine(Protocol):
 
     @property
     def home(self) -> Home:
-        """Where it lives."""
+        """Where the engine lives."""
         ...
 
     @property
     def provides(self) -> frozenset[str]:
-        """Those of SAMPLE, CHOOSE, NATIVE and MESSAGES that it can do as it is configured."""
+        """The abilities of the engine with its configuration: some of SAMPLE, CHOOSE, NATIVE and MESSAGES."""
         ...
 
     @property
@@ -351,20 +354,20 @@ class Engine(Protocol):
 
     @property
     def sampler(self) -> str | None:
-        """What shapes the distribution that tokens are drawn from, as JSON; None if it is no language model."""
+        """The parameters of the distribution that tokens are drawn from, as JSON; None without a language model."""
         ...
 
     async def sample(self, prompt: Prompt, *, n: int, temperature: float, max_tokens: int, seed: int) -> Sampled:
-        """`n` independent completions; prompt tokens are counted once for each."""
+        """`n` independent completions; the prompt's tokens are counted once for each completion."""
         ...
 
     async def choose(self, prompt: Prompt, *, seed: int) -> Choice:
-        """The exact distribution over the options of a ChoiceAnswer; no sampling temperature."""
+        """The exact distribution over the options of a ChoiceAnswer, without a sampling temperature."""
         ...
 
 
 def option_numbers(count: int, padded: bool = False) -> tuple[str, ...]:
-    """The numbers of `count` options, from 0; `padded`: all as wide as the last number (`00` to `99`)."""
+    """The numbers of `count` options, from 0; `padded`: all numbers have the width of the last one (`00` to `99`)."""
     width = len(str(count - 1)) if padded else 1
     return tuple(f"{number:0{width}d}" for number in range(count))
 
@@ -379,12 +382,12 @@ JUDGE: Role = "judge"
 EVALUATOR: Role = "evaluator"
 """Says for the environment which texts mean the same and how good a finished trajectory is; no planner sees it."""
 SIMULATOR: Role = "simulator"
-"""Plays, for the environment, tools whose servers cannot be reached; no planner sees it."""
+"""Plays, for the environment, tools whose servers cannot be reached. Planners do not see this role."""
 CRITIC: Role = "critic"
-"""Reviews a plan in words before it counts, for the planner that wrote it."""
+"""Writes a review of a plan for the planner that wrote the plan, before the plan counts."""
 USER: Role = "user"
 """Plays, for the environment, the user whom planners talk to through a tool."""
 OF_WORLD = (EVALUATOR, SIMULATOR, USER)
 """The roles that no planner may ask."""
 ASKED: tuple[Role, ...] = (JUDGE, EVALUATOR, SIMULATOR, CRITIC, USER)
-"""The roles besides the acting one: each has its own keys, model and columns in a setting that has the role."""
+"""The roles besides the acting one. In a setting with a role, the role has its own keys, model and columns."""

@@ -23,7 +23,7 @@ class _Cut(reprlib.Repr):
         self.maxstring = self.maxother = _VALUE
 
     def repr_int(self, x: int, level: int) -> str:
-        """`repr` of an integer; of a very long one, which Python itself refuses to write, the number of bits."""
+        """`repr` of an integer; for a very long integer, which Python refuses to write, its number of bits."""
         return repr(x) if x.bit_length() <= 4 * _VALUE else f"an integer of {x.bit_length():,} bits"
 
 
@@ -31,14 +31,14 @@ _CUT = _Cut()
 
 
 def one_line(text: object, limit: int = _LINE) -> str:
-    """A text on one line of at most `limit` characters; characters that a terminal would obey are shown as escapes."""
+    """A text on one line of at most `limit` characters; control characters of terminals are shown as escapes."""
     flat = " ".join(str(text).split())
     cut = flat if len(flat) <= limit else f"{flat[: limit - 3]}..."
     return escaped(cut)
 
 
 def nearest(name: str, names: Sequence[str]) -> str:
-    """The name that may have been meant, as a part of a sentence; empty if no name is close."""
+    """A part of a sentence with the name that may have been meant; empty if no name is close."""
     close = difflib.get_close_matches(name, names, n=1)
     return f" (did you mean {close[0]}?)" if close else ""
 
@@ -49,7 +49,7 @@ def shown_value(value: object) -> str:
 
 
 def said(error: Exception) -> int:
-    """Say on standard error, in one line, why a command cannot run; return the command's exit status, 2."""
+    """Write on standard error, in one line, why a command cannot run; return the command's exit status, 2."""
     text = (
         f"{error.name} is not installed; the extra `dev` has it" if isinstance(error, ImportError) else one_line(error)
     )
@@ -69,7 +69,7 @@ class ConfigError(GridError):
         super().__init__(f"{one_line(key, _VALUE)}={shown_value(value)}: {one_line(allowed)}")
 
     def __reduce__(self) -> tuple[type[ConfigError], tuple[str, object, str]]:
-        """Support pickling, so that it can be passed between processes."""
+        """Support pickling, so that the error can be passed between processes."""
         return type(self), (self.key, self.value, self.allowed)
 
 
@@ -82,12 +82,12 @@ class DataError(GridError):
         super().__init__(f"{path}:{line}: {message}" if line else f"{path}: {message}")
 
     def __reduce__(self) -> tuple[type[DataError], tuple[Path, int | None, str]]:
-        """Support pickling, so that it can be passed between processes."""
+        """Support pickling, so that the error can be passed between processes."""
         return type(self), (self.path, self.line, self.message)
 
 
 class StoreError(GridError):
-    """A results folder that cannot be used: a schema version that is not read, or another sweep writing to it."""
+    """A results folder that cannot be used: its schema version is not supported, or another sweep writes to it."""
 
 
 class UnfinishedError(GridError):
@@ -95,17 +95,18 @@ class UnfinishedError(GridError):
 
 
 class ModelError(GridError):
-    """The model's answer cannot be used at all; a result, never retried."""
+    """The model's answer cannot be used at all. This is a result and is never retried."""
 
 
 class VerdictError(ModelError):
-    """No answer of a judge can be read: its judgement is unknown, which is no failure of what was judged."""
+    """No answer of a judge can be read. The judgement is unknown, which does not mean that the judged thing failed."""
 
 
 class ContextError(GridError):
-    """The prompt does not fit the model's context; a result, never retried.
+    """The prompt does not fit the model's context. This is a result and is never retried.
 
-    `room`: the tokens that the context has left after the prompt, fewer than were asked for; None if not known.
+    `room`: the number of tokens that the context has left after the prompt, which is less than was asked for; None if
+    the number is not known.
     """
 
     def __init__(self, message: str, room: int | None = None) -> None:
@@ -113,16 +114,16 @@ class ContextError(GridError):
         super().__init__(message)
 
     def __reduce__(self) -> tuple[type[ContextError], tuple[str, int | None]]:
-        """Support pickling, so that it can be passed between processes."""
+        """Support pickling, so that the error can be passed between processes."""
         return type(self), (self.message, self.room)
 
 
 class ToolError(GridError):
-    """A tool or its world broke; a result, never retried."""
+    """A tool or its world broke. This is a result and is never retried."""
 
 
 class BudgetError(GridError):
-    """An episode has used up a part of its budget: `key` says which. Its best trajectory so far is its result."""
+    """An episode has used up a limit of its budget, named by `key`. The best trajectory so far is the result."""
 
     def __init__(self, key: str, most: float) -> None:
         self.key, self.most = key, most
@@ -133,11 +134,11 @@ class BudgetError(GridError):
 
 
 class EngineDiedError(GridError):
-    """An engine that will not answer any more: its process must be replaced. A failure of the infrastructure."""
+    """An engine will not answer any more; its process must be replaced. This is a failure of the infrastructure."""
 
 
 class EngineError(GridError):
-    """A server or replica that did not answer, after all tries. A failure of the infrastructure."""
+    """A server or replica did not answer in any of the tries. This is a failure of the infrastructure."""
 
 
 class Status(StrEnum):
@@ -148,7 +149,7 @@ class Status(StrEnum):
 
 
 class ErrorKind(StrEnum):
-    """The kind of a failure; only infrastructure failures are tried again. `code`: an unforeseen exception."""
+    """The kind of a failure. Only failures of the infrastructure are tried again. `code`: an unforeseen exception."""
 
     MODEL = "model"
     TOOL = "tool"

@@ -1,7 +1,7 @@
 """Labels of settings for people: no longer than necessary to tell settings apart.
 
-Rows keep the labels that they were written with. A model behind a general interface has the name that its server
-knows. Settings that would still have the same name are told apart by the differences of their configs, and by nothing
+Rows keep the labels that they were written with. A model behind a general interface has the name that its server knows.
+If settings would still have the same name, their labels also show the differences between their configs, and nothing
 else.
 """
 
@@ -18,7 +18,7 @@ _ESCAPED = re.compile(r"\\(.)")
 _PART = re.compile(r"(?:\\.|\[(?:\\.|[^\[\]])*\]|\{(?:\\.|[^{}])*\}|'(?:\\.|[^'])*'|\"(?:\\.|[^\"])*\"|[^,])+")
 _MODEL = "model"
 _SAME = ("serving", "price", "path", "limit", "parallel")
-"""Keys that change no result, in whatever part they are: a difference in them makes no other setting."""
+"""Keys that change no result in any part of a config: a different value of such a key makes no other setting."""
 _LONGEST = 30  # characters of a value
 
 
@@ -28,9 +28,9 @@ def plain(label: str) -> str:
 
 
 def short(labels: Iterable[str]) -> dict[str, str]:
-    """Map each label of a model to the name that it is shown with beside the others: `fake-1`, `fake-1[seed=2]`.
+    """Map each label of a model to a short name that differs from the other labels' names: `fake-1`, `fake-1[seed=2]`.
 
-    Only labels of models that a key of their own names (`openai_http[model=fake-1,base_url=…]`) are shortened.
+    A label is only shortened if one of its keys names the model (`openai_http[model=fake-1,base_url=…]`).
     """
     found = {label: _taken_apart(label) for label in dict.fromkeys(labels)}
     names = {label: changes.get(_MODEL) for label, (_, changes) in found.items()}
@@ -45,10 +45,10 @@ def short(labels: Iterable[str]) -> dict[str, str]:
 
 
 def differences(settings: Sequence[Mapping[str, Any]]) -> list[str] | None:
-    """The keys and values that tell settings of the same name apart, for each setting: `seed=1`; None if none do.
+    """For each setting, the keys and values that tell it from the others of its name: `seed=1`; None if that fails.
 
     Args:
-        settings: the values of each setting by key: parts of its config, and anything else that it has.
+        settings: the values of each setting by key: the parts of the setting's config, and any further values.
     """
     flat = [dict(_flat(one)) for one in settings]
     told = _differences(flat)
@@ -81,7 +81,7 @@ def _flat(part: Any, above: str = "") -> Iterator[tuple[str, str]]:
 
 
 def _differences(settings: Iterable[Mapping[str, str]]) -> list[str]:
-    """For each setting, as few keys as tell it from the others, with its values."""
+    """For each setting, the few keys (with values) that are needed to tell it from the others."""
     flat = list(settings)
     keys = list(dict.fromkeys(key for one in flat for key in one))
     varying = [key for key in keys if len({one.get(key) for one in flat}) > 1]

@@ -1,4 +1,4 @@
-"""The meaning of each name among a cell's scores: the class that measures it declares it, and it is never guessed."""
+"""The meaning of each metric of a cell. The class that measures a metric declares its meaning; nothing is guessed."""
 
 from __future__ import annotations
 
@@ -16,23 +16,23 @@ Kind = Literal["flag", "count", "tokens", "number", "text", "list"]
 """The kind of a metric's values: true or false, whole numbers (`tokens`: large ones), numbers, texts, text lists."""
 Better = Literal["higher", "lower", "neither"]
 MOST = 256
-"""The most metrics that one class may declare: each has a row in tables, and a value in each cell's row."""
+"""The most metrics that one class may declare. Each metric takes a row in tables and a value in each cell's row."""
 TEXTS: tuple[Kind, ...] = ("text", "list")
 _NAME = re.compile(r"[a-z][a-z0-9_]{0,63}")
 _UNIT = 40  # characters
 _OWN: Mapping[Kind, type] = {"flag": bool, "count": int, "tokens": int, "text": str}
-"""Types all of whose values are of the kind."""
+"""By kind, the Python types of which every value is of that kind."""
 
 
 @dataclass(frozen=True)
 class Metric:
-    """A name among the scores of a cell, and the facts that are needed to read its values.
+    """The name of a metric of cells, and the facts that are needed to understand the metric's values.
 
     Args:
         name: lower-case letters, digits and _, at most 64.
-        unit: as tables show it: `share`, `calls`, `0 to 10`; empty if there is none.
+        unit: the unit as tables show it: `share`, `calls`, `0 to 10`; empty for a metric without a unit.
         better: which direction is better.
-        paper: where it is defined: a paper and its section, or a benchmark.
+        paper: the source of the definition: a paper and its section, or a benchmark.
         kind: the kind of its values.
         meaning: a sentence or two.
         null: when a cell has no value.
@@ -64,7 +64,7 @@ def declared_by(part: object) -> tuple[Metric, ...]:
     """The metrics that a data set or a planner declares in its attribute `metrics`.
 
     Raises:
-        ConfigError: it is no list of at most MOST metrics, or it has a metric twice.
+        ConfigError: the attribute is no list of at most MOST metrics, or has a metric twice.
     """
     declared, owner = getattr(part, "metrics", ()), type(part).__qualname__
     found = tuple(declared) if isinstance(declared, Iterable) else (declared, declared)  # one alone is no list
@@ -82,7 +82,7 @@ def together(declared: Iterable[tuple[str, Iterable[Metric]]], reserved: Iterabl
         reserved: names that no metric may have.
 
     Raises:
-        ConfigError: two owners declare the same name in different ways, or a name is reserved.
+        ConfigError: two owners declare the same name with different meanings, or a declared name is reserved.
     """
     found: dict[str, tuple[str, Metric]] = {}
     taken = frozenset(reserved)
@@ -101,7 +101,7 @@ def _told(metric: Metric) -> str:
 
 
 def checked(found: Mapping[str, Any], known: Mapping[str, Metric]) -> dict[str, Any]:
-    """The measured values of a cell without those that are None, each converted to its metric's kind.
+    """The measured values of a cell, each converted to its metric's kind; values that are None are left out.
 
     Raises:
         ValueError: a name is not declared, or a value is not finite or of another kind.
@@ -129,7 +129,7 @@ def _checked(name: str, value: Any, known: Mapping[str, Metric]) -> Any:
 
 
 def split(values: Mapping[str, Any]) -> tuple[dict[str, float], dict[str, str]]:
-    """Split values into the two forms that are stored: numbers (flags as 0 and 1) and texts (lists as JSON)."""
+    """Split values by the two forms of storage: numbers (with flags as 0 and 1) and texts (with lists as JSON)."""
     numbers, texts = {}, {}
     for name, value in values.items():
         if isinstance(value, str):

@@ -1,7 +1,7 @@
-"""Modules that have another name today: old names still load, with one warning that gives the new name.
+"""Modules that were renamed: their old names can still be imported, with one warning that gives the new name.
 
-`_TABLE` has lines with a module's name of today, then names that it had. The table is not a file of its own: the digest
-of a module that reads a data file beside it includes such files, but a name changes no result.
+A line of `_TABLE` has a module's present name, then the module's old names. The table is no data file: the digest of a
+module's code includes the data files that the module reads, but a name changes no result.
 `python launch/renamed.py FOLDER` writes the new names into a plugin's files.
 """
 
@@ -358,7 +358,7 @@ launch.win_rate launch.comparing launch.pairs
 
 
 def table() -> Mapping[str, str]:
-    """Today's names by old names; a module that moved twice is found by either old name."""
+    """The present names of modules by their old names; a module that moved twice is found by both old names."""
     found = {old: new for new, *before in map(str.split, _TABLE.strip().splitlines()) for old in before}
     for old, new in found.items():
         while new in found:
@@ -371,7 +371,7 @@ MOVED = table()
 
 
 def today(name: str) -> str:
-    """The dotted name of something in a module, with the module's name of today."""
+    """A dotted name of something in a module, with the module's present name."""
     module, _, last = name.rpartition(".")
     return f"{MOVED.get(module, module)}.{last}"
 
@@ -400,16 +400,16 @@ grid.robustness.tools_forgiving.ToolsForgiving
 grid.robustness.tools_strict.ToolsStrict
 """
 FIRST = {today(name): name for name in _CLASSES.split()}
-"""Classes in configs whose modules moved after the first rows were written: ids and rows keep these first names."""
+"""By present name, the first name of each class whose module moved after rows were written; ids keep first names."""
 
 
 def named_today(config: Mapping[str, Any]) -> dict[str, Any]:
-    """The config with today's names of modules in its `_target_`s."""
+    """The config with the present names of modules in all `_target_`s."""
     return _named(config, today)
 
 
 def named_first(config: Mapping[str, Any]) -> dict[str, Any]:
-    """The config with the names that ids and rows use for classes in its `_target_`s."""
+    """The config with the classes' names as in ids and rows in all `_target_`s."""
     return _named(config, lambda name: FIRST.get(today(name), name))
 
 
@@ -428,18 +428,18 @@ _GONE = {
     for package in (name.rpartition(".")[0] for name in MOVED)
     if package not in MOVED and not (_ROOT / package.replace(".", "/") / "__init__.py").is_file()
 }
-"""Packages all of whose modules moved; some are a single file now."""
+"""Packages that no longer exist, because all their modules moved; some are a single file now."""
 
 
 def _others(fullname: str, path: Sequence[str] | None) -> bool:
-    """Whether a module is in a user's folder that has the same name as one of our packages."""
+    """Whether a module is in a user's folder that has the same name as one of the project's packages."""
     ours = _ROOT / fullname.rpartition(".")[0].replace(".", "/")
     theirs = [one for one in path or () if Path(one).resolve() != ours]
     return bool(theirs) and PathFinder.find_spec(fullname, theirs) is not None
 
 
 class _OneFile(SourceFileLoader):
-    """Loads a file that was a package, so that its former modules are looked for by their old names."""
+    """Loads a file that was a package before, so that the package's old modules can be imported by their old names."""
 
     def exec_module(self, module: ModuleType) -> None:
         module.__path__ = []

@@ -1,12 +1,13 @@
 """The places of results: a folder of a file system, or an address: `s3://bucket/results`, `gs://`, `az://`.
 
-Readers and writers use a path in either case. An `Address` carries out a path's operations by requests to an object
-store: there are no folders, an object is written whole, and only the parts of an object that are read are copied. Files
-that must be on this machine (drafts, the lock's own part, the ledger of money) lie in `beside`.
+Readers and writers use a path in both cases. An `Address` carries out a path's operations by requests to an object
+store. An object store has no folders, an object is written whole, and of an object only the parts that are read are
+copied. Files that must be on this machine (drafts, the lock's own part, the ledger of money) lie in the folder that
+`beside` returns.
 
-The library is obstore: it covers the three stores, takes their credentials from the environment as the stores' own
-tools do, tries failed requests again, and can write on a condition, which a lock needs. Arrow's own file systems cannot
-do the last.
+The library is obstore. It covers the three stores, takes credentials from the environment as the stores' own tools do,
+tries failed requests again, and can write on a condition, which a lock needs. Arrow's own file systems cannot write on
+a condition.
 """
 
 from __future__ import annotations
@@ -56,7 +57,7 @@ def folder_at(given: str | Path) -> Path:
 
 
 def beside(root: Path) -> Path:
-    """The folder for files of results that must be on this machine: the folder itself, or one in the cache."""
+    """The folder for files of results that must be on this machine: `root`, or a folder in the cache for an address."""
     if not isinstance(root, Address):
         return root
     digest = hashlib.sha256(str(root).encode()).hexdigest()[:16]
@@ -64,7 +65,7 @@ def beside(root: Path) -> Path:
 
 
 def hand_over(draft: Path, target: Path) -> None:
-    """Move a file of this machine, in `beside` or on the file system of `target`, to `target`; raises OSError."""
+    """Move a file to `target`; raises OSError. The file is in the folder `beside` or on the file system of `target`."""
     if isinstance(target, Address):
         target.put(draft)
     else:
@@ -99,7 +100,7 @@ def expect_folder(key: str, path: Path) -> None:
 class Address(PosixPath):
     """The path of an object, or of all objects below it; errors are those of files (OSError).
 
-    Every request raises ConfigError if none can work: with another scheme, or without obstore.
+    Every request raises ConfigError if no request can work: if the scheme is unknown, or obstore is not installed.
     """
 
     _told: Mapping[str, Any] | None = None
@@ -108,10 +109,10 @@ class Address(PosixPath):
         return super().__str__().replace(":/", "://", 1)
 
     def expect_usable(self, key: str, given: str) -> None:
-        """Raise ConfigError, for the config key and the value given there, if nothing can be read or written there.
+        """Raise ConfigError, naming the config key and its value, if the address cannot be read or cannot be written.
 
-        Nothing is written: the write request has a condition that does not hold. Its answer shows whether writing is
-        allowed and whether the store obeys conditions.
+        Nothing is written, because the condition of the write request does not hold. The answer to the request shows
+        whether writing is allowed and whether the store obeys conditions.
         """
         store = self._store(_FIRST_SECONDS, key, given)
         import obstore
@@ -150,7 +151,7 @@ class Address(PosixPath):
             raise ConfigError(key, given or str(self), f"{_ALLOWED} ({_said(error)})") from None
 
     def _info(self) -> Mapping[str, Any]:
-        """Size, time and tag of the object, from a listing if it had them; raises FileNotFoundError."""
+        """Size, time and tag of the object, from a listing if the address came from one; raises FileNotFoundError."""
         if self._told is None:
             import obstore
 
@@ -180,7 +181,7 @@ class Address(PosixPath):
         return "://".join([self.parts[0].removesuffix(":"), self.parts[1]])
 
     def put(self, content: bytes | Path, **mode: Any) -> Mapping[str, Any]:
-        """Write the object whole: bytes, or a file's content; with a `mode` of obstore, it is written on a condition.
+        """Write the object whole, from bytes or a file's content; a `mode` of obstore makes the write conditional.
 
         Raises:
             FileExistsError: the condition does not hold.
@@ -192,7 +193,7 @@ class Address(PosixPath):
             return obstore.put(self._store(), self._key, content, **mode)
 
     def get(self) -> tuple[bytes, Mapping[str, Any]]:
-        """The object's content, and its time and tag at the same moment; raises OSError."""
+        """The object's content, with the time and tag that belong to this content; raises OSError."""
         import obstore
 
         with _as_errors_of_files(self):
@@ -209,7 +210,7 @@ class Address(PosixPath):
     # The operations of paths.
 
     def stat(self, *, follow_symlinks: bool = True) -> os.stat_result:
-        """Size, times, and a number from its tag as the inode; a path that only has objects below it is a folder."""
+        """Size and times; the inode is a number from the tag. A path that only has objects below it is a folder."""
         try:
             told = self._info()
         except FileNotFoundError:
@@ -229,7 +230,7 @@ class Address(PosixPath):
         return Address(self).stat()
 
     def exists(self, *, follow_symlinks: bool = True) -> bool:
-        """Whether there is an object with this name, or one below it."""
+        """Whether there is an object with this name, or an object below the address."""
         try:
             self.stat()
         except FileNotFoundError:
@@ -241,7 +242,7 @@ class Address(PosixPath):
         return self.exists() and stat.S_ISREG(self.stat().st_mode)
 
     def is_dir(self, *, follow_symlinks: bool = True) -> bool:
-        """Whether there is an object below it."""
+        """Whether there is an object below the address."""
         return self.exists() and stat.S_ISDIR(self.stat().st_mode)
 
     def is_symlink(self) -> bool:
@@ -257,32 +258,32 @@ class Address(PosixPath):
         return self
 
     def mkdir(self, mode: int = 0o777, parents: bool = False, exist_ok: bool = False) -> None:
-        """Do nothing: an object needs no folder. Raises ConfigError if there can be no object."""
+        """Do nothing, because an object needs no folder. Raises ConfigError if the address cannot have objects."""
         self._store()
 
     def rmdir(self) -> None:
         """Do nothing."""
 
     def iterdir(self) -> Iterator[Address]:  # type: ignore[override]
-        """The objects directly below it."""
+        """The objects directly below the address."""
         return (one for one in self._below() if len(one.parts) == len(self.parts) + 1)
 
     def glob(self, pattern: str, **keys: Any) -> Iterator[Address]:  # type: ignore[override]
-        """The objects directly below it whose name matches `pattern`."""
+        """The objects directly below the address whose name matches `pattern`."""
         return (one for one in self.iterdir() if fnmatchcase(one.name, pattern))
 
     def rglob(self, pattern: str, **keys: Any) -> Iterator[Address]:  # type: ignore[override]
-        """The objects below it whose name matches `pattern`."""
+        """The objects below the address whose name matches `pattern`."""
         return (one for one in self._below() if fnmatchcase(one.name, pattern))
 
     def open(self, mode: str = "r", *args: Any, **keys: Any) -> Any:
-        """Open it for reading bytes; each part that is read is a request."""
+        """Open the object for reading bytes; each part that is read is a request."""
         if mode != "rb":
             raise OSError(errno.EROFS, "objects are written whole", str(self))
         return _Object(self)
 
     def read_bytes(self) -> bytes:
-        """The whole content."""
+        """The whole content of the object."""
         return self.get()[0]
 
     def read_text(self, encoding: str | None = None, errors: str | None = None, *args: Any) -> str:
@@ -299,14 +300,14 @@ class Address(PosixPath):
         return self.write_bytes(data.encode())
 
     def unlink(self, missing_ok: bool = False) -> None:
-        """Remove it, whether it is there or not."""
+        """Remove the object; no error if there is no object."""
         import obstore
 
         with _as_errors_of_files(self):
             obstore.delete(self._store(), self._key)
 
     def replace(self, target: str | os.PathLike[str]) -> Address:
-        """Give it another name in the same bucket: for a moment it has both names."""
+        """Give the object another name in the same bucket; for a moment, it has both names."""
         import obstore
 
         found = Address(target)
@@ -316,7 +317,7 @@ class Address(PosixPath):
 
 
 class _Listings:
-    """The listings of the last seconds, for commands that only read and list the same again and again (`steady`)."""
+    """The listings of the last seconds, for commands that only read and often list the same objects (`steady`)."""
 
     def __init__(self) -> None:
         self.steady = False
@@ -324,7 +325,7 @@ class _Listings:
         self._objects = dict[str, Address]()
 
     def of(self, address: Address) -> list[Address] | None:
-        """The objects below an address; None if they have to be listed now."""
+        """The objects below an address; None if a new listing is needed."""
         when, found = self._found.get(str(address), (-math.inf, None))
         return found if self.steady and time.monotonic() - when < _STEADY_SECONDS else None
 
@@ -335,7 +336,7 @@ class _Listings:
         return found
 
     def object(self, address: str) -> Address:
-        """The address with the facts from its listing, if known; if the object is gone, reading it raises an error."""
+        """The address, with facts from a listing if there are any; reading raises an error if the object is gone."""
         return self._objects.get(address) or Address(address)
 
     def forget(self) -> None:
@@ -392,7 +393,7 @@ class _Object(io.RawIOBase):
 
 @lru_cache(maxsize=16)
 def _store_of(address: str, seconds: int, environment: int) -> ObjectStore:
-    """The store of a bucket's address, in the present environment; an endpoint named there may use plain HTTP."""
+    """The store of a bucket's address, by the environment's variables; an endpoint named by them may use plain HTTP."""
     from obstore.store import from_url
 
     return from_url(
@@ -441,7 +442,7 @@ def _said(error: Exception) -> str:
 
 @lru_cache(maxsize=1)
 def file_system() -> Any:
-    """Addresses as a file system of fsspec: DuckDB and Arrow read parts of objects through it."""
+    """Addresses as a file system of fsspec, through which DuckDB and Arrow read parts of objects."""
     from fsspec import AbstractFileSystem
 
     class Objects(AbstractFileSystem):  # type: ignore[misc]

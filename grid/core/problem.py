@@ -1,4 +1,4 @@
-"""The contents of a dataset: cases with worlds and references, a tool library for retrievers, and skipped records."""
+"""The contents of a dataset: cases with worlds and references, the tool library of retrievers, and skipped records."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ from grid.core.world import World
 class Substitute:
     """The tool that replaces another tool, which is out of service.
 
-    `arguments` maps the other tool's argument names to its own.
+    `arguments` maps the argument names of the tool that is out of service to those of `tool`.
     """
 
     tool: str
     arguments: Mapping[str, str]
 
     def call(self, call: ToolCall) -> ToolCall:
-        """A call of the other tool, turned into a call of this tool."""
+        """Turn a call of the tool that is out of service into a call of the replacement."""
         return ToolCall(self.tool, {self.arguments.get(name, name): value for name, value in call.arguments.items()})
 
 
@@ -44,10 +44,10 @@ class Substitute:
 class Milestone:
     """A call to be made on the way to a resolution, or one that must not be made (`Reference.forbidden`).
 
-    A successful call reaches the milestone if it gives `arguments` (it may give others) and returns `result` (it may
-    return more), each in any equal form. A milestone can also be a state, described by what a call shows of it. A
-    state that no call shows is described by `state`, a function of the last state of the world; such a milestone has no
-    `tool`. `after` names milestones that earlier calls must have reached.
+    A successful call reaches the milestone if its arguments include `arguments` and its result includes `result`, each
+    value in any equal form. A milestone can also be a state of the world, described by a call that shows the state. A
+    state that no call shows is described by `state`, a function of the world's last state; the milestone then has no
+    `tool`. `after` names the milestones that earlier calls must have reached.
     """
 
     name: str
@@ -60,17 +60,18 @@ class Milestone:
 
 @dataclass(frozen=True)
 class Reference:
-    """The reference that a planner never sees: the reference call of each substep (None: no tool), in plan order.
+    """The solution that a planner never sees: the reference call of each substep (None: no tool), in plan order.
 
-    Arguments may contain `OUTPUT_FROM_STEP_i.j.field`; `resolution` names the substeps whose outcomes together
-    are the case's resolution. `followed`: planners are given the substeps, so that their steps can be compared with
-    the calls; otherwise there are other ways to the resolution. `ordered`: the calls come in this order; otherwise they
-    are a set (traject_bench §3.2, parallel queries). `answer` is the final answer, if there is one. `failing` are the
-    substeps whose calls are right but return a failure, as they did when they were recorded. If there is no outline,
-    None is the end of a turn. `unsolvable`: a refusal is right, and the calls, if there are any, are those of a planner
-    that does not see this. `told`: a planner that ends the work has to tell the answer word for word. `substitutes`
-    maps the name of a tool that is out of service to its replacement. `milestones` are on the way to the resolution,
-    `forbidden` calls are off it: both have metrics of their own (`grid.metrics.milestones`), apart from success.
+    Arguments may contain `OUTPUT_FROM_STEP_i.j.field`; `resolution` names the substeps whose outcomes together are the
+    case's resolution. `followed`: planners are given the substeps, so their steps can be compared with the calls; if it
+    is false, there are other ways to the resolution. `ordered`: the order of the calls matters; if it is false, the
+    calls are a set (traject_bench §3.2, parallel queries). `answer` is the final answer, if there is one. `failing` are
+    the substeps whose calls are right although they return a failure, as they did when the reference was recorded. In a
+    case without an outline, a call None marks the end of a turn. `unsolvable`: a refusal is the right answer; any calls
+    are those of a planner that overlooks this. `told`: a planner that ends the work has to give the answer word for
+    word. `substitutes` maps the name of a tool that is out of service to its replacement. `milestones` should be
+    reached on the way to the resolution, `forbidden` calls should not be made. Milestones and forbidden calls have
+    metrics of their own (`grid.metrics.milestones`), apart from success.
     """
 
     calls: Mapping[str, ToolCall | None]
@@ -86,13 +87,16 @@ class Reference:
     forbidden: tuple[Milestone, ...] = ()
 
     def unfollowed(self) -> Reference:
-        """The same reference for planners that are not given its substeps: substeps without a call are left out."""
+        """The same reference for planners that are not given the substeps: without the substeps that have no call."""
         if not self.followed:
             return self
         return replace(self, calls={step: call for step, call in self.calls.items() if call}, followed=False)
 
     def part(self, first: int, most: int | None) -> Reference:
-        """The reference with at most `most` calls, from place `first` on, and the resolution's steps among them."""
+        """The part of the reference with at most `most` calls from place `first` on.
+
+        Its resolution has only those steps of the whole resolution that are in this part.
+        """
         kept = dict(islice(self.calls.items(), first, None if most is None else first + most))
         return replace(self, calls=kept, resolution=tuple(step for step in self.resolution if step in kept))
 
@@ -101,15 +105,16 @@ class Reference:
 
 
 Mode: TypeAlias = Literal["static", "dynamic", "thought"]
-"""When tools are retrieved (traject_bench §4.1, §4.4), and by which text.
+"""When tools are retrieved, and by which text (traject_bench §4.1, §4.4).
 
-`static`: once. `dynamic`: before every decision, by the query or substep with the last thought and observation.
-`thought`: in every decision between thought and action, by the new thought alone, as in the authors' script.
+`static`: once, by the query or substep. `dynamic`: before every decision, by the query or substep together with the
+last thought and observation. `thought`: in every decision, between its thought and its action, by the new thought
+alone, as in the authors' script.
 """
 
 
 class Retriever(Protocol):
-    """Finds tools in a library. `index` once per library, `retrieve` once per decision."""
+    """Finds tools in a library. `index` is called once per library, `retrieve` once per decision."""
 
     def index(self, library: Mapping[str, ToolSpec]) -> Index:
         """Prepare a library for search."""
@@ -119,31 +124,31 @@ class Retriever(Protocol):
 class Index(Protocol):
     """A library that is ready for search.
 
-    `query_top_k`: the most tools that a whole query is offered, out of those that its substeps are offered.
+    `query_top_k`: the most tools that are offered for a whole query, out of those for its substeps.
     """
 
     @property
     def query_top_k(self) -> int:
-        """The most tools that a whole query is offered; at least 1."""
+        """The most tools that are offered for a whole query; at least 1."""
         ...
 
     @property
     def mode(self) -> Mode:
-        """When `retrieve` is called; for later calls, the substep's text includes what has happened since."""
+        """When `retrieve` is called. In later calls, the substep's text includes what has happened since."""
         ...
 
     def retrieve(self, case: Case, substep: Substep) -> tuple[ToolSpec, ...]:
-        """The substep's candidates, best first, ties in the library's order."""
+        """The substep's candidates, the best first; tools of equal rank are in the library's order."""
         ...
 
     def nearest(self, text: str) -> list[ToolSpec]:
-        """The whole library, the tools nearest to a text first, ties in the library's order."""
+        """The whole library, the tools nearest to a text first; equally near tools are in the library's order."""
         ...
 
     def of(self, names: Collection[str], at_least: int = 0) -> Index:
-        """An index of these tools alone, which ranks them as the index of the whole library does.
+        """An index of these tools alone, which ranks the tools as the index of the whole library does.
 
-        A substep, or a whole query, is offered `at_least` so many of them.
+        For a substep, or a whole query, at least `at_least` of these tools are offered.
         """
         ...
 
@@ -163,23 +168,23 @@ DIAGNOSED = "diagnosed"
 TALKS = "talks"
 GIVEN, HIDDEN, DRAFTED = "given", "hidden", "drafted"
 Outline: TypeAlias = Literal["given", "hidden", "drafted"]
-"""The outline that planners follow: the cases' own plan, none (next call or finish), or one that the model drafts."""
+"""The outline that planners follow: the case's plan, no outline (decide call by call), or a plan by the model."""
 
 Resolution: TypeAlias = Literal["last", "all"]
-"""The calls whose outcomes resolve a case with looked-up outcomes: the last one, or all that no other call uses.
+"""The calls whose outcomes resolve a case with looked-up outcomes: the last, or all whose outcome no other call uses.
 
-Either way a case is resolved when those outcomes were obtained, whatever other calls were made. A call obtains an
-outcome if it gives every argument of the reference call in an equal form, and no further argument except those that its
-tool declares optional.
+In both cases a case is resolved when the outcomes of these calls were obtained, whatever other calls were made. A call
+obtains an outcome if it has every argument of the reference call in an equal form, and no further arguments except
+those that the tool declares optional.
 """
 
 
 AFTER = "after"
 Answering: TypeAlias = Literal["after", "none"]
-"""What counts as the answer to a query if answers are scored: with `none`, the planner's answer at its end.
+"""Which answer counts if answers are scored: with `none`, the answer with which the planner ends.
 
-`after`: a planner that ends without an answer, or wrote it before the calls were run, is asked for it once after the
-calls (`grid.episode.answering`; tooltree, figure 2; traject_bench §4.1).
+`after`: a planner that ends without an answer, or that wrote its answer before the calls were run, is asked for an
+answer once, after the calls (`grid.episode.answering`; tooltree, figure 2; traject_bench §4.1).
 """
 
 JUDGED = "judge"
@@ -187,9 +192,9 @@ BOTH = "both"
 Scorer: TypeAlias = Literal["symbolic", "judge", "both"]
 """How it is decided whether a plan is right: by computation, by a model (the role `evaluator`), or by both."""
 TEXTS, PLANS = "texts", "plans"
-"""A dataset's questions to an evaluator: which texts mean the same; which plans are right (`asks` of a Dataset)."""
+"""The questions in `asks` of a Dataset, for an evaluator: which texts mean the same, and which plans are right."""
 Equivalence: TypeAlias = Literal["rules", "judge"]
-"""How it is decided which arguments mean the same if outcomes are looked up: by rules alone, or also by a model.
+"""How arguments with the same meaning are recognised if outcomes are looked up: by rules alone, or also by a model.
 
 The model (the role `evaluator`) is asked about free texts that the rules find different. Whether a case is solvable is
 decided by the rules alone.
@@ -197,7 +202,7 @@ decided by the rules alone.
 
 
 class Candidates(Protocol):
-    """Which tools a substep is offered, best first."""
+    """A function that gives the tools that are offered for a substep, the best first."""
 
     def __call__(self, case: Case, substep: Substep) -> tuple[ToolSpec, ...]:
         """The candidate tools of one substep of a case."""
@@ -205,7 +210,7 @@ class Candidates(Protocol):
 
 
 class Demonstrations(Protocol):
-    """Solved questions that are similar to a case's."""
+    """A function that gives solved questions that are similar to a case's question."""
 
     def __call__(self, count: int) -> Sequence[Demonstration]:
         """The `count` nearest questions, the nearest first."""
@@ -220,27 +225,27 @@ class Evaluator(Protocol):
     """A model that is asked about a finished trajectory: the role `evaluator`."""
 
     async def score(self, prompt: Prompt, *key: object) -> float | None:
-        """Its score in [0, 1] for what the prompt shows; None if no answer can be read, after all retries."""
+        """The model's score in [0, 1] for what the prompt shows; None if no answer could be read in any try."""
         ...
 
     async def vote(
         self, prompt: Prompt, candidates: Sequence[str], *key: object, temperature: float = 0.0
     ) -> int | None:
-        """The place of the candidate that it names; None as for a score.
+        """The place of the candidate that the model names; None if no answer could be read in any try.
 
         Above temperature 0, different keys may give different answers; an exact distribution has no temperature.
         """
         ...
 
     async def verdict(self, prompt: Prompt, *key: object, truth: Verdict | None = None) -> Verdict | None:
-        """Its verdict on a plan; None as for a score. Only engines with a planted accuracy are given `truth`."""
+        """The verdict on a plan; None as for `score`. Only engines with a planted accuracy are given `truth`."""
         ...
 
 
 Measure: TypeAlias = Callable[[Trajectory], Mapping[str, Any]]
 """A benchmark's own metrics of a trajectory that need no model, by name."""
 Examine: TypeAlias = Callable[[Trajectory, Evaluator], Awaitable[Mapping[str, Any]]]
-"""A benchmark's own metrics of a finished trajectory that a model decides, by name."""
+"""A benchmark's own metrics of a finished trajectory, by name, for which a model is asked."""
 
 
 def no_baselines() -> Mapping[str, bool]:
@@ -250,7 +255,7 @@ def no_baselines() -> Mapping[str, bool]:
 
 NOTHING = "nothing_success"
 BASELINES = ("constant_success", "constant_by_function_success", NOTHING, "transfer_success")
-"""The columns of `episodes` that `Problem.baselines` may fill; if it leaves NOTHING out, the world says its value."""
+"""The columns of `episodes` that `Problem.baselines` may fill; the world gives NOTHING if it is not filled."""
 
 
 def as_it_is(trajectory: Trajectory) -> Trajectory:
@@ -265,21 +270,21 @@ def no_measure(trajectory: Trajectory) -> Mapping[str, Any]:
 
 @dataclass(frozen=True)
 class Problem:
-    """One case ready to run: what the planner sees, what it acts on, and what it is scored against.
+    """One case ready to run: what the planner sees, the world that it acts on, and the reference that scores it.
 
     Robustness settings map a Problem to a Problem. `same_function` maps a tool to the common name of all tools of its
-    function. `domain` is the case's domain, named like the `category` of tools; `own` names the candidates that the
-    benchmark gives the case itself, including those of its reference; empty: it gives none. `measure` and `examine`
-    are the benchmark's own metrics; `baselines` says, by BASELINES, whether answers that need no reading resolve the
-    case. `controls` are the variables that a regression controls for besides the plan's shape and the dataset, by name
-    (letters, digits and _; planning_horizon B.3): the column `controls`. If a dataset gives none, the control is the
-    plan's last tool. `kind` says which task of agent_planning_benchmark it is, if it is one. `as_stated` puts a
-    trajectory into the reference's terms, if a robustness setting has tools or states of its own; metrics are computed
-    from the result.
+    function. `domain` is the case's domain, with the same names as the `category` of tools. `own` names the candidates
+    that the benchmark itself gives the case, including the reference's tools; it is empty if the benchmark gives no
+    candidates. `measure` and `examine` are the benchmark's own metrics. `baselines` says, for columns of BASELINES,
+    whether answers that need no reading of the query resolve the case. `controls` (the column `controls`) are the
+    variables, by name (letters, digits and _), that a regression controls for besides the plan's shape and the dataset
+    (planning_horizon B.3). Without `controls`, the regression controls for the plan's last tool. `kind` says which task
+    of agent_planning_benchmark the case is, if it is such a task. `as_stated` puts a trajectory into the reference's
+    terms, if a robustness setting has tools or states of its own; metrics are computed from the result.
 
-    The run layer says how tools are retrieved: `parts` are the substeps whose candidates are the tools of the whole
-    query, `query_tools` at most; if there are none, tools are retrieved for the query. `retrieved`: when tools
-    are retrieved.
+    The run layer sets how tools are retrieved. `parts` are the substeps whose candidates are the tools of the whole
+    query, at most `query_tools` tools; without `parts`, tools are retrieved for the query's text. `retrieved`: when
+    tools are retrieved.
     """
 
     case: Case
@@ -306,32 +311,32 @@ class Problem:
 class Stating(Protocol):
     """A dataset whose evaluator may be asked which statements about an episode are true.
 
-    That needs an engine that reads: words that two texts share do not show whether a statement is true.
+    The engine must then be able to read: comparing the words of two texts does not show whether a statement is true.
     """
 
     @property
     def stating(self) -> bool:
-        """Whether the evaluator is asked so for any case."""
+        """Whether the evaluator is asked about statements for any case."""
         ...
 
 
 class Dataset(Protocol):
-    """A benchmark. Built from YAML; reads its files on first use and then answers from memory.
+    """A benchmark. It is built from YAML, reads its files on first use, and then answers from memory.
 
-    `provides` says what a planner finds in its cases: OUTLINE, a plan of substeps to follow; DEMONSTRATIONS; BRANCHING,
-    worlds that can continue from a state more than once. REFERENCES: its cases say which calls resolve them, so that
-    an engine can be told. EXAMINED: its problems have `examine`, for settings that name an evaluator. SIMULATED: its
-    worlds are `grid.worlds.simulated.Played`, for settings that name a simulator. DIAGNOSED: the truth about a plan can
-    be computed. SOLVED_FIRST: if only one of two trajectories passed, it is the better one
+    `provides` says what the cases have. OUTLINE: a plan of substeps to follow. DEMONSTRATIONS: solved questions.
+    BRANCHING: worlds that can continue from a state more than once. REFERENCES: the calls that resolve a case are
+    known, so that an engine can be told them. EXAMINED: problems have `examine`, for settings that name an evaluator.
+    SIMULATED: worlds are `grid.worlds.simulated.Played`, for settings that name a simulator. DIAGNOSED: the truth about
+    a plan can be computed. SOLVED_FIRST: if only one of two trajectories passed, the one that passed is better
     (`grid.roles.comparing.SOLVED_FIRST_RULE`).
 
-    A dataset that needs an evaluator says so in `asks`, a mapping from what it asks (TEXTS, PLANS) to its own key that
-    makes it ask; without `asks`, no evaluator is asked these questions.
+    A dataset that needs an evaluator has `asks`: it maps a kind of question (TEXTS, PLANS) to the dataset's key that
+    switches this question on. Without `asks`, the dataset has no such questions.
     """
 
     @property
     def provides(self) -> frozenset[str]:
-        """What it provides, as configured."""
+        """What the dataset provides with its configuration."""
         ...
 
     @property
@@ -341,7 +346,7 @@ class Dataset(Protocol):
 
     @property
     def version(self) -> str:
-        """The version changes whenever a case, a tool or an outcome does; it is part of every cell's id."""
+        """A version that changes whenever a case, a tool or an outcome changes; it is part of every cell's id."""
         ...
 
     @property
@@ -359,9 +364,10 @@ class Dataset(Protocol):
         ...
 
     def cluster(self, case_id: str) -> str:
-        """The name of the case's cluster: the same for all cases that were made from one template.
+        """The name of the case's cluster; cases that were made from one template have the same cluster.
 
-        Such cases succeed and fail together, so intervals are computed over clusters. Planners do not see it.
+        Cases of one template succeed and fail together, so intervals are computed over clusters. Planners do not see
+        the cluster.
         """
         ...
 
@@ -375,8 +381,8 @@ class Judged(Protocol):
     """A dataset whose problems have `examine`."""
 
     def unsolved(self, case_id: str) -> Mapping[str, Any]:
-        """The metrics of `examine` for an episode of the case that broke off: by the benchmark's rule it is unsolved.
+        """The metrics of `examine` for an episode that broke off: by the benchmark's rule, the case is unsolved.
 
-        No model is asked, so that judged rates are over the same cases as success.
+        They need no model. With them, judged rates are over the same cases as success.
         """
         ...

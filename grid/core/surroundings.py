@@ -1,6 +1,6 @@
-"""The surroundings of our programs: an output that may know few letters, a cache that may not be writable.
+"""The surroundings of our commands: the output may lack letters, and the cache may not be writable.
 
-It stands apart from `util`, which classes of cells use: it is for commands, before they begin.
+This module stands apart from `util`: commands use this module before they begin, while cells' classes use `util`.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ _CACHE = "XDG_CACHE_HOME"
 _LONGEST = 17  # characters of the folder for temporary files: a socket's path has at most 107, Ray's part of it is 70
 _PLAIN = {"●": "o", "├": "|", "┤": "|", "│": "|", "─": "-", "━": "-", "—": "-", "–": "-", "−": "-", "…": "~", "×": "x"}
 _PLAIN |= {"≥": ">", "≤": "<", "±": "~", "·": ".", "•": "*", "†": "+", "‡": "#", "→": ">", "’": "'", "‘": "'", "²": "2"}
-"""Replacements for letters that an output cannot show, of the same width; a question mark replaces all others."""
+"""Replacements of the same width for letters that an output cannot show; a question mark replaces other letters."""
 
 
 @contextmanager
 def usable() -> Iterator[None]:
-    """Make printing possible in any output encoding, and give the cache a writable place, inside the context.
+    """Inside the context, printing works in any output encoding, and the cache has a place that can be written.
 
-    A cache that cannot be written is replaced by a folder that only this user can enter, and a line says so; child
-    processes use it, too. At the end the output and the environment are as before.
+    If the cache cannot be written, a folder that only this user can enter replaces it, also for child processes, and a
+    printed line says so. At the end of the context, the output and the environment are as before.
     """
     outputs = [one for one in (sys.stdout, sys.stderr) if isinstance(one, TextIOWrapper) and not _any_letter(one)]
     before = [one.errors for one in outputs]
@@ -52,7 +52,7 @@ def usable() -> Iterator[None]:
 
 
 def own_folder() -> Path:
-    """A folder for temporary files that only this user can enter, the same each time, its path short."""
+    """The folder for temporary files that only this user can enter: its path is short and always the same."""
     above = Path(tempfile.gettempdir())
     if len(str(above)) > _LONGEST:
         above = Path("/tmp")  # noqa: S108 - what follows is the user's own
@@ -76,7 +76,7 @@ def _plain(error: UnicodeError) -> tuple[str, int]:
 
 
 def _writable(cache: Path) -> bool:
-    """Whether a folder exists, or can be made, and files can be written in it and in the folders that it has."""
+    """Whether a folder exists or can be made, and files can be written in the folder and in its subfolders."""
     try:
         cache.mkdir(parents=True, exist_ok=True)
         return all(os.access(one, os.W_OK | os.X_OK) for one in (cache, *cache.iterdir()) if one.is_dir())

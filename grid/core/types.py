@@ -15,14 +15,14 @@ from grid.core.util import kept
 
 REPLACE, ALTER, RETRY, REFUSE, OTHER = "replace", "alter", "retry", "refuse", "other"
 BEHAVIOURS = (REPLACE, ALTER, RETRY, REFUSE, OTHER)
-"""What an agent does after a tool broke (agent_planning_benchmark §4.2.3)."""
+"""The possible behaviours of an agent after a tool broke (agent_planning_benchmark §4.2.3)."""
 ERRORS = ("E1", "E2", "E3", "E4", "E5", "E6")
-"""Goal understanding; premature conclusion or incompleteness; constraint; logic; tool use; hallucination (§3.3)."""
+"""Errors: goal understanding, premature end or incompleteness, constraint, logic, tool use, hallucination (§3.3)."""
 GRADES = (0.0, 0.2, 0.4, 0.6, 0.8, 1.0)
 """The possible grades of a plan (agent_planning_benchmark §3.3)."""
 Family: TypeAlias = Literal["holistic", "stepwise", "extraneous", "broken", "unsolvable", "costs", "stages"]
-"""The benchmark's tasks (agent_planning_benchmark §3.1, §5.4); `stages` are the next calls early and late in the
-trajectories of `stepwise` (§5.2, table 15), which the benchmark's counts leave out.
+"""The benchmark's tasks (agent_planning_benchmark §3.1, §5.4); `stages` asks for the next calls early and late in the
+trajectories of `stepwise` (§5.2, table 15); the benchmark's counts leave this task out.
 """
 Stage: TypeAlias = Literal["early", "middle", "late"]
 
@@ -41,9 +41,10 @@ class ChainCall:
 
 @dataclass(frozen=True)
 class Chain:
-    """The prediction of a planner: its calls in order, or why it refuses.
+    """The plan that a planner predicts: its calls in order, or the reason for a refusal.
 
-    `plan` has the planner's words: the summary before the calls, or the text in their place or after them.
+    `plan` has the planner's words: the summary before the calls, the text after the calls, or the text in place of
+    calls.
 
     `first` is the number of the first call's step in references and texts.
     """
@@ -56,10 +57,10 @@ class Chain:
 
 @dataclass(frozen=True)
 class TaskKind:
-    """Which of the benchmark's tasks a case is (agent_planning_benchmark §3.1): the columns of the same names.
+    """The benchmark's task that a case is (agent_planning_benchmark §3.1); the fields are columns of the same names.
 
-    `horizon_k` is the number of steps to predict, `stage` their place in the trajectory; both None for whole plans.
-    `unsolvable_kind`: contradictory_constraints, missing_information, tool_removal or attachment_missing.
+    `horizon_k` is the number of steps to predict, `stage` the place of these steps in the trajectory; both are None for
+    whole plans. `unsolvable_kind`: contradictory_constraints, missing_information, tool_removal or attachment_missing.
     """
 
     task_family: Family
@@ -84,24 +85,24 @@ class Verdict:
 
     @property
     def correct(self) -> bool:
-        """Whether the plan counts as right: any error means that it is not (§C.2), and so does a plain no."""
+        """Whether the plan counts as right: `is_correct` is true and there are no errors (§C.2)."""
         return self.is_correct and not self.errors
 
     @property
     def contradicted(self) -> bool | None:
-        """Whether it calls a plan with errors right, or one without errors wrong; None if no errors were asked for."""
+        """Whether `is_correct` and `errors` contradict each other; None if the scorer was not asked for errors."""
         return None if self.errors is None else self.is_correct == bool(self.errors)
 
 
 Json: TypeAlias = "str | int | float | bool | list[Json] | dict[str, Json] | None"
 RESULT = "result"
-"""The type of an argument that takes an earlier call's result, and the field of an observation with its result."""
+"""The type of arguments whose value is an earlier call's result; also the field of an observation with the result."""
 NO_TOOL = "no_tool"
 """The name of 'this substep takes no tool' among the options and in the tables."""
 MAX_SCORE = 10
 """Judges score with whole numbers from 0 to this."""
 FINISH = "finish"
-"""The name of the option 'finish with this answer', offered if no outline says what comes next."""
+"""The name of the option 'finish with this answer', which is offered if there is no outline."""
 GIVE_UP = "give_up"
 """The name of the option 'this path leads nowhere', if a planner offers it."""
 REJECT = "reject"
@@ -109,9 +110,9 @@ REJECT = "reject"
 BETWEEN = "; "
 """The separator between the values of an answer."""
 USER = "The user: "
-"""The beginning of a line with one of the user's later messages in a history."""
+"""The beginning of a history's line that shows one of the user's later messages."""
 TOKENS = ("input_tokens", "cached_input_tokens", "output_tokens", "reasoning_tokens")
-"""A Usage's counts of tokens."""
+"""The fields of a Usage that count tokens."""
 UNKNOWN = "unknown"
 """The value of the arguments of a call that is wrong on purpose."""
 
@@ -122,12 +123,12 @@ T = TypeVar("T", bound=type)
 
 
 def to_json(value: object) -> str:
-    """The value as JSON on one line, keys in their order; characters are escaped only if they have to be."""
+    """The value as JSON on one line, with keys in their order; characters are only escaped if JSON requires it."""
     return "".join(_ENCODE(value, 0))
 
 
 def hashed_once(cls: T) -> T:
-    """A decorator for frozen dataclasses that are keys of caches: an object keeps its hash.
+    """A decorator for frozen dataclasses that are keys of caches: an object's hash is computed once.
 
     Texts hash differently in every process, so the hash is not pickled with the object.
     """
@@ -153,8 +154,8 @@ def hashed_once(cls: T) -> T:
 class Parameter:
     """One argument of a tool; `type` is a JSON type name, several of them (`boolean|number`), `date`, or RESULT.
 
-    `values` are those that its schema lists; if there are none, it may have values other than the known ones. `schema`
-    is its whole JSON schema if that says more than type and description.
+    `values` are the values that the argument's schema lists; without such a list, any value of the type is possible.
+    `schema` is the argument's whole JSON schema, if the schema says more than type and description.
     """
 
     name: str
@@ -166,14 +167,14 @@ class Parameter:
 
     @property
     def kinds(self) -> tuple[str, ...]:
-        """The types that it may have."""
+        """The types that the argument's values may have."""
         return tuple(self.type.split("|"))
 
 
 @hashed_once
 @dataclass(frozen=True)
 class ToolSpec:
-    """A tool as a planner sees it. `returns` names the fields of its outcome."""
+    """A tool as a planner sees it. `returns` names the fields of the tool's outcome."""
 
     name: str
     description: str
@@ -183,13 +184,13 @@ class ToolSpec:
 
     @kept
     def takes_results(self) -> bool:
-        """Whether any of its arguments is an earlier call's result. All others are texts, as in KoPL."""
+        """Whether any argument takes an earlier call's result. All other arguments are texts, as in KoPL."""
         return any(parameter.type == RESULT for parameter in self.parameters)
 
 
 @dataclass(frozen=True)
 class ToolCall:
-    """A tool and its arguments. An argument may be `OUTPUT_FROM_STEP_i.j.field`, filled in before execution."""
+    """A tool and its arguments. An argument `OUTPUT_FROM_STEP_i.j.field` is filled in before execution."""
 
     tool: str
     arguments: Mapping[str, Json]
@@ -205,7 +206,7 @@ class ToolCall:
 
 @dataclass(frozen=True)
 class Observation:
-    """What a tool returned: its result fields. `failed`: it returned nothing valid (planning_horizon §4.1)."""
+    """The fields of a tool's result. `failed`: the tool returned nothing valid (planning_horizon §4.1)."""
 
     content: Mapping[str, Json]
     failed: bool = False
@@ -223,7 +224,7 @@ class Observation:
 class Substep:
     """One substep `i.j` of a plan: its own text and the high-level step (`goal`) that it serves.
 
-    `drafted`: the model wrote it. Without an outline, a decision's substep has a number and no text.
+    `drafted`: the model wrote the substep. Without an outline, a decision's substep has a number and no text.
     """
 
     id: str
@@ -246,7 +247,7 @@ class Plan:
 
 @dataclass(frozen=True)
 class UserMessage:
-    """A message of the user after the query; `tools` are offered from here on, and not before."""
+    """A message of the user after the query; `tools` are only offered from this message on."""
 
     text: str
     tools: frozenset[str] = frozenset()
@@ -254,14 +255,15 @@ class UserMessage:
 
 @dataclass(frozen=True)
 class Case:
-    """All that a planner may know of a case: the query and the plan to follow.
+    """The part of a case that a planner may know: the query, the plan to follow, and more.
 
-    `messages` are the user's later messages; a planner gets one when the turn before it has ended. `done` are steps of
-    the reference that were taken before, `decisions` how many more may be taken (None: as many as the planner's keys
-    allow). `answered`: finishing answers the question: the world is told the answer and may refuse it; otherwise the
-    results of the work count. `notes` explain the things that the tools deal with, one per line; every planner shows
-    them. `diagnosed`: the chain of calls counts as it is written, so a planner that plans ahead need not run it.
-    `policy`: rules that the work has to follow; every planner and judge is shown them.
+    `messages` are the user's later messages; a planner gets each message when the turn before it has ended. `done` are
+    steps of the reference that are given as already taken. `decisions` is the number of further decisions that are
+    allowed (None: as many as the planner's keys allow). `answered`: the planner finishes with an answer, which goes to
+    the world, and the world may refuse it; without `answered`, the results of the work count. `notes` explain the
+    things that the tools deal with, one per line; every planner shows them. `diagnosed`: the written chain of calls is
+    what counts, so a planner that plans ahead need not run the calls. `policy` has the rules that the work has to
+    follow; every planner and every judge sees them.
     """
 
     id: str
@@ -278,9 +280,9 @@ class Case:
 
 @dataclass(frozen=True)
 class Demonstration:
-    """A solved question of the training split; its calls may hold `OUTPUT_FROM_STEP_i.field`.
+    """A solved question of the training split; its calls may have arguments `OUTPUT_FROM_STEP_i.field`.
 
-    `resolution` names the steps whose results are the answer; empty: the last one.
+    `resolution` names the steps whose results are the answer; if it is empty, the last step's result is the answer.
     """
 
     question: str
@@ -291,7 +293,7 @@ class Demonstration:
 
 @dataclass(frozen=True)
 class OptionProbability:
-    """One option of a decision, with its share of the votes or its probability."""
+    """One option of a decision; `probability` may also be the option's share of votes."""
 
     tool: str
     probability: float
@@ -299,15 +301,15 @@ class OptionProbability:
 
 @dataclass(frozen=True)
 class Step:
-    """One decision. `call` None means that no tool was called; `entropy` is in nats, None if it was not computed.
+    """One decision. `call` is None if no tool was called; `entropy` is in nats, or None if it was not computed.
 
-    `call` is the call as it was run, `written` as the model wrote it, with references. `finished`: the step ended the
-    trajectory; in an answered case `written` is then the finish, and the observation is what the world took as the
-    answer. A finish that the world refused is a failed `call`, and ended nothing.
+    `call` is the call as it was run, `written` the call as the model wrote it, with references. `finished`: the step
+    ended the trajectory. In an answered case, `written` is then the finish, and the observation is the answer as the
+    world understood it. A finish that the world refused is a failed `call` and does not end the trajectory.
     `candidates` are the tools that were offered, in the order shown. They are the tools of the whole query
-    (`whole_query`) or of the substep; `sought` is the further text that they were retrieved by. Tokens are None if
-    their number was not reported. `reasoning` is the key in the server's message that held the thought, and the
-    thought. `with_last`: the call came in the same answer as the step before.
+    (`whole_query`) or of the substep; `sought` is the further text that was used to retrieve them. Counts of tokens are
+    None if they were not reported. `reasoning` has the key of the server's message that contained a thought, and this
+    thought. `with_last`: the call came in the same answer as the call of the step before.
     """
 
     branch: int
@@ -343,13 +345,14 @@ class Step:
 class Trajectory:
     """The result of a planner.
 
-    `steps` is the path that the planner settles on, one step per substep, and `end` the world's state after it.
-    `decisions` has every decision that was taken on any branch, each once. `branches` counts the trajectories tried
-    after the first, and `branched_steps` the distinct decisions of the first at which the others left it (None: the
-    planner never branches). `chain` is a plan that the planner predicts without running it; the plan is then the
-    result. `planned` is the plan that it wrote before it ran anything, if what it ran is the result. `unrefined` is
-    either of the two before a critique. `told_after`: the answer was asked for after the last step. `measured` has the
-    planner's own measurements, by the names of the metrics that it declares.
+    `steps` is the path that the planner chose in the end, one step per substep, and `end` is the world's state after
+    this path. `decisions` has every decision of all branches once. `branches` is the number of trajectories that were
+    tried after the first one. `branched_steps` is the number of different decisions of the first trajectory at which
+    other trajectories left it (None: the planner never branches). `chain` is a plan that the planner predicts without
+    running it; the plan is then the result. `planned` is the plan that the planner wrote before it ran anything, if the
+    calls that it ran are the result. `unrefined` is the draft of `chain` or `planned` before a critique. `told_after`:
+    the answer was asked for after the last step. `measured` has the planner's own measurements, by the names of the
+    metrics that it declares.
     """
 
     steps: tuple[Step, ...]
@@ -368,12 +371,12 @@ class Trajectory:
 
 @dataclass(frozen=True)
 class Usage:
-    """The use of an engine: completions generated, scoring passes, and tokens (cached input counted in input).
+    """The use of an engine: generated completions, scoring passes, and tokens (input tokens include the cached ones).
 
-    `resent_requests` were lost with a replica, or not answered by a server, and sent again; what they cost there is not
-    known. `cut_answers` ended at the limit on tokens. `empty_answers` are those of them that ended before their first
-    word: thinking used the whole limit. `reasoning_tokens` are the output tokens of thoughts. For `uncounted_answers`
-    no tokens were reported: the sums lack theirs.
+    `resent_requests` were sent again because a replica with the request was lost or a server did not answer; the cost
+    of the lost tries is not known. `cut_answers` ended at the limit on tokens. `empty_answers` are the cut answers that
+    ended before their first word: thinking used the whole limit. `reasoning_tokens` are the output tokens of thoughts.
+    `uncounted_answers` came without a report of their tokens, so the sums of tokens lack them.
     """
 
     llm_calls: int = 0
@@ -388,7 +391,7 @@ class Usage:
     uncounted_answers: int = 0
 
     def known(self) -> dict[str, int | None]:
-        """The counts by name; if there are uncounted answers, those of tokens are None: the sums would be too low."""
+        """The counts by name. With uncounted answers, the counts of tokens are None, because they would be too low."""
         counts: dict[str, int | None] = {**vars(self)}
         return counts | dict.fromkeys(TOKENS) if self.uncounted_answers else counts
 

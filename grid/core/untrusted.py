@@ -59,9 +59,10 @@ def loads(text: str | bytes, by: json.JSONDecoder = DECODER) -> Any:
 
 
 def loads_storable(text: str | bytes, once: bool = False) -> Any:
-    """Like `loads`, but refuse texts with half a surrogate pair (ValueError): no table and no prompt can hold them.
+    """Like `loads`, but refuse texts with half a surrogate pair (ValueError), which no table and no prompt allows.
 
-    `once`: also refuse an object that has a key twice; otherwise the last value counts, as in Python's own decoder.
+    `once`: also refuse an object that has a key twice; without `once` the key's last value counts, as in Python's
+    decoder.
     """
     value = loads(text, _ONCE if once else DECODER)
     if isinstance(text, bytes):
@@ -89,8 +90,8 @@ def check_storable(value: Any, text: str) -> None:
 def shown(text: str) -> str:
     r"""The text on one line with escapes (`\x1b`, `\u202e`) for characters that would not show as themselves.
 
-    Those are control characters, line ends, marks that turn the direction of writing, half surrogate pairs and similar
-    characters: they could move a terminal's cursor, hide words or make a line look like another.
+    These are control characters, line ends, marks that turn the direction of writing, half surrogate pairs and similar
+    characters. They could move a terminal's cursor, hide words or make a line look like another line.
     """
     if text.isprintable():
         return text

@@ -1,4 +1,4 @@
-"""Caches of files and of values that are made once; seeds derived from names; the strictness of values from YAML."""
+"""Caches of files and values that are made once; seeds derived from names; strict checks of values from YAML."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from pydantic import ConfigDict
 
 
 def made_once(dataset: str, key: str, files: Sequence[str], generate: Callable[[Path], None]) -> Path:
-    """The folder of `key` in the dataset's cache, with its `files`.
+    """The folder for `key` in the dataset's cache, which contains `files`.
 
     `generate` fills an empty folder the first time, and again if the folder in the cache is incomplete.
     """
@@ -44,7 +44,7 @@ R = TypeVar("R")
 
 
 class kept(Generic[R]):  # noqa: N801 - as functools.cached_property, for which it stands
-    """functools.cached_property as in Python 3.12 and later: without the lock, which costs more than most values."""
+    """functools.cached_property without a lock, as in Python 3.12 and later: the lock costs more than most values."""
 
     def __init__(self, make: Callable[[Any], R]) -> None:
         self._make, self.__doc__ = make, make.__doc__
@@ -66,7 +66,7 @@ class kept(Generic[R]):  # noqa: N801 - as functools.cached_property, for which 
 
 
 def changed(thing: H, **fields: Any) -> H:
-    """Like dataclasses.replace, in a tenth of the time: for a dataclass without __post_init__ and `kept` values."""
+    """Like dataclasses.replace, ten times as fast; for dataclasses that have no __post_init__ and no `kept` values."""
     made = object.__new__(type(thing))
     made.__dict__.update(vars(thing), **fields)
     return made
@@ -74,15 +74,15 @@ def changed(thing: H, **fields: Any) -> H:
 
 @lru_cache(maxsize=4096)
 def can(kind: type, ability: type) -> bool:
-    """Whether objects of a class have the methods of a protocol; Python 3.11 looks for each at every isinstance."""
+    """Whether a class has the methods of a protocol; cached, because isinstance looks for each method every time."""
     return issubclass(kind, ability)
 
 
 class Once(Generic[H, R]):
-    """A cache by identity, since most decisions repeat another planner's or trial's.
+    """A cache by the identity of things, for values that most planners and trials need again.
 
-    Retrievers and datasets return the same tuple for the same question, and comparing fifty tools would cost more.
-    Further arguments are compared. At most `most` values are kept.
+    Retrievers and datasets return the same tuple object for the same question, so that tuples of fifty tools need not
+    be compared. Further arguments are compared by value. At most `most` values are kept.
     """
 
     def __init__(self, make: Callable[..., R], most: int = 4096) -> None:

@@ -1,4 +1,4 @@
-"""Worlds, which say what tools do when called: transition functions on states."""
+"""Worlds: they define what tools do when called, as transition functions on states."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from typing import NamedTuple, Protocol, TypeAlias, TypeVar, runtime_checkable
 from grid.core.types import Observation, Step, ToolCall
 
 State: TypeAlias = Hashable
-"""Immutable, hashable and picklable; equal states behave alike. Planners keep states and pass them back unread."""
+"""States are immutable, hashable and picklable; equal states behave alike. Planners keep states and never read them."""
 T = TypeVar("T")
 
 
 class World(Protocol):
-    """A case's world. Nothing needs to be restored: a planner may continue from any state it kept, also in parallel."""
+    """A case's world. A planner may continue from any state that it kept, also in parallel; nothing is restored."""
 
     @property
     def branches(self) -> bool:
-        """Whether one can continue from a state more than once, and begin at the start again.
+        """Whether a planner can continue from a state more than once, and begin again at the start.
 
         A live service does not allow this.
         """
@@ -30,8 +30,8 @@ class World(Protocol):
     async def apply(self, state: State, call: ToolCall) -> tuple[State, Observation]:
         """The state after a call, and what it returned.
 
-        A call that failed leaves the state as it was. Exceptions are a call that is right although it fails
-        (`Reference.failing`), and worlds in which it counts that the call was made.
+        A call that failed leaves the state unchanged, with two exceptions: a call that is right although it fails
+        (`Reference.failing`), and worlds in which it matters that the call was made.
 
         Raises:
             ToolError: the world itself breaks.
@@ -48,20 +48,20 @@ class World(Protocol):
 
 
 class Conversation(World, Protocol):
-    """The world of a case with several messages of the user; after the last turn, `resolved` says it for all turns."""
+    """The world of a case with several user messages; after the last turn, `resolved` is about all turns."""
 
     def next_turn(self, state: State) -> State:
         """The state after the user's next message."""
         ...
 
     def turn_resolved(self, state: State) -> bool:
-        """Whether everything would be right so far if the present turn ended now."""
+        """Whether all turns so far would be right if the present turn ended now."""
         ...
 
 
 @runtime_checkable
 class Ending(Protocol):
-    """The further methods of a world that knows when the work is over, because somebody ended it.
+    """The further methods of a world that knows whether somebody has ended the work.
 
     Calls after the end fail and change nothing.
     """
@@ -77,22 +77,22 @@ class Ending(Protocol):
 
 @runtime_checkable
 class Closing(Protocol):
-    """The further method of a world with something alive, for example a process, that has to end with the episode."""
+    """The further method of a world that has something to close when the episode ends, for example a process."""
 
     async def close(self) -> None:
-        """End it; further calls do nothing."""
+        """Close it; further calls of this method do nothing."""
         ...
 
 
 @runtime_checkable
 class Settling(Protocol):
-    """The further method of a world that has to look at the end result before it can say whether a case is resolved.
+    """The further method of a world that has to examine the final state before `resolved` can answer.
 
-    `resolved` answers for the state that was looked at; before that, it is false.
+    After `settle`, `resolved` answers for the state that was examined; before, it is false.
     """
 
     async def settle(self, state: State) -> None:
-        """Look at the end result, once, when the work is over. Raises GridError if nothing can be seen."""
+        """Examine the final state, once, when the work is over. Raises GridError if the state cannot be examined."""
         ...
 
 
@@ -116,16 +116,17 @@ class ComparesTexts(World, Protocol):
     """The world of a dataset that has the key `equivalence`."""
 
     def asking(self, same: Same) -> World:
-        """The same world, which asks `same` if its own rules find free texts different."""
+        """The same world, except that it asks `same` about free texts that its own rules find different."""
         ...
 
 
 def resolved_by(world: World, steps: Sequence[Step], end: State, broken_off: bool = False) -> bool:
     """Whether a path of `steps` that leads to `end` resolves the case.
 
-    If doing nothing resolves the case, it only counts if the planner gave it as an answer that could be read. It does
-    not count if the path is empty, if its last answer could not be read, if there were answers before it and none of
-    them could be read (they may have been calls), or if the path was `broken_off` before its own end.
+    If the case is also resolved by doing nothing, the planner must have chosen this in an answer that could be read. So
+    a path does not count if it is empty, if its last answer could not be read, or if it was `broken_off` before its own
+    end. It also does not count if there were answers before the last one and none of these could be read: they may have
+    been calls.
     """
     if not world.resolved(end):
         return False
@@ -135,7 +136,7 @@ def resolved_by(world: World, steps: Sequence[Step], end: State, broken_off: boo
 
 
 def own_state(state: State, kind: type[T]) -> T:
-    """A state, typed as the class of the world's own states; raises TypeError for a state of another world."""
+    """The state, typed as a state of this world; raises TypeError for a state of another world."""
     if not isinstance(state, kind):
         raise TypeError(f"a state of this world is a {kind.__name__}, not {type(state).__name__}")
     return state

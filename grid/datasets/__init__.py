@@ -4,10 +4,11 @@ A problem has a case, its tools, a world, a reference and a scorer. `conf/datase
 
 Begin with `dataset` (the shared base: it makes cases from records, skips unusable records and orders the cases). Then
 read `ultratool` (one file) or `functions` (a JSON Lines file and Python functions), then the folder `slate`, whose
-`slate/dataset` generates its cases from a seed. `null` is for measurements. `files` reads untrusted files; `milestones`
-reads the milestones and the forbidden calls of a line. `question_answering` (with demonstrations) is shared by data
-sets of questions over facts, and `parameters` by data sets whose tools come from JSON schemas. `grading` (a model's
-grade of a final answer) is shared by benchmarks that a model grades, or whose tools are not available.
+`slate/dataset` generates its cases from a seed. `null` is for measurements. `files` reads untrusted files. `milestones`
+reads the milestones and the forbidden calls that a line of a file of tasks gives. Three modules are shared by several
+data sets: `question_answering` (with demonstrations) by data sets of questions over facts, `parameters` by data sets
+whose tools come from JSON schemas, and `grading` (a model's grade of a final answer) by benchmarks that a model grades,
+or whose tools are not available.
 
 Benchmarks of one file or several: `apb` and `apb_records`, `apibench` and `apibench_trees`, `bfcl` and `bfcl_records`,
 `gta`, `mcp` with `mcp_tasks`, `mcp_world`, `mcp_session` and `mcp_links`, `mnms` and `mnms_records`, `restbench` and

@@ -39,9 +39,9 @@ _REFUSED = {"reason": "it cannot be carried out with these tools and what is tol
 class Apb(RecordDataset[Record]):
     """The released records. `path` is a JSON Lines file, or a folder that contains such files.
 
-    No tool can be run, so that it cannot be computed which plans are right. `scorer` is `judge`, the model given by
-    `model@judge=NAME`, or `rules` alone. Rules recognize whether a broken tool is replaced, retried or refused, and
-    leave all else open.
+    No tool can be run, so no computation can find out which plans are right. `scorer` is `judge` (the model given by
+    `model@judge=NAME`) or `rules`, without a model. Rules recognize whether a broken tool is replaced, retried or
+    refused, and decide nothing else.
 
     Args:
         family: one of the tasks; null: all.
@@ -66,7 +66,7 @@ class Apb(RecordDataset[Record]):
         return {PLANS: "scorer"} if self.scorer == JUDGED else {}
 
     def __post_init__(self) -> None:
-        """Refuse scorers that need computed truth."""
+        """Refuse scorers that need computed right answers."""
         if self.scorer not in (JUDGED, RULES):
             allowed = "judge or rules: what is right of these tasks cannot be computed; dataset=apb_synthetic can"
             raise ConfigError("dataset.scorer", self.scorer, allowed)
@@ -113,12 +113,15 @@ class Apb(RecordDataset[Record]):
         return lambda name: kinds[name].task_family, lambda name: kinds[name].task_category
 
     def cluster(self, case_id: str) -> str:
-        """A hash of the query: steps of one trajectory, and tasks that were made from one query, are one cluster."""
+        """A hash of the query.
+
+        So the steps of one trajectory are one cluster, and tasks that were made from one query too.
+        """
         query = " ".join(self.records[case_id].query.casefold().split())
         return hashlib.sha256(query.encode()).hexdigest()[:12]
 
     def problem(self, case_id: str) -> Problem:
-        """One case; the tool to reject it is among its own tools."""
+        """One case. Its own tools include a tool with which a planner rejects the request."""
         record = self.records[case_id]
         tools = dict(sorted({**record.tools, REJECT: REJECT_TOOL}.items()))
         task = judged_task(record)
@@ -145,7 +148,7 @@ class Apb(RecordDataset[Record]):
         )
 
     def unsolved(self, case_id: str) -> Mapping[str, Any]:
-        """The scores of an episode that broke off: it has no plan, and so no right plan."""
+        """The scores of an episode that broke off: the episode has no plan, and so no right plan."""
         return UNSOLVED.get(self.scorer, {})
 
     @cached_property
@@ -202,7 +205,10 @@ def files_of(path: str | None) -> Mapping[str, Path]:
 
 
 def _reference(record: Record) -> Reference:
-    """All calls from the start, None for a tool no longer offered; for an unsolvable case, the call to reject."""
+    """All calls from the start, with None for a tool that is no longer offered.
+
+    For an unsolvable case, the call to reject it.
+    """
     if record.kind.unsolvable_kind is not None:
         calls: dict[str, ToolCall | None] = {"0": ToolCall(REJECT, {**_REFUSED})}
     else:
@@ -214,5 +220,5 @@ def _reference(record: Record) -> Reference:
 
 
 def _measure(task: JudgedTask, trajectory: Trajectory) -> Mapping[str, Any]:
-    """The scores that rules can give; success stays open if they cannot give it."""
+    """The scores that rules can give; `success` is None if rules cannot decide it."""
     return {"success": None, **by_rule(task, trajectory)}

@@ -1,4 +1,4 @@
-"""The released JSON Lines: the records that can be cases, and the reasons why the others cannot.
+"""The released JSON Lines: the records that can be cases, and the reasons why other records cannot be cases.
 
 Fields that end in `_json` are JSON texts; if such a field has a parsed value already, the value is used as it is. The
 task of a record follows from its content, not from the name of its split.
@@ -52,15 +52,15 @@ _KINDS = (
     (("contradict", "constraint", "conflict", "compliance"), "contradictory_constraints"),
     (("info", "missing", "context"), "missing_information"),
 )
-"""Words that the name of a kind of unsolvable requests contains (§B.4.3), and the kind's name here."""
+"""Words that a released name of a kind of unsolvable requests may contain (§B.4.3), and the kind's name here."""
 
 
 @dataclass(frozen=True)
 class Record:
     """A case: the query with the names of its files, its tools, and the facts that only a judge may know.
 
-    `reference` has the known solution's calls after `done`; empty if nothing solves the case. `split` and `source` are
-    the released ones.
+    `reference` has the known solution's calls after `done`, and is empty if nothing solves the case. `split` and
+    `source` are as released.
     """
 
     query: str
@@ -174,7 +174,7 @@ def _horizon(row: Mapping[str, Any]) -> int | None:
 
 
 def _stage(row: Mapping[str, Any], done: int) -> Stage | None:
-    """The third of the whole trajectory in which the prediction begins; None if its length is not known (figure 6)."""
+    """The third of the whole trajectory in which the prediction begins (figure 6); None if the length is not known."""
     left = calls_of(_value(row, "reference_remaining_steps"))
     if not left:
         return None
@@ -236,7 +236,7 @@ def _names(row: Mapping[str, Any], name: str) -> tuple[str, ...]:
 
 
 def _text(row: Mapping[str, Any], name: str) -> str | None:
-    """A text; None if it is empty, or says that there is none."""
+    """A field's text; None if the text is empty, or is a word for nothing such as `null`."""
     found = row.get(name)
     need(found is None or isinstance(found, str), f"{name} is no text")
     text = str(found or "").strip()[:500]
@@ -255,7 +255,10 @@ def _id(row: Mapping[str, Any]) -> str:
 
 
 def _rows(path: Path) -> Iterator[tuple[int, dict[str, Any] | str]]:
-    """(line number, object) of every line that is not blank; for a line that is no object, the reason instead."""
+    """(line number, object) of every line that is not blank.
+
+    A line that is no object has a reason in place of the object.
+    """
     try:
         with path.open("rb") as file:
             long = False
@@ -309,7 +312,10 @@ def calls_of(rows: Any) -> tuple[ToolCall, ...]:
 
 
 def prefix_of(rows: Any, broken: str | None) -> tuple[Step, ...]:
-    """The steps that were done before: calls with their outcomes; the last call of the broken tool failed."""
+    """The steps that were done before: calls with their outcomes.
+
+    The last call of the broken tool is marked as failed.
+    """
     if rows is None:
         return ()
     need(isinstance(rows, list), "its prefix is no list of steps")
@@ -373,7 +379,7 @@ def _read(text: str) -> Any:
 
 
 def _observed(outcome: Any, failed: bool) -> Observation:
-    """An outcome as an observation: a text, which is cut if it is long, or the fields as they are."""
+    """An outcome as an observation: an object's fields as they are, or a text, which is cut if it is long."""
     if isinstance(outcome, dict) and not failed:
         return Observation(outcome)
     if isinstance(outcome, str) and len(outcome) > MOST_OUTCOME:
@@ -402,7 +408,7 @@ def need(condition: object, reason: str) -> None:
 
 
 def tools_of(rows: Any) -> tuple[dict[str, ToolSpec], dict[str, int]]:
-    """The tools by name, in their order, and the costs of those that have one. Raises UnusableError."""
+    """The tools by name, in their order, and the costs of the tools that have a cost. Raises UnusableError."""
     if isinstance(rows, dict):  # name to definition
         rows = [{"name": name, **row} if isinstance(row, dict) else row for name, row in rows.items()]
     need(isinstance(rows, list) and 0 < len(rows) <= MOST_TOOLS, f"it has no list of 1 to {MOST_TOOLS} tools")

@@ -1,8 +1,8 @@
 """APIBench (Patil et al. 2023, "Gorilla"): which API call does what a user asks for, on one of three model hubs.
 
-The answer is one call. A planner gives it by calling the tool of an API's record, and writes the identifying values
-itself. The world records the call without saying whether it is right, and the last call counts. Code with which a
-planner finishes is an answer too, and takes precedence over its calls. Either is compared with the hub's APIs as the
+The answer is one call. A planner answers by calling the tool of an API's record, and writes the identifying values
+itself. The world records the call without saying whether it is right, and the last call counts. If a planner finishes
+with code, that code is the answer, and its calls do not count. The answer is compared with the hub's APIs as the
 authors do it: it is right if the called API has the reference's domain.
 
 Records with the same call and domain are one tool: TensorFlow Hub has 696 records of 87 APIs. Records that are no
@@ -78,7 +78,7 @@ class Api(NamedTuple):
 
 
 class Verdict(NamedTuple):
-    """The verdict on an answer; neither holds if the answer cannot be read."""
+    """The verdict on an answer; both fields are False if the answer cannot be read."""
 
     right: bool
     hallucinated: bool
@@ -93,7 +93,10 @@ class Argument(NamedTuple):
 
 
 def call_in(code: Code) -> ast.Call | None:
-    """The call at the start of the code: its first statement, or a bare tuple's first item; None if that is no call."""
+    """The call that begins the code: the first statement, or its first item if it is a bare tuple.
+
+    None if this code is no call.
+    """
     first = code.tree.body[0]
     value = first.value if isinstance(first, ast.Expr) else None
     if isinstance(value, ast.Tuple) and value.elts and code.text(value).startswith(code.text(value.elts[0])):
@@ -114,10 +117,11 @@ def arguments_of(code: Code, call: ast.Call) -> Iterator[Argument]:
 
 
 def identifying(hub: Hub, code: Code, argument: Argument) -> str | None:
-    """The text that an answer must contain; None if the argument does not distinguish one API from another.
+    """The text of an argument that an answer must contain; None if the argument does not tell APIs apart.
 
-    Hugging Face: every argument's value. TensorFlow Hub: the same, but named arguments other than `model` with their
-    names. Torch Hub: the values of named arguments whose text contains `repo_or_dir` or `model`.
+    On Hugging Face it is every argument's value. On TensorFlow Hub it is the same, but a named argument other than
+    `model` keeps its name. On Torch Hub only named arguments whose text contains `repo_or_dir` or `model` tell APIs
+    apart, by their values.
     """
     text = argument.text
     if hub == "torchhub":
@@ -139,7 +143,10 @@ def read_api(hub: Hub, code: str, domain: str) -> Api | None:
 
 
 def match(subtrees: Sequence[Subtree], apis: Sequence[Api]) -> int | None:
-    """The place of the first API that was called; None if there is none. An API without values is never found."""
+    """The place of the first API that the code calls; None if no API is called.
+
+    An API without values is never found.
+    """
     first: dict[str, str] = {}
     for subtree in subtrees:
         first.setdefault(subtree.head, subtree.text)
@@ -164,11 +171,11 @@ def score(answer: str, reference: Api, apis: Sequence[Api]) -> Verdict:
 
 
 def written_call(text: str) -> str | None:
-    """The call in an answer in words; None if it has none.
+    """The call in an answer that is written in words; None if the answer contains no call.
 
     Answers are read as the authors read them: the call is the text after `api_call` and its colon, up to the last
-    bracket before `api_provider`. Without the word `api_call` it is the whole answer, here without the fence that may
-    be around it. Text that cannot be read as code, or has no call in it, gives None.
+    bracket before `api_provider`. If an answer lacks the word `api_call`, the whole answer is the call; unlike the
+    authors' code, a code fence around it is removed. A text that is no code, or has no call in it, gives None.
     """
     fenced = _FENCED.fullmatch(text)
     call = fenced[1] if fenced else text
@@ -198,10 +205,10 @@ _TEXTS = ("domain", "api_name", "api_call", "description")
 
 
 class Slot(NamedTuple):
-    """One argument of a call: its parameter's name, and the way in which a value is written.
+    """One argument of a call: its parameter's name, and how its value is written as code.
 
-    `keyword`: with its name in front. `quote`: the quote that the record itself has around a text; empty if it has no
-    text there.
+    `keyword`: the name is written in front. `quote`: the quote that the record has around the value; empty if the
+    record's value is no text.
     """
 
     name: str
@@ -221,7 +228,10 @@ class Record:
     given: Mapping[str, Json]
 
     def render(self, arguments: Mapping[str, Json]) -> str:
-        """The code of a call with these arguments; raises ValueError for an argument's name that code cannot have."""
+        """The code of a call with these arguments.
+
+        Raises ValueError for an argument's name that is not valid in code.
+        """
         slots = {slot.name: slot for slot in self.slots}
         unnamed = [slot for slot in self.slots if not slot.keyword and slot.name in arguments]
         placed = [_value(arguments[slot.name], slot.quote) for slot in unnamed]
@@ -237,7 +247,7 @@ class Record:
 
 
 def read_record(hub: Hub, records: Sequence[Mapping[str, Any]], name: str) -> Record | str:
-    """The records of one API as a tool called `name`, or the reason why it cannot be one. The first describes it."""
+    """The tool `name`, made from the first of an API's records, or the reason why the API cannot be a tool."""
     data = records[0]
     if not all(isinstance(data.get(key), str) for key in _TEXTS):
         return f"it lacks one of {', '.join(_TEXTS)}"
@@ -267,7 +277,7 @@ def read_record(hub: Hub, records: Sequence[Mapping[str, Any]], name: str) -> Re
 
 
 def names_of(records: Sequence[Mapping[str, Any]]) -> list[str]:
-    """A unique name for each record: the API's name, followed by a number if earlier records have the same."""
+    """A unique name for each record: the API's name, followed by a number if an earlier record has the same name."""
     taken, found = set(_RESERVED), list[str]()
     counts: dict[str, int] = {}
     for data in records:
@@ -282,7 +292,10 @@ def names_of(records: Sequence[Mapping[str, Any]]) -> list[str]:
 
 
 def _kind(value: ast.AST, text: str) -> tuple[str, str, Json]:
-    """A value's type, the quote around it, and the value itself; code is a string without a quote."""
+    """A value's type, the quote around it, and the value itself.
+
+    Any other code counts as a string without a quote.
+    """
     if isinstance(value, ast.Constant):
         if isinstance(value.value, str) and text[:1] in "'\"" and value.value == text[1:-1]:
             return "string", text[0], value.value
@@ -294,7 +307,10 @@ def _kind(value: ast.AST, text: str) -> tuple[str, str, Json]:
 
 
 def _value(value: Json, quote: str) -> str:
-    """A value in code: a text in the record's quotes if the record has any there, otherwise unchanged."""
+    """A value as code. A text gets the record's quotes.
+
+    If the record has no quotes there, the text is code, left as it is.
+    """
     if not isinstance(value, str):
         return repr(value)
     if not quote:
@@ -304,7 +320,7 @@ def _value(value: Json, quote: str) -> str:
 
 
 def _text(value: Any) -> str:
-    """A record's functionality, which is a list in some records."""
+    """A record's functionality as a text; in some records it is a list."""
     return ", ".join(map(str, value)) if isinstance(value, list) else str(value or "")
 
 
@@ -314,7 +330,7 @@ _QUERY = re.compile(r"### ?Instruction:\s*(.*?)\s*(?:\n### ?Output.*|<<<.*)?", r
 
 @plain_dataclass(frozen=True)
 class _Question:
-    """One usable pair."""
+    """One usable evaluation pair: the instruction, and the name of the tool that is the reference."""
 
     query: str
     tool: str
@@ -376,7 +392,7 @@ class APIBench(FileDataset[_Question]):
         return self._domain, self.cluster
 
     def cluster(self, case_id: str) -> str:
-        """The call of its reference: the authors had several instructions written for a record."""
+        """The call of the case's reference: the authors had several instructions written for one record."""
         return self._gold(case_id).code
 
     def problem(self, case_id: str) -> Problem:
@@ -409,7 +425,7 @@ class APIBench(FileDataset[_Question]):
 
     @cached_property
     def _same_function(self) -> dict[str, str]:
-        """For each tool, the first tool that has the same call, in any domain."""
+        """For each tool, the first tool with the same call, whatever its domain."""
         first: dict[str, str] = {}
         return {name: first.setdefault(record.code, name) for name, record in self._records.items()}
 
@@ -419,9 +435,10 @@ class APIBench(FileDataset[_Question]):
 
     @cached_property
     def _hub(self) -> tuple[dict[str, Record], dict[str, str | None], list[Skipped]]:
-        """The records that are tools, in the order of the hub and then of the pairs; each API's tool; skipped records.
+        """Three things: the records that are tools, each API's tool, and the skipped records.
 
-        An API's tool is found by the API's `_key`; it is None if its call cannot be read.
+        The records of the hub come first, in its order, and then those of pairs. An API's tool is found by the API's
+        `_key`, and is None if the API's call cannot be read.
         """
         hub = [row for _, row in read_jsonl(self.files[0])]
         apis: dict[str, list[dict[str, Any]]] = {}  # by `_key`, in the order of the hub
@@ -449,15 +466,15 @@ def _key(row: Mapping[str, Any]) -> str:
 
 
 def _number(pair: Mapping[str, Any], line: int) -> int:
-    """A pair's number, which is kept in parts of the file; its line if it has no number."""
+    """A pair's own number, which stays the same if only a part of the file is used; its line if it has no number."""
     number = pair.get("question_id")
     return number if isinstance(number, int) and 0 < number < 1_000_000 else line
 
 
 def measure(reference: Api, apis: Sequence[Api], trajectory: Trajectory) -> Mapping[str, Any]:
-    """accuracy: the last word is a right call. hallucinated: it is a call of no API. Without a call neither holds.
+    """accuracy: the answer calls the right API. hallucinated: it calls an API that does not exist. No call: both False.
 
-    The last word is the final answer if it contains a call that can be read, otherwise the last call that was made.
+    The answer is the final answer if it contains a call that can be read, otherwise the last call that was made.
     """
     code = trajectory.end if isinstance(trajectory.end, str) else ""
     if trajectory.answer and trajectory.answer != code:
@@ -486,7 +503,10 @@ class CallWorld:
         return ""
 
     async def apply(self, state: State, call: ToolCall) -> tuple[str, Observation]:
-        """The call as code, recorded; a failure for an unknown tool, a name not valid in code, or a call too long."""
+        """Record the call as code.
+
+        An unknown tool, a name that is not valid in code, or too long a call is a failure.
+        """
         before = own_state(state, str)
         record = self.records.get(call.tool)
         if record is None:

@@ -1,8 +1,9 @@
-"""Code as the sub-trees that Gorilla's scorer looks at, read through `ast`: nothing is run, and limits apply.
+"""Code as the sub-trees that Gorilla's scorer looks at. The code is parsed with `ast`, within limits, and never run.
 
-The authors parse with tree-sitter. Their sub-trees are its nodes that have children; of each node they use its text and
-the text of its first child. Both follow from the start and the end of nodes in Python's own tree, with three nodes
-added: a call's list of arguments, a statement that is an expression, and a keyword with its name.
+The authors parse code with tree-sitter. Their sub-trees are the nodes that have children; the scorer uses the text of
+each such node and the text of its first child. Both texts follow from the positions of nodes in Python's own tree, if
+three kinds of nodes are added: a call's list of arguments, a statement that is an expression, and a keyword with its
+name.
 """
 
 from __future__ import annotations
@@ -16,19 +17,19 @@ from functools import lru_cache
 from typing import NamedTuple
 
 MAX_BYTES = 20_000
-"""The most bytes of code; the longest call of the benchmark has 300."""
+"""The most bytes of code; the longest call of the benchmark has 300 bytes."""
 _LEAVES = (ast.Name, ast.Pass, ast.Break, ast.Continue)
 
 
 class Subtree(NamedTuple):
-    """The text of a node, and of its first child: `head` is empty if that is a bracket, a quote or a keyword."""
+    """The text of a node; `head` is the text of its first child, empty for a bracket, a quote or a keyword."""
 
     head: str
     text: str
 
 
 class _Node(NamedTuple):
-    """The start of a node, the ends of its first child and of itself (bytes), and the nodes of Python's tree in it."""
+    """A node: its start, the end of its first child (`head`) and its own end, in bytes, and the nodes inside it."""
 
     start: int
     head: int
@@ -50,7 +51,10 @@ class Code:
         return self._source[slice(*self._span(node))].decode()
 
     def subtrees(self) -> list[Subtree]:
-        """Every node that has children, each before the nodes in it, the last of those first; at least one node."""
+        """Every node that has children, and at least one.
+
+        A node comes before the nodes inside it, of which the last comes first.
+        """
         pending: list[_Node] = [self._module()]
         found: list[Subtree] = []
         while pending:
@@ -92,8 +96,8 @@ class Code:
 def parse(text: str) -> Code | None:
     """The code; None if it cannot be read, is empty or is larger than `MAX_BYTES`.
 
-    A full stop after the code is left out, and an argument without a name may follow an argument with a name: the
-    benchmark's own calls have both.
+    Two things that occur in the benchmark's own calls are accepted: a full stop after the code, and an argument without
+    a name after an argument with a name.
     """
     source = text.strip().removesuffix(".").rstrip()
     try:
@@ -121,7 +125,10 @@ def _tree(source: str) -> ast.Module:
 
 
 def _compared(source: str) -> str:
-    """The code with `<` for every `=`: comparisons may come before other arguments, and no position changes."""
+    """The code with `<` in place of every `=`.
+
+    Python then reads named arguments as comparisons, which may come before other arguments. No position changes.
+    """
     lines = [list(line) for line in source.split("\n")]
     try:
         for token in tokenize.generate_tokens(io.StringIO(source).readline):
@@ -133,7 +140,7 @@ def _compared(source: str) -> str:
 
 
 def _placed(node: ast.AST) -> Iterator[ast.AST]:
-    """The nearest nodes below a node that have a position, in the order of the code."""
+    """The nearest nodes with a position among a node's descendants, in the order of the code."""
     pending, found = list(ast.iter_child_nodes(node)), list[ast.AST]()
     for child in pending:  # `pending` grows in the loop
         if hasattr(child, "lineno"):
@@ -145,5 +152,8 @@ def _placed(node: ast.AST) -> Iterator[ast.AST]:
 
 
 def _is_leaf(node: ast.AST) -> bool:
-    """Whether tree-sitter's node has no children: names and numbers have none, texts have their quotes."""
+    """Whether tree-sitter's node has no children. Names and numbers have no children.
+
+    The children of a text are its quotes.
+    """
     return isinstance(node, _LEAVES) or (isinstance(node, ast.Constant) and not isinstance(node.value, str | bytes))

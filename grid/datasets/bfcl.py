@@ -70,9 +70,9 @@ class _Record:
 class BFCL(FileDataset[_Record]):
     """The records of one `category`. `path` is a folder with `BFCL_v4_<category>.json` and `possible_answer`.
 
-    A record offers its own functions (`Problem.own`), whatever functions of the same name other records have. The
-    library `tools` has the first definition of each name; a problem's library has the record's own definitions. `limit`
-    draws a sample (`order`).
+    A record offers its own functions (`Problem.own`). Another record may define a function of the same name
+    differently: the library `tools` has the first definition of each name, and a problem's library has the definitions
+    of its own record. `limit` draws a sample (`order`).
     """
 
     category: Category = "simple_python"
@@ -95,7 +95,7 @@ class BFCL(FileDataset[_Record]):
 
     @property
     def version(self) -> str:
-        """The version; for several turns it includes the APIs' version."""
+        """The version of the base class; for several turns it also has the version of the simulated APIs."""
         return super().version + (f"-apis{installed()}" if is_multi_turn(self.category) else "")
 
     @cached_property
@@ -170,10 +170,11 @@ _WITHOUT_GOLD = (
 class Recorder:
     """The functions of one record. The state is all calls made.
 
-    A call is checked against its function's schema, never against the right calls. A call of an unknown function,
-    without a required argument, or with an argument that the function does not have returns an error. It still counts
-    as made, as for the authors, and is part of the state. A state is resolved, depending on `wanted`, if the calls are
-    the `gold` ones (`bfcl_records.all_accepted`), if there is no call, or if there is any.
+    A call is checked against its function's schema, never against the right calls. A call returns an error if the
+    function is unknown, if a required argument is missing, or if the function does not have one of the arguments. Such
+    a call still counts as made, as in the authors' code, and is part of the state. `wanted` says when a state is
+    resolved: when the calls are the `gold` calls (`bfcl_records.all_accepted`), when there is no call, or when there is
+    at least one call.
     """
 
     signatures: Mapping[str, Signature]
@@ -186,7 +187,7 @@ class Recorder:
         return ()
 
     async def apply(self, state: State, call: ToolCall) -> tuple[Calls, Observation]:
-        """The calls with this call added, and a receipt for it; the same call has the same receipt."""
+        """The calls with this call added, and a receipt for the call; equal calls have equal receipts."""
         made: Calls = own_state(state, tuple)
         arguments = to_json(dict(sorted(call.arguments.items())))
         after = (*made, (call.tool, arguments))
@@ -235,10 +236,10 @@ class Turn:
 
 
 def read_case(case_id: str, row: Mapping[str, Any], answer: Mapping[str, Any], wanted: Wanted, parallel: bool) -> Turn:
-    """A record as a case; its reference has the first accepted calls.
+    """A record as a case. For each wanted call the reference has the first accepted call.
 
-    If any call is accepted, the reference is an example call of the first function. It is not needed to resolve the
-    case: no record says which call is needed.
+    If the record accepts any call whatever, the reference is an example call of the first function. Nobody has to make
+    that call to resolve the case, since the record does not say which call is right.
 
     Raises:
         UnusableError: the record cannot be a case.
@@ -262,10 +263,10 @@ def _specs(functions: Mapping[str, Function]) -> tuple[ToolSpec, ...]:
 
 
 def measured(world: Recorder, trajectory: Trajectory) -> Mapping[str, Any]:
-    """The metric `usage` by accepted values: of the wanted functions called, the share whose first call is accepted.
+    """The metric `usage`: among the wanted functions that were called, the share whose first call has accepted values.
 
-    That call is compared with the first wanted call of its function. Without gold calls there is nothing to compare
-    with: if any call is accepted, all metrics of tools and arguments are None.
+    A function's first call is compared with the first wanted call of that function. If a record accepts any call
+    whatever, there are no gold calls to compare with, and all metrics of tools and arguments are None.
     """
     if world.wanted == "some":
         return dict.fromkeys(_WITHOUT_GOLD)
@@ -292,11 +293,11 @@ def measured(world: Recorder, trajectory: Trajectory) -> Mapping[str, Any]:
 
 @plain_dataclass(frozen=True)
 class Talk:
-    """The state of a conversation. Two are equal when the same calls were made in the same turns.
+    """The state of a conversation. Two states are equal when the same calls were made in the same turns.
 
-    `past` is a hash of the calls, without failed calls that the check does not see; `called` says whether a call was
-    made in the present turn. `results` are the returned texts that a turn's check looks for; `passed` says whether all
-    earlier turns passed.
+    `past` is a hash of the calls, without failed calls that the check of a turn does not see. `called` says whether a
+    call was made in the present turn. `results` has the returned texts among which a turn's check looks for the gold
+    results. `passed` says whether all earlier turns passed.
     """
 
     past: str
@@ -316,10 +317,11 @@ class GoldTurn(NamedTuple):
 
 @plain_dataclass(frozen=True)
 class Conversation:
-    """One case. `tools` maps each function to the place of its object in `snapshots`, `gold` has each turn's calls.
+    """One case. `tools` maps each function to the place of its object in `snapshots`; `gold` has each turn's calls.
 
-    A failed call leaves the state as it was, except for three things that the check sees: the fact that a call was made
-    in this turn, the changes that it made before it failed, and an error that the gold calls return too.
+    A failed call leaves the state as it was, except for three things that the check of a turn sees: the fact that a
+    call was made in this turn, the changes that the call made before it failed, and an error that the gold calls return
+    too.
     """
 
     case_id: str
@@ -366,7 +368,7 @@ class Conversation:
         return own_state(state, Talk).turn == len(self.gold) - 1 and self.turn_resolved(state)
 
     def answer(self, state: State) -> str | None:
-        """None: no question is asked that a text would answer."""
+        """None: the case asks no question whose answer is a text."""
         return None
 
     @cached_property
@@ -406,7 +408,7 @@ _MOST_TURNS = 50
 _MOST_CALLS = 100  # of a turn
 
 Documents: TypeAlias = Mapping[str, Mapping[str, ToolSpec]]
-"""For each class its functions by name, in the order of its file."""
+"""The functions of each class by name, in the order of the class's file."""
 
 
 class MultiTurn(NamedTuple):
@@ -424,7 +426,7 @@ class _Turn(NamedTuple):
 
 
 def documents(files: Mapping[str, Sequence[Mapping[str, Any]]]) -> Documents:
-    """The functions of each class, from the files of documents by their names; raises UnusableError for a broken one.
+    """The functions of each class. `files` has the files of documents by name; raises UnusableError for a broken file.
 
     A class whose file is missing has no functions.
     """
@@ -444,8 +446,8 @@ def read_talk(row: Mapping[str, Any], answer: Mapping[str, Any], known: Document
     authors' code.
 
     Raises:
-        UnusableError: it cannot be a case, for example because a gold call cannot be read or a scenario cannot be
-            loaded.
+        UnusableError: the record cannot be a case, for example because a gold call cannot be read or a scenario cannot
+            be loaded.
         ConfigError: the package of the classes is not installed.
     """
     case_id, classes = str(row.get("id")), row.get("involved_classes")
@@ -466,7 +468,10 @@ def read_talk(row: Mapping[str, Any], answer: Mapping[str, Any], known: Document
 
 
 def scenario(case_id: str) -> str:
-    """The scenario's name, which a record shares with those of the other three categories made from the same one."""
+    """The name of the scenario.
+
+    The four categories of several turns have records that were made from the same scenario.
+    """
     return f"multi_turn_{case_id.rpartition('_')[2]}"
 
 

@@ -36,27 +36,27 @@ KINDS: Mapping[str, type] = {
 """The types of the functions' parameters, with the type of their values in Python."""
 LISTS = ("array", "tuple")
 OPTIONAL = ""
-"""Among accepted values: the argument may be left out."""
+"""The accepted value that means that the argument may be left out."""
 _LARGEST = 10**300
 _IGNORED = str.maketrans("'", '"', " ,./-_*^")
 
 
 class Kind(NamedTuple):
-    """The type of a parameter's values, and for a list that of its items. Deeper levels are not checked."""
+    """The type of a parameter's values, and for a list the type of its items. Deeper levels are not checked."""
 
     outer: type
     inner: type | None = None
 
 
 class Signature(NamedTuple):
-    """A function as it is checked: its parameters, and the names of those that must be given."""
+    """A function as it is checked: its parameters, and the names of the required parameters."""
 
     parameters: Mapping[str, Kind]
     required: tuple[str, ...]
 
 
 Accepted: TypeAlias = Mapping[str, list[Any]]
-"""The accepted values of each argument of one call. For an object they are objects with a list for each key."""
+"""The accepted values of each argument of one call. An accepted object has a list of accepted values for each key."""
 
 
 class Gold(NamedTuple):
@@ -67,7 +67,7 @@ class Gold(NamedTuple):
 
 
 def all_accepted(signatures: Mapping[str, Signature], gold: Sequence[Gold], calls: Sequence[ToolCall]) -> bool:
-    """Whether the calls are the wanted ones, each once and in any order.
+    """Whether the calls are the wanted calls, each made once and in any order.
 
     Each wanted call is matched with the first remaining call that it accepts, as in the authors' check.
     """
@@ -83,7 +83,7 @@ def all_accepted(signatures: Mapping[str, Signature], gold: Sequence[Gold], call
 
 
 def accepts(signatures: Mapping[str, Signature], wanted: Gold, call: ToolCall) -> bool:
-    """Whether a call is the wanted one."""
+    """Whether a call is the wanted call."""
     if call.tool != wanted.tool:
         return False
     signature, given = signatures[wanted.tool], call.arguments
@@ -97,7 +97,7 @@ def accepts(signatures: Mapping[str, Signature], wanted: Gold, call: ToolCall) -
 
 
 def value_accepted(value: Json, kind: Kind, values: list[Any]) -> bool:
-    """Whether a value is accepted, and of its parameter's type or of the type of the first accepted value."""
+    """Whether a value is accepted; it must have its parameter's type or the type of the first accepted value."""
     found: Any = value
     if kind.outer is float and type(value) is int and abs(value) < _LARGEST:
         found = float(value)
@@ -127,9 +127,9 @@ def _type_of_first(values: Sequence[Any]) -> type | None:
 
 
 def _items_fit(items: list[Any], accepted: Any, inner: type) -> bool:
-    """Whether a list's items are of the declared type, or of the type of the first item of an accepted list.
+    """Whether each item of a list has the declared type, or the type of the accepted list's first item.
 
-    An accepted value that is no list, such as the "" of an argument that may be left out, fits any items.
+    If the accepted value is no list (such as "" for an argument that may be left out), any items fit.
     """
     if not isinstance(accepted, list):
         return True
@@ -138,7 +138,7 @@ def _items_fit(items: list[Any], accepted: Any, inner: type) -> bool:
 
 
 def _same_object(value: dict[str, Any], accepted: Any) -> bool:
-    """Whether an object has accepted values only, and all keys except those that may be left out."""
+    """Whether all values of an object are accepted, and no key is missing except keys that may be left out."""
     if not isinstance(accepted, dict) or not all(isinstance(one, list) for one in accepted.values()):
         return False
     for key, item in value.items():
@@ -154,7 +154,10 @@ def _same_objects(value: list[Any], accepted: Any) -> bool:
 
 
 def _plain(value: Any) -> Any:
-    """A text without blanks and the marks , . / - _ * ^, in lower case, with double quotes; other values unchanged."""
+    """A text in lower case, with double quotes and without blanks and the marks , . / - _ * ^.
+
+    Other values stay unchanged.
+    """
     return value.translate(_IGNORED).lower() if isinstance(value, str) else value
 
 
@@ -187,7 +190,7 @@ LARGEST: Mapping[str, Mapping[str, int]] = MappingProxyType(
         "round_number": {"decimal_places": 1_000},
     }
 )
-"""For each function, the arguments whose size decides how long it runs, with the largest size that is not refused."""
+"""For each function the arguments whose size decides how long the function runs, with the largest accepted size."""
 _MODULES = "bfcl_eval.eval_checker.multi_turn_eval.func_source_code"
 _STATELESS = frozenset({"MathAPI"})
 
@@ -212,12 +215,12 @@ def api_class(name: str) -> type[Any]:
 
 @cache
 def parameters(name: str, method: str) -> tuple[str, ...]:
-    """The parameters of a method in their order, which the documents do not always keep."""
+    """The parameters of a method in the order of its code; the documents do not always have the same order."""
     return tuple(inspect.signature(getattr(api_class(name), method)).parameters)[1:]
 
 
 def loaded(name: str, config: Mapping[str, Json], long_context: bool) -> bytes:
-    """A snapshot of a class's object with a scenario; `long_context`: filled with much useless data.
+    """A snapshot of a class's object with a scenario. With `long_context` the object is filled with much useless data.
 
     Raises:
         ConfigError: the package is not installed.
@@ -235,7 +238,7 @@ def loaded(name: str, config: Mapping[str, Json], long_context: bool) -> bytes:
 
 
 def too_large(method: str, arguments: Mapping[str, Json]) -> str | None:
-    """The reason why a call would run for too long; None if it would not."""
+    """The reason why a call would run for too long; None if the call is short enough."""
     for name, most in LARGEST.get(method, {}).items():
         value = arguments.get(name)
         if isinstance(value, int | float) and abs(value) > most:
@@ -282,12 +285,12 @@ def wanted_of(category: Category) -> Wanted:
 
 
 def is_parallel(category: Category) -> bool:
-    """Whether its records may need several calls."""
+    """Whether the category's records may need several calls."""
     return "parallel" in category
 
 
 def is_multi_turn(category: Category) -> bool:
-    """Whether its records have several turns, with simulated APIs."""
+    """Whether the category's records have several turns, with simulated APIs."""
     return category.startswith("multi_turn")
 
 
@@ -333,7 +336,7 @@ def query_of(row: Mapping[str, Any]) -> str:
 
 
 def functions_of(row: Mapping[str, Any]) -> dict[str, Function]:
-    """The functions of a record by name; the first if several have one name; raises UnusableError."""
+    """The functions of a record by name; of several with the same name the first. Raises UnusableError."""
     given = row.get("function")
     if not isinstance(given, list) or not given:
         raise UnusableError("it offers no function" if given == [] else "its functions are no list")
@@ -398,7 +401,9 @@ def gold_of(row: Mapping[str, Any], functions: Mapping[str, Function], parallel:
 
 
 def accepted_call(wanted: Gold, function: Function) -> ToolCall:
-    """The first accepted call: the first value of each argument, without optional ones whose first value is OPTIONAL.
+    """The first accepted call. It has the first accepted value of each argument.
+
+    An optional argument is left out if its first value is OPTIONAL.
 
     Raises:
         UnusableError: no call is accepted.
@@ -420,7 +425,10 @@ def accepted_call(wanted: Gold, function: Function) -> ToolCall:
 
 
 def _concrete(value: Any, kind: Kind) -> Any:
-    """An accepted value as a call gives it: accepted objects have a list of accepted values for each key."""
+    """An accepted value as a call gives it. An accepted object has a list of values for each key.
+
+    The call has one of these values.
+    """
     if kind.outer is dict and isinstance(value, dict):
         return _first_of(value)
     if kind.inner is dict and isinstance(value, list):

@@ -37,16 +37,17 @@ SEED = 0
 def ordered(case_ids: Sequence[str], order: Order, strata: Sequence[Stratum] = ()) -> list[str]:
     """All cases, ordered so that every prefix is a sample. A longer prefix extends every shorter one.
 
-    A prefix has its share of each stratum, to within about a case. `strata` gives the outermost stratum first and
-    further ones inside it. With the order `file` the cases stay as they are.
+    Each stratum has its share of every prefix, to within about a case. `strata` gives the outermost strata first, then
+    strata inside them. With the order `file` the cases stay in the given order.
     """
     return list(case_ids) if order == "file" else _sampled(case_ids, strata, "")
 
 
 def part_of(case_ids: Sequence[str], part: Part) -> Sequence[str]:
-    """One of the two halves of a dataset's cases, in their order: of every two cases a random one is `test`.
+    """One of the two halves of a dataset's cases, in their order: of every two cases a random one is in `test`.
 
-    The two halves share no case, even if they are made with different limits: a longer list extends a shorter one.
+    The two halves share no case, even if they are made with different limits: with a larger limit each half only gets
+    longer.
     """
     if part == "all":
         return case_ids
@@ -76,11 +77,11 @@ def _sampled(case_ids: Sequence[str], strata: Sequence[Stratum], where: str) -> 
 
 Item = TypeVar("Item")
 KQA, ATOMIC = (3, 5, 7, 9), (3, 5, 7)
-"""The largest number of nodes in each complexity bin except the last, for KQA Pro and for Atomic KBQA."""
+"""For KQA Pro and for Atomic KBQA: the largest number of nodes in each complexity bin, except the last bin."""
 
 
 def bins(most: Sequence[int]) -> tuple[str, ...]:
-    """The bins' names, the last bin without an upper end: 1-3, 4-5, 6-7, 8+."""
+    """The names of the bins, such as 1-3, 4-5, 6-7, 8+; the last bin has no upper end."""
     starts = [1, *(last + 1 for last in most)]
     return (*(f"{first}-{last}" for first, last in zip(starts, most, strict=False)), f"{starts[-1]}+")
 
@@ -98,10 +99,10 @@ def balanced(
     within: Sequence[Callable[[Item], Hashable]] = (),
     most: Sequence[int] = KQA,
 ) -> Iterator[Item]:
-    """The usable items, from each bin in turn until it is empty: every prefix is balanced. `seed` draws the order.
+    """The usable items, one from each bin in turn, so that every prefix is balanced. `seed` decides the random order.
 
-    `usable` is called on an item only when the item is drawn. Inside a bin the groups of each `within`, outermost
-    first, take turns.
+    An empty bin is passed over. `usable` is called on an item only when the item is drawn. `within` groups the items of
+    a bin: its first function makes the outermost groups, which take turns, as do the groups inside them.
     """
     rng = random.Random(derive_seed(seed, "balance"))
     groups: dict[str, list[Item]] = {name: [] for name in bins(most)}
@@ -149,7 +150,7 @@ class RecordDataset(ABC, Generic[R]):
     Args:
         limit: the largest number of cases; null: all.
         order: `sampled`, so that the first cases have their share of each stratum, or `file`, the records' own order.
-        outline: which plan planners follow (`grid.core.problem.Outline`).
+        outline: the plan that planners have to follow (`grid.core.problem.Outline`).
     """
 
     limit: Annotated[int, Field(ge=1)] | None = None
@@ -178,7 +179,7 @@ class RecordDataset(ABC, Generic[R]):
 
     @abstractmethod
     def cluster(self, case_id: str) -> str:
-        """The name of the case's cluster: the same for all cases that were made from one template."""
+        """The name of the case's cluster. All cases that were made from one template are in one cluster."""
 
     @abstractmethod
     def problem(self, case_id: str) -> Problem:
@@ -194,7 +195,7 @@ class RecordDataset(ABC, Generic[R]):
         return list(self.records)
 
     def strata(self) -> Sequence[Stratum]:
-        """The strata of which a prefix of the cases has its shares, the outermost first."""
+        """The strata that have their shares in every prefix of the cases, the outermost strata first."""
         return (self.cluster,)
 
     def case_ids(self) -> Sequence[str]:
@@ -217,7 +218,7 @@ class FileDataset(RecordDataset[R]):
     @property
     @abstractmethod
     def name(self) -> str:
-        """The benchmark's name, with the keys that say which of its cases these are."""
+        """The benchmark's name, with the values of the keys that choose among the benchmark's cases."""
 
     @property
     @abstractmethod
@@ -232,12 +233,15 @@ class FileDataset(RecordDataset[R]):
     def record(self, case_id: str, row: Any) -> R:
         """A row as a record; raises UnusableError if it cannot be a case.
 
-        Any other error that it raises (for a key that the row lacks, say) ends the reading with a message that names
-        the case's id, because the mistake may be in this code.
+        Any other error in this method, such as a KeyError, ends the reading of the file, because the mistake may be in
+        this code. The message names the case's id.
         """
 
     def folder(self, *needed: str) -> Path:
-        """The folder `path`; raises ConfigError, naming the key, if it or one of the files is missing or empty."""
+        """The folder `path`.
+
+        Raises ConfigError, which names the key, if the folder or one of its files is missing or empty.
+        """
         return folder("dataset.path", self.path, *needed)
 
     @cached_property

@@ -21,7 +21,7 @@ from grid.text.objects import LOADER
 _BLOCK = 1 << 20  # bytes
 _BLANK = re.compile(r"[ \t\n\r]*")
 _BEHIND = (" ", "\t", "\n", "\r", ",", "]")
-"""The characters that may follow a value of a list."""
+"""The characters that may follow a value in a list."""
 
 
 def read_json_list(path: Path) -> Iterator[tuple[int, Any]]:
@@ -98,7 +98,7 @@ class _Window:
         return value
 
     def _more(self) -> bool:
-        """Read the next block and drop the text before `at`; False at the file's end."""
+        """Read the next block and drop the text before `at`; return False if the file has ended."""
         block = self._file.read(_BLOCK)
         text = self._decoder.decode(block, final=not block)
         if not block:
@@ -115,7 +115,10 @@ MAX_FILE_BYTES = 1_000_000_000
 
 
 def folder(key: str, path: str | None, *needed: str) -> Path:
-    """The dataset's folder; raises ConfigError, naming the key, if it or one of its files is missing or empty."""
+    """The dataset's folder.
+
+    Raises ConfigError, which names the key, if the folder or one of its files is missing or empty.
+    """
     names = ", ".join(needed)
     holding = f"; it must hold {names}" if needed else ""
     if path is None:
@@ -138,8 +141,8 @@ def folder(key: str, path: str | None, *needed: str) -> Path:
 def read_jsonl(path: Path, own: bool = False) -> Iterator[tuple[int, dict[str, Any]]]:
     """Yield (line number from 1, object) for every line that is not blank; raises DataError for anything else.
 
-    `own`: the user wrote the file, so that a duplicate key is a mistake. Released files are read as their authors' code
-    reads them: of duplicate keys the last one counts.
+    If `own`, the user wrote the file, and a duplicate key is an error. A released file is read as its authors' code
+    reads it: the last of several equal keys counts.
     """
     with path.open("rb") as file:
         for number, line in enumerate(iter(lambda: file.readline(MAX_LINE_BYTES + 1), b""), 1):

@@ -1,4 +1,4 @@
-"""Tasks in a JSON Lines file whose tools are Python functions: all that a small dataset needs besides these two.
+"""Small datasets: tasks in a JSON Lines file, and tools that are Python functions.
 
 A line has a `question` and the `calls` that answer it ({"tool", "arguments"}; `OUTPUT_FROM_STEP_0.result` is replaced
 by the result of the first call). If tasks are made from one template, a line also has the template's name as `cluster`.
@@ -69,7 +69,7 @@ class FunctionTasks(ABC):
         path: the file; None: the file beside the class's module that has the module's name.
         limit: the largest number of cases; None: all.
         order: `sampled`, so that every prefix of the cases has its share of each cluster, or `file`, the file's order.
-        outline: which plan planners follow; no case has a plan of its own.
+        outline: the plan that planners have to follow; the cases themselves have no plans.
     """
 
     provides: ClassVar[frozenset[str]] = frozenset({BRANCHING, REFERENCES})
@@ -176,12 +176,12 @@ _HEADING = re.compile(r"(Args|Returns|Raises|Yields|Examples?|Notes?):\s*")
 
 
 def tool_of(function: Function) -> ToolSpec:
-    """A function as planners see it: its name, the first paragraph of its docstring, its arguments as annotated.
+    """A function as planners see it: its name, the first paragraph of its docstring, and its annotated arguments.
 
     The description of an argument is its text in the docstring's `Args:`. An argument with a default may be left out.
 
     Raises:
-        ConfigError: a function without a docstring, or with an argument that has no name or no type that JSON has.
+        ConfigError: the function has no docstring, or an argument without a name or without a type that JSON has.
     """
     name, text = function.__name__, inspect.getdoc(function) or ""
     if not text:

@@ -1,6 +1,6 @@
 """An evaluator's grade of a final answer: correct, partially correct, incorrect, or refusal (planning_horizon B.3).
 
-No text at hand has the paper's prompts 9 and 10; the prompts here are our own words.
+The paper's prompts 9 and 10 were not available; the prompts here are in our own words.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Grading:
     grades: Mapping[str, str]
 
     async def graded(self, query: str, right: str, trajectory: Trajectory, evaluator: Evaluator) -> Mapping[str, Any]:
-        """`verdict`, and `accuracy`: whether the verdict is CORRECT; nothing if no grade can be read.
+        """The grade (`verdict`), and whether it is CORRECT (`accuracy`); empty if the evaluator's grade cannot be read.
 
         A trajectory without an answer is a refusal, and the evaluator is not asked.
         """
@@ -104,7 +104,7 @@ FOUND = Grading(
 OBSERVED = 2_000
 """The number of characters of each outcome that are shown."""
 WHOLE = Section("proposal", ("All steps above are judged together.",))
-"""The last section of a prompt that asks for a score of a whole trajectory."""
+"""The last section of a prompt that asks for a score: it says that the whole trajectory is scored."""
 
 
 def told(trajectory: Trajectory) -> tuple[str, ...]:
@@ -127,7 +127,7 @@ def done_section(trajectory: Trajectory) -> Section:
 
 
 def ground(call: ToolCall, results: Mapping[str, Any]) -> dict[str, Json]:
-    """The outcome of a reference call: a value for each result field, from the tool, the arguments and the field."""
+    """The outcome of a reference call: each result field has a value that depends on tool, arguments and field only."""
     outcome: dict[str, Json] = {name: _value(call, name, spec) for name, spec in results.items()}
     outcome["receipt"] = f"R-{_digest(call, 'receipt')[:8].upper()}"
     return outcome
@@ -156,7 +156,7 @@ def _digest(call: ToolCall, name: str) -> str:
 
 
 def children(spec: Any) -> dict[str, Any]:
-    """The properties of a JSON schema of type object; empty for any other schema."""
+    """The properties of a schema for a JSON object; empty for any other schema."""
     children = spec.get("properties") if isinstance(spec, dict) else None
     return children if isinstance(children, dict) else {}
 

@@ -1,7 +1,7 @@
 """GTA (Wang et al. 2024, "GTA: A Benchmark for General Tool Agents"): queries on images, and fourteen typed tools.
 
 No tool runs: a call of the gold path returns its recorded result, and any other call finds nothing. So figures compare
-planners with each other on the gold path's calls, and images are known only through the tools' results.
+planners with each other on the gold path's calls. Planners know images only through the tools' results.
 """
 
 from __future__ import annotations
@@ -53,23 +53,32 @@ Alike: TypeAlias = Callable[[str, str], float]
 
 @plain_dataclass(frozen=True)
 class Lists:
-    """Tests of an answer: it must contain one alias of every group of the white list, and none of the black list."""
+    """A test of an answer.
+
+    It must contain one alias of every group in the white list, and no alias in the black list.
+    """
 
     whitelist: tuple[tuple[str, ...], ...]
     blacklist: tuple[tuple[str, ...], ...]
 
     def allow(self, answer: str) -> bool:
-        """Whether an answer is right. Aliases are whole words, ignoring case."""
+        """Whether an answer is right. It must contain aliases as whole words, ignoring case."""
         said = all(_says(answer, group) for group in self.whitelist)
         return said and not any(_says(answer, group) for group in self.blacklist)
 
 
 Wanted: TypeAlias = Lists | tuple[str, ...] | None
-"""Lists for facts, model answers for free texts; None: the query asks for an image and not for an answer."""
+"""What an answer is compared with: lists for facts, right answers for free texts.
+
+It is None if the query asks for an image.
+"""
 
 
 def answer_score(answer: str | None, wanted: Lists | Sequence[str], alike: Alike | None) -> float | None:
-    """From 0 to 1: 1 or 0 by lists; for free texts the likeness to the nearest one (None without `alike`)."""
+    """A score from 0 to 1. Lists give 0 or 1.
+
+    Free texts give the likeness to the nearest text, or None without `alike`.
+    """
     if isinstance(wanted, Lists):
         return float(bool(answer) and wanted.allow(answer or ""))
     if alike is None:
@@ -78,9 +87,10 @@ def answer_score(answer: str | None, wanted: Lists | Sequence[str], alike: Alike
 
 
 def image_score(made: Sequence[ToolCall], gold: Sequence[ToolCall], alike: Alike) -> float:
-    """From 0 to 1: over the gold calls that make images, the product of the likenesses of their arguments.
+    """A score from 0 to 1: the product of the likenesses of arguments, over the gold calls that make images.
 
-    Each gold call is compared with the last call of the same tool; the score is 0 if there is none.
+    The arguments of each such gold call are compared with those of the last call of the same tool. If a tool was not
+    called, the score is 0.
     """
     last: Mapping[str, Mapping[str, Json]] = {call.tool: call.arguments for call in made}
     score = 1.0
@@ -113,7 +123,7 @@ _PATHS = ("image", "audio", "video", "file")
 class Record:
     """A query with its files (type and path), the calls of its gold path, their results, and the gold answers.
 
-    `conclusion` is the last message of the gold path, None if the path ends with a tool's result; `tools` are those
+    `conclusion` is the last message of the gold path, None if the path ends with a tool's result. `tools` has the tools
     that the benchmark offers for the query.
     """
 
@@ -148,7 +158,10 @@ def tools_of(file: Path, rows: Mapping[str, Mapping[str, Any]]) -> dict[str, Too
 
 
 def _check_version(file: Path, number: str, row: Any) -> None:
-    """Refuse a record without GTA's keys: the later GTA-2 has `sub_tasks`, tools without inputs, and no answers."""
+    """Refuse a record without GTA's keys.
+
+    The later GTA-2 has `sub_tasks`, has tools without inputs, and has no answers.
+    """
     if not isinstance(row, dict):
         raise DataError(file, None, f"record {number:.20} is no object (GTA, release 0.1.0)")
     wrong = [key for key, kind in _KEYS.items() if not isinstance(row.get(key), kind)]
@@ -228,7 +241,7 @@ def _call(message: Any, tools: Mapping[str, ToolSpec]) -> ToolCall:
 
 
 def _outcome(call: Any, message: Any) -> dict[str, Json]:
-    """A tool's result, which is a text, or an object with its type and content."""
+    """A tool's result as an outcome. The file has a text, or an object with the result's type and content."""
     _need(isinstance(message, dict) and message.get("role") == "tool", "a call is not followed by its result")
     name = call["tool_calls"][0]["function"]["name"]
     _need(message.get("name", name) == name, "a result is of another tool than the call before it")
@@ -248,7 +261,7 @@ def _files(rows: list[Any]) -> tuple[tuple[str, str], ...]:
 
 
 def _wanted(answer: Any) -> Wanted:
-    """The gold answers; None, [] and {} mean that no answer is wanted, because the query asks for an image."""
+    """The gold answers. If the file has None, [] or {}, no answer is wanted, because the query asks for an image."""
     if not answer:
         return None
     if isinstance(answer, dict):
@@ -270,7 +283,7 @@ def _groups(rows: Any) -> tuple[tuple[str, ...], ...]:
 
 @plain_dataclass(frozen=True)
 class Gold:
-    """A record, and its gold path as a reference and as a world."""
+    """A record, with its gold path as a reference and as the entries of a world."""
 
     number: str
     record: Record
@@ -290,7 +303,10 @@ class Gold:
         )[:count]
 
     def world(self, place: int | None) -> LookupSimulator:
-        """The world in which all gold calls are to be made; or only the call at a place, after the calls before it."""
+        """The world in which all gold calls are to be made.
+
+        With a `place`, only the call at this place is to be made, after the calls before it.
+        """
         if place is None:
             return LookupSimulator(self.entries, frozenset(self.reference.calls))
         before = {str(number) for number in range(place)}
@@ -304,14 +320,14 @@ class Gta(FileDataset[Gold]):
     """The released queries. `path` is the folder that contains `dataset.json` of release 0.1.0.
 
     With `mode: end_to_end` a case is a query. It is resolved when the outcomes of all calls of its gold path were
-    obtained, whatever else was called and whatever was answered; `answer_score` scores the answer. With `step_by_step`
-    a case is one step of a gold path after the steps before it: one decision, which is a call or, after the last call,
-    the answer.
+    obtained. Other calls and the answer make no difference to this; `answer_score` scores the answer. With
+    `step_by_step` a case is one step of a gold path, after the steps before it were made. The step is one decision: a
+    call or, after the last call, the answer.
 
     Args:
-        sentence_model: a folder of all-mpnet-base-v2 (sentence-transformers), which scores free texts and images as
-            the authors do; without it these have no `answer_score`.
-        equivalence: who says which arguments mean the same (`grid.core.problem.Equivalence`).
+        sentence_model: a folder of all-mpnet-base-v2 (sentence-transformers), which scores free texts and images as the
+            authors do; without this model, free texts and images have no `answer_score`.
+        equivalence: the way to decide which arguments mean the same (`grid.core.problem.Equivalence`).
     """
 
     mode: Literal["end_to_end", "step_by_step"] = "end_to_end"
@@ -332,12 +348,12 @@ class Gta(FileDataset[Gold]):
 
     @cached_property
     def files(self) -> Sequence[Path]:
-        """The only file."""
+        """The file of queries, which is the only file."""
         return (self.folder(FILE) / FILE,)
 
     @cached_property
     def version(self) -> str:
-        """The version, with the fingerprint of the model that compares texts."""
+        """The base class's version, with the fingerprint of the model that compares texts, if there is one."""
         return super().version + (f"-{model_fingerprint(self._model)}" if self._model else "")
 
     @cached_property
@@ -362,7 +378,7 @@ class Gta(FileDataset[Gold]):
         return Gold(case_id, record, reference, entries)
 
     def chosen(self) -> Sequence[str]:
-        """The ids of all queries or, step by step, of all steps."""
+        """The ids of all queries or, if the mode is `step_by_step`, of all steps."""
         return list(self.cases)
 
     def strata(self) -> Sequence[Stratum]:
@@ -403,7 +419,7 @@ class Gta(FileDataset[Gold]):
 
     @cached_property
     def cases(self) -> dict[str, tuple[Gold, int | None]]:
-        """For each case id the record and, step by step, the step's place."""
+        """The record of each case id and, if the mode is `step_by_step`, the step's place."""
         if self.mode == "end_to_end":
             return {f"gta-{number}": (gold, None) for number, gold in self.records.items()}
         return {
@@ -432,9 +448,9 @@ class Gta(FileDataset[Gold]):
 
 
 def measure(gold: Gold, alike: Alike | None, plan_f1: PlanF1, trajectory: Trajectory) -> Mapping[str, Any]:
-    """End to end: tool_counts, answer_score (the image score if the query asks for an image), and ToolTree's four F1.
+    """The metrics of `end_to_end`: tool_counts, answer_score and ToolTree's four F1.
 
-    answer_score is 0 if nothing was answered.
+    If the query asks for an image, answer_score is `image_score`. If an answer is wanted but was not given, it is 0.
     """
     made, wanted = [step.call for step in trajectory.steps if step.call], gold.record.wanted
     if wanted is not None:
@@ -449,9 +465,9 @@ def measure(gold: Gold, alike: Alike | None, plan_f1: PlanF1, trajectory: Trajec
 def measure_step(
     gold: Gold, place: int, alike: Alike | None, plan_f1: PlanF1, trajectory: Trajectory
 ) -> Mapping[str, Any]:
-    """Step by step: `step_scores`, answer_score of the last step, and ToolTree's F1 of the single call.
+    """The metrics of `step_by_step`: `step_scores`, ToolTree's F1 of a call, and answer_score of an answer.
 
-    If it is right to answer, success means that an answer was given, since there is no outcome to obtain.
+    If the right decision is to answer, success means that an answer was given, since there is no outcome to obtain.
     """
     step = trajectory.steps[0] if trajectory.steps else None
     calls, wanted = gold.record.calls, gold.record.wanted
@@ -471,7 +487,10 @@ def _query(record: Record) -> str:
 
 
 def _of_step(reference: Reference, place: int) -> Reference:
-    """A step's reference: it has all calls, for an engine that is told them; the resolution is the step's own."""
+    """A step's reference. It has all calls, for an engine that is shown the reference.
+
+    Only this step is its resolution.
+    """
     return Reference(
         reference.calls, tuple({str(place)} & reference.calls.keys()), followed=False, answer=reference.answer
     )
@@ -500,10 +519,10 @@ def category_of(tool: str) -> str:
 
 
 def tool_counts(made: Sequence[str], gold: Sequence[str]) -> dict[str, list[int]]:
-    """For each category: hits, calls made and gold calls; the F1 is computed from their sums over all cases.
+    """For each category the numbers of hits, of calls made and of gold calls. Their sums over all cases give the F1.
 
-    As in the published code, a hit is a gold call whose tool was called at all: a tool that is twice in the gold path
-    and was called once gives two hits.
+    As in the published code, every gold call whose tool was called at least once is a hit: a tool that is twice in the
+    gold path and was called once gives two hits.
     """
     called = set(made)
     return {
@@ -517,11 +536,12 @@ def tool_counts(made: Sequence[str], gold: Sequence[str]) -> dict[str, list[int]
 
 
 def step_scores(step: Step | None, gold: ToolCall | None) -> dict[str, float | None]:
-    """instruction_accuracy, tool_accuracy and argument_accuracy of one decision; `gold` None: an answer was right.
+    """instruction_accuracy, tool_accuracy and argument_accuracy of one decision.
 
-    instruction: a tool was called if that was right, otherwise the answer was given. tool: the right tool was called.
-    argument: it was called with exactly the gold arguments. The last two are None if no tool was to be called. A
-    decision that cannot be read, or no decision, is wrong in each.
+    `gold` is the right call, or None if the right decision is to answer. instruction_accuracy: the decision was a call
+    if a call was right, and an answer if an answer was right. tool_accuracy: the right tool was called.
+    argument_accuracy: the right tool was called with exactly the gold arguments. The last two are left out if an answer
+    was right. A decision that cannot be read, or no decision, is wrong in each.
     """
     call = step.call if step and not step.malformed else None
     if gold is None:

@@ -1,4 +1,4 @@
-"""Tasks for the tools of MCP servers (Model Context Protocol): each episode has its own sessions with them."""
+"""Tasks for the tools of MCP servers (Model Context Protocol): each episode has its own sessions with the servers."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _LONGEST_PREFIX = 32
 
 
 class One(BaseModel):
-    """One of several servers, with the keys that the dataset itself has for a single server."""
+    """One of several servers. Its keys are the same as the keys of the dataset for a single server."""
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
     command: str | None = None
@@ -49,7 +49,7 @@ class One(BaseModel):
     headers: Annotated[dict[str, str], Field(max_length=50)] | None = None
 
     def server(self, key: str, **limits: Any) -> Server:
-        """The server, whose part of the config has the key `key`; raises ConfigError."""
+        """The server that the config describes under `key`; raises ConfigError."""
         if (self.command is None) == (self.url is None):
             neither = f"the program of an MCP server (or {key}.url, for one over HTTP)"
             allowed = neither if self.command is None else f"null, as {key}.url is given"
@@ -69,20 +69,20 @@ class One(BaseModel):
 class Mcp(RecordDataset[Task]):
     """The tasks of `path` (JSON Lines) for the tools that one or several servers list.
 
-    A task with an answer is resolved by the answer, any other task by its calls; its expectations must hold as well
-    (`McpWorld`). Each episode starts the server anew in a copy of `folder`, so that no episode sees the effects of
-    another. Effects outside the folder are the server's own business, and so is anything that a server over HTTP keeps
-    beyond a session.
+    A task with an answer is resolved by the answer, any other task by its calls; in both cases the task's expectations
+    must hold as well (`McpWorld`). Each episode starts the server anew in a copy of `folder`, so that no episode sees
+    the effects of another. This cannot undo effects outside the folder, or anything that a server over HTTP keeps after
+    a session.
 
     Args:
         path: the file of tasks.
         command: the server's program, by its path or its name on PATH.
         args: the arguments of the program.
-        env: the names of environment variables that are passed to it; besides them it has only PATH.
+        env: the names of the environment variables that the server gets besides PATH; it gets no others.
         folder: each process has a copy of this folder as its working directory; None: an empty folder.
         url: the URL of a server over HTTP (streamable), in place of a command.
         headers: for each header's name, the name of the environment variable with its value.
-        servers: several servers by name, each with the six keys above; a tool's name begins with its server's
+        servers: several servers by name, each with the six keys above; a tool's name begins with the name of its server
             (`shop__buy`).
         start_seconds: the time limit for the server's start, and for listing its tools.
         seconds: the time limit for one call.
@@ -105,7 +105,7 @@ class Mcp(RecordDataset[Task]):
 
     @cached_property
     def provides(self) -> frozenset[str]:
-        """REFERENCES if all tasks have calls; a server cannot go back to earlier states, so that no world branches."""
+        """REFERENCES if all tasks have calls. Never BRANCHING, because a server cannot go back to an earlier state."""
         try:
             told = all(task.calls for task in self._tasks)
         except GridError:  # raised again when the cases are read
@@ -175,7 +175,10 @@ class Mcp(RecordDataset[Task]):
 
     @cached_property
     def _servers(self) -> Mapping[str, Server]:
-        """The servers by the name that precedes their tools' names; a single server has an empty name."""
+        """The servers by name. With several servers, a tool's name begins with its server's name.
+
+        The name of a single server is empty.
+        """
         own = {name: getattr(self, name) for name in One.model_fields}
         limits = {name: getattr(self, name) for name in ("start_seconds", "seconds", "result_characters", "max_tools")}
         if not self.servers:
@@ -197,7 +200,10 @@ class Mcp(RecordDataset[Task]):
         return {name: _listed(server) for name, server in self._servers.items()}
 
     def _told(self, name: str, server: Server) -> list[Any]:
-        """A server's description of itself, and the contents of its folder, but not its location."""
+        """A server's own description, its tools and the contents of its folder.
+
+        The server's location is left out.
+        """
         listing = self._listings[name]
         tools = sorted(listing.tools, key=lambda tool: str(tool["name"]))
         return [*([name] if name else []), listing.server, tools, contents(server)]
@@ -225,7 +231,10 @@ class Mcp(RecordDataset[Task]):
 
 
 def _one(key: str, keys: object) -> One:
-    """A server's keys, checked; raises ConfigError, which shows no value because it may be a header's."""
+    """A server's keys, checked.
+
+    Raises ConfigError, which shows no value, because the value may be a secret in a header.
+    """
     try:
         return One.model_validate(keys)
     except ValidationError as error:
@@ -250,7 +259,10 @@ def _tool(left_out: Skipped) -> str:
 
 
 def _measured(wanted: str | None, world: McpWorld, trajectory: Trajectory) -> Mapping[str, Any]:
-    """HotpotQA's metrics of an answer, if an answer is wanted; and the expectations that did not hold."""
+    """The metrics of a task: HotpotQA's metrics of the answer, if an answer is wanted.
+
+    If the task has expectations, also the share of them that held, and the first that did not hold.
+    """
     given = trajectory.answer or ""
     found: dict[str, Any] = {}
     if wanted is not None:

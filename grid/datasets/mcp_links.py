@@ -1,4 +1,4 @@
-"""Links to an MCP server: to its own process over pipes, or to a server over HTTP; both with limits.
+"""Links to an MCP server, with limits: to a server process over pipes, or to a server over HTTP.
 
 A session (`mcp_session`) is the same for both kinds of link.
 """
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 MESSAGE_BYTES = 4 * 2**20
 """The largest message of a server."""
 MESSAGES = 10_000
-"""The most messages that a server may send before it answers one request; its notifications are not kept."""
+"""The most messages that a server may send before it answers a request. Notifications among them are dropped."""
 _SECRET = 4  # characters from which on a variable's value is hidden in texts that are shown
 _VARIABLE = re.compile(r"[A-Z_][A-Z0-9_]*")
 _HEADER = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,100}")
@@ -46,11 +46,11 @@ class ServerError(Exception):
 
 
 class AwayError(ServerError):
-    """The same for a server that cannot be reached, or refuses access: it may work again later."""
+    """The error of a server that cannot be reached, or that refuses access. Such a server may work again later."""
 
 
 class RefusedError(Exception):
-    """The reason why a server did not carry out a request, as an unfinished sentence; the server goes on."""
+    """The reason why a server did not carry out a request, as an unfinished sentence. The server can still be used."""
 
 
 @dataclass(frozen=True)
@@ -60,15 +60,15 @@ class Server:
     Attributes:
         command: the program, by its path or its name on PATH; None: there is a `url`.
         args: the arguments of the program.
-        env: the names of the environment variables that are passed to it besides PATH.
+        env: the names of the environment variables that the program gets besides PATH.
         folder: a folder; each process works in its own copy of it; None: an empty folder.
-        start_seconds: the time limit for its start, and for listing all its tools.
+        start_seconds: the time limit for the server's start, and for listing all its tools.
         seconds: the time limit for one call.
         result_characters: the most characters of one call's result.
-        max_tools: the most tools that it may list.
-        url: its URL, for a server over HTTP.
+        max_tools: the most tools that the server may list.
+        url: the URL of a server over HTTP.
         headers: (header, name of the environment variable with its value), sent with every request.
-        key: the key of the config that describes it.
+        key: the key in the config under which the server is described.
     """
 
     command: str | None = None
@@ -85,7 +85,7 @@ class Server:
 
     @property
     def where(self) -> tuple[str, str | None]:
-        """The key of its command or URL, and the value."""
+        """The config key of the server's command or URL, and the value of this key."""
         return (f"{self.key}.command", self.command) if self.url is None else (f"{self.key}.url", self.url)
 
     def program(self) -> str:
@@ -96,7 +96,7 @@ class Server:
         return os.path.abspath(found)
 
     def environment(self) -> dict[str, str]:
-        """PATH and the variables that are passed on; raises ConfigError if one is not set."""
+        """PATH and the variables that are passed on; raises ConfigError if a variable is not set."""
         missing = [name for name in self.env if name not in os.environ]
         if missing:
             raise ConfigError(f"{self.key}.env", missing[0], "the names of variables that are set")
@@ -111,7 +111,10 @@ class Server:
         return url
 
     def values(self) -> dict[str, str]:
-        """The headers with their values; raises ConfigError, which shows no value, if a variable has none."""
+        """The headers with their values.
+
+        Raises ConfigError, which shows no value, if an environment variable has no value.
+        """
         found, key = dict[str, str](), f"{self.key}.headers"
         for header, name in self.headers:
             if not _HEADER.fullmatch(header) or _OWN_HEADERS.fullmatch(header):
@@ -127,7 +130,7 @@ class Server:
         return found
 
     async def link(self) -> Link:
-        """The link that carries messages to it and back; raises ServerError, or ConfigError if it can never start."""
+        """A link to the server; raises ServerError, or ConfigError if the server can never start."""
         return await ServerProcess.start(self) if self.url is None else Connection(self)
 
 
@@ -135,27 +138,27 @@ class Link(Protocol):
     """Carries messages to a server and back until `end`; `gone` waits until nothing of the server is left."""
 
     def lines(self) -> AsyncIterator[bytes]:
-        """The server's output, message by message, until it has ended; raises ServerError."""
+        """The server's messages, one by one, until the server has ended; raises ServerError."""
         ...
 
     async def say(self, message: SessionMessage) -> None:
-        """Send it a message."""
+        """Send the server a message."""
         ...
 
     async def ending(self) -> str:
-        """How it ended of itself, as an unfinished sentence."""
+        """How the server ended without being told to end, as an unfinished sentence."""
         ...
 
     def hidden(self, value: Any) -> Any:
-        """A value that it sent, read from JSON, without secrets."""
+        """A value from the server, read from JSON, with the secrets in it hidden."""
         ...
 
     def end(self) -> None:
-        """End it at once, without a point at which a cancellation could come between."""
+        """End the server at once. The method never waits, so no cancellation can interrupt it."""
         ...
 
     async def gone(self) -> None:
-        """End it, and make sure that nothing of it is left."""
+        """End the server, and make sure that nothing of it is left."""
         ...
 
 
@@ -169,7 +172,7 @@ _LOOK_SECONDS = 0.1
 
 
 class ServerProcess:
-    """A process that was started; `end` kills it, `gone` waits until nothing of it is left."""
+    """A server process that was started; `end` kills it, `gone` waits until nothing of it is left."""
 
     def __init__(self, process: asyncio.subprocess.Process, folder: Path, secrets: tuple[str, ...]) -> None:
         self._process, self._folder, self._secrets = process, folder, secrets
@@ -180,7 +183,7 @@ class ServerProcess:
 
     @classmethod
     async def start(cls, server: Server) -> ServerProcess:
-        """Start a server in a copy of its folder; raises ServerError, or ConfigError if it can never start."""
+        """Start a server in a copy of its folder; raises ServerError, or ConfigError if the server can never start."""
         program, variables = server.program(), server.environment()
         folder = Path(tempfile.mkdtemp(prefix="agent-grid-mcp-"))
         try:
@@ -208,7 +211,10 @@ class ServerProcess:
         return cls(process, folder, hidden)
 
     async def lines(self) -> AsyncIterator[bytes]:
-        """Its output, line by line, until it has ended; raises ServerError for a line that is too long."""
+        """The process's output, line by line, until the process has ended.
+
+        Raises ServerError for a line that is too long.
+        """
         assert self._process.stdout is not None  # noqa: S101 - it was started with pipes
         while True:
             try:
@@ -222,7 +228,7 @@ class ServerProcess:
             yield line
 
     async def say(self, message: SessionMessage) -> None:
-        """Send it a message, as one line."""
+        """Send the process a message, as one line."""
         assert self._process.stdin is not None  # noqa: S101
         line = message.message.model_dump_json(by_alias=True, exclude_unset=True)
         with suppress(OSError):  # it ended: the reader of its output reports that
@@ -230,15 +236,18 @@ class ServerProcess:
             await self._process.stdin.drain()
 
     def hidden(self, value: Any) -> Any:
-        """The value unchanged: the server may send what it was given; secrets are hidden only in its standard error."""
+        """The value unchanged: a message may repeat what the server was given.
+
+        Only the standard error hides secrets.
+        """
         return value
 
     async def ending(self) -> str:
-        """How it ended of itself, and the end of its standard error."""
+        """How the process ended without being killed, and the last part of its standard error."""
         return f"{await self.status()}; it wrote: {self.told() or 'nothing'}"
 
     def told(self) -> str:
-        """The end of its standard error, on one line, without the values of passed variables."""
+        """The last part of the standard error, on one line, with the values of passed environment variables hidden."""
         text = self._errors.decode(errors="replace")
         for secret in self._secrets:
             text = text.replace(secret, "***")
@@ -246,7 +255,7 @@ class ServerProcess:
         return flat if len(flat) <= _PROCESS_SHOWN else f"...{flat[-_PROCESS_SHOWN:]}"
 
     async def status(self) -> str:
-        """How it ended of itself, as an unfinished sentence."""
+        """How the process ended without being killed, as an unfinished sentence."""
         with suppress(TimeoutError):
             async with asyncio.timeout(1.0):  # its output is closed, so that it is about to end
                 await asyncio.shield(self._listening)
@@ -255,14 +264,17 @@ class ServerProcess:
         return "it closed its output"
 
     def end(self) -> None:
-        """Kill it and all of its process group, at once, so that no cancellation can come between."""
+        """Kill the process and its process group at once.
+
+        The method never waits, so no cancellation can interrupt it.
+        """
         if not self._ended:
             self._ended = True
             with suppress(ProcessLookupError, PermissionError):
                 os.killpg(self._process.pid, signal.SIGKILL)
 
     async def gone(self) -> None:
-        """End it, and make sure that neither process nor folder is left."""
+        """Kill the process, and make sure that neither the process nor its folder is left."""
         self.end()
         try:
             with suppress(TimeoutError):
@@ -280,16 +292,17 @@ class ServerProcess:
             self._errors = (self._errors + part)[-_KEPT:]
 
     async def _watch(self) -> None:
-        """End the child processes that it leaves, since they may keep its pipes open and so hide that it ended."""
+        """Kill the children that an ended server leaves: they may keep its pipes open, which would hide its end."""
         while self._process.returncode is None:
             await asyncio.sleep(_LOOK_SECONDS)
         self.end()
 
 
 def _dying_with_parent() -> tuple[str, ...]:
-    """The start of a command with which the kernel kills it when its starting thread ends; empty without `setpriv`.
+    """The words before a command that make the kernel kill it when the thread that started it ends.
 
-    A killed worker cannot end anything itself, and a server that hangs would not see its input close.
+    They are empty without `setpriv`. They are needed because a killed worker cannot end its servers itself, and a
+    server that hangs would not notice that its input is closed.
     """
     setpriv = shutil.which("setpriv")
     return (setpriv, "--pdeathsig", "KILL", "--") if setpriv else ()
@@ -307,13 +320,13 @@ _ID = "mcp-session-id"
 
 
 class Connection:
-    """A session with a server over HTTP. No message is sent again, because its call may have been made already.
+    """A session with a server over HTTP. No message is sent twice, because the call in it may have been made already.
 
     A redirect is followed only on the same host, because the headers are for that host.
     """
 
     def __init__(self, server: Server) -> None:
-        """Raises ConfigError if the URL is not valid, or a header has no value."""
+        """Raise ConfigError if the URL is not valid, or if a header has no value."""
         import httpx2
 
         self._url, self._server, values = server.address(), server, server.values()
@@ -339,7 +352,10 @@ class Connection:
             yield found
 
     async def say(self, message: SessionMessage) -> None:
-        """Send a message and wait until it was accepted, or send it in its own task if an answer is expected."""
+        """Send a message. If an answer is expected, a separate task sends the message.
+
+        Otherwise wait until the server accepted it.
+        """
         from mcp_types import JSONRPCRequest
 
         asked = message.message
@@ -352,11 +368,11 @@ class Connection:
         task.add_done_callback(self._posts.discard)
 
     async def ending(self) -> str:
-        """This is never the end of such a server: `lines` raises instead."""
+        """A text that is never used: if a server over HTTP ends, `lines` raises an error."""
         return "it ended"
 
     def hidden(self, value: Any) -> Any:
-        """The value without the values of headers."""
+        """The value, with the values of headers in it hidden."""
         if isinstance(value, str):
             for secret in self._secrets:
                 value = value.replace(secret, "***")
@@ -366,7 +382,7 @@ class Connection:
         return {self.hidden(key): self.hidden(one) for key, one in value.items()} if isinstance(value, dict) else value
 
     def end(self) -> None:
-        """Break off all messages that are under way."""
+        """Break off the sending of all messages that are under way."""
         for post in self._posts:
             post.cancel()
 
@@ -385,7 +401,7 @@ class Connection:
             await self._http.aclose()
 
     async def _post(self, message: SessionMessage, asked: str | int | None) -> None:
-        """Send a message, and pass on the answers, or the reason why there are none."""
+        """Send a message, and pass on the server's answers, or the reason why the server gave no answer."""
         import httpx2
 
         try:
@@ -420,7 +436,10 @@ class Connection:
             await response.aclose()
 
     async def _sent(self, request: httpx2.Request) -> httpx2.Response:
-        """The response after redirects on the same host; another redirect is refused, and its address is shown."""
+        """The response after redirects on the same host.
+
+        Any other redirect is refused with an error that shows its address.
+        """
         for _ in range(_REDIRECTS):
             response = await self._http.send(request, stream=True)
             following = response.next_request
@@ -452,7 +471,7 @@ class Connection:
             raise ServerError("it sent a compressed answer, which was not asked for")
 
     async def _answered(self, response: httpx2.Response, asked: str | int) -> None:
-        """Pass on all messages of a response, up to the one that answers the request."""
+        """Pass on all messages of a response, up to the message that answers the request."""
         import httpx2
 
         kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
@@ -487,7 +506,10 @@ class Connection:
 
 
 def _answers(text: str | bytes, asked: str | int) -> bool:
-    """Whether a message answers a request, or is broken, which is reported by the code that reads it."""
+    """Whether a message answers a request.
+
+    A broken message counts as an answer: the code that reads it reports the error.
+    """
     try:
         found = loads(text)
     except (ValueError, RecursionError):

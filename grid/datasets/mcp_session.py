@@ -2,8 +2,8 @@
 
 The client's `stdio_client` keeps a line of any length in memory, logs everything that is no message, and inherits the
 standard error. Its `streamable_http_client` keeps an answer of any length, and does not report the HTTP error of a
-failure. Here all have limits. One task must enter and leave the client's cancel scopes: so each session has a task that
-owns it, and requests are handed to that task.
+failure. The links here have limits for all of this, and report such errors. The same task must enter and leave the
+client's cancel scopes. So each session has its own task, and requests are handed to that task.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _PAGES = 100
 
 
 class Listing(NamedTuple):
-    """A server's name and version, and its tools, as the server gives them."""
+    """The server's name and version, and its tools, as in the server's own messages."""
 
     server: str
     tools: list[dict[str, Any]]
@@ -98,8 +98,9 @@ _STARTING: WeakKeyDictionary[asyncio.AbstractEventLoop, anyio.Semaphore] = WeakK
 class Session:
     """The link to one server and the client that talks to it, from `start` to `close`.
 
-    After the server has ended, sent too much, or not answered in time, the session cannot be used any more: `why` is
-    the reason, and each further request raises it. `told` is the server's name and version, as the server gives them.
+    When the server has ended, has sent too much or has not answered in time, the session cannot be used any more. Then
+    `why` is the error, and each further request raises this error. `told` has the server's name and version, as the
+    server gives them.
     """
 
     def __init__(self, server: Server) -> None:
@@ -112,7 +113,10 @@ class Session:
         self._heard = 0
 
     async def start(self) -> None:
-        """Start the server and shake hands; raises ServerError, or ConfigError if the server can never start."""
+        """Start the server and initialize the session.
+
+        Raises ServerError, or ConfigError if the server can never start.
+        """
         installed()
         async with _starting():
             self._owner = asyncio.create_task(self._own())
@@ -143,7 +147,7 @@ class Session:
         raise self._end(ServerError(f"it did not answer within {seconds:g} s, and was ended"))
 
     async def close(self) -> None:
-        """End the server, whatever it does; a process is killed before any waiting."""
+        """End the server, whatever it is doing. A server process is killed first; only then does the method wait."""
         self._end(ServerError("it was ended"))
         if self._owner is None:
             return
@@ -153,14 +157,14 @@ class Session:
             self._owner.exception()  # the requests have raised it already
 
     def _end(self, why: ServerError) -> ServerError:
-        """End the link; the first reason counts."""
+        """End the link. If the session has a reason for its end already, that reason stays."""
         self.why = self.why or why
         if self._link:
             self._link.end()
         return self.why
 
     async def _own(self) -> None:
-        """Own the link and the client, and carry out requests one after another."""
+        """The session's own task: open the link and the client, carry out requests one by one, and close both."""
         try:
             self._link = link = await self.server.link()
         except ServerError as error:
@@ -177,7 +181,7 @@ class Session:
             await link.gone()
 
     async def _answered(self, work: Work[Any], session: ClientSession, answer: asyncio.Future[Any]) -> None:
-        """Carry out one request; an invalid answer of the server becomes the request's error."""
+        """Carry out one request. If the server's answer is not valid, the request raises an error."""
         from mcp import MCPError
         from pydantic import ValidationError
 
@@ -215,7 +219,7 @@ class Session:
         return await stack.enter_async_context(ClientSession(read, write))
 
     async def _hear(self, link: Link, incoming: Any) -> None:
-        """Pass on the server's answers and requests. Notifications and lines that are no message at all are dropped."""
+        """Pass on the server's answers and requests. Notifications, and lines that are no messages, are dropped."""
         import anyio
 
         async with incoming:
@@ -242,7 +246,7 @@ class Session:
 
 
 def installed() -> None:
-    """Raise ConfigError if the client is not installed; keep it from printing what servers send."""
+    """Raise ConfigError if the client is not installed, and keep the client from printing the servers' messages."""
     try:
         import mcp  # noqa: F401
     except ImportError:
@@ -252,7 +256,10 @@ def installed() -> None:
 
 
 def _starting() -> anyio.Semaphore:
-    """The semaphore of this loop. A start is work: if many started at the same time, none would be done in its time."""
+    """The event loop's semaphore for starts.
+
+    If many servers started at once, none would finish within its time limit.
+    """
     import anyio
 
     return _STARTING.setdefault(asyncio.get_running_loop(), anyio.Semaphore(_STARTS))
@@ -267,7 +274,7 @@ def _message(line: bytes, link: Link) -> SessionMessage | None:
     """A line as an answer or a request; None for a notification, and for other output of a server.
 
     Raises:
-        ServerError: an object that is no message: it may be an answer for which a request waits.
+        ServerError: the line is an object but no message. It may be the answer for which a request waits.
     """
     from mcp.shared.message import SessionMessage
     from mcp_types import JSONRPCNotification, jsonrpc_message_adapter
@@ -299,10 +306,10 @@ class BrokenError(Exception):
 
 
 def specs(tools: Sequence[dict[str, Any]]) -> tuple[dict[str, ToolSpec], list[Skipped]]:
-    """The tools by name, in the server's order, and those that are left out.
+    """The tools by name, in the server's order, and the tools that are left out.
 
     Raises:
-        ValueError: two tools have the same name, so that it is unclear which one is called.
+        ValueError: two tools have the same name, so that a call would not say which of them it means.
     """
     found, skipped, seen = dict[str, ToolSpec](), list[Skipped](), set[str]()
     for tool in tools:
@@ -357,7 +364,10 @@ def _checked(schema: Any) -> Any:
 
 
 class _Filling:
-    """Replaces a schema's references by their definitions; it limits the parts, since definitions can multiply them."""
+    """Replaces a schema's references by their definitions.
+
+    Definitions can multiply a schema's parts, so there is a limit.
+    """
 
     def __init__(self, root: Any) -> None:
         self._defined = {**_object(root, "definitions"), **_object(root, "$defs")}

@@ -1,4 +1,4 @@
-"""Tasks for the tools of MCP servers: JSON Lines, read strictly, and their expectations after an episode."""
+"""Tasks for the tools of MCP servers, read strictly from JSON Lines, and what each task expects after an episode."""
 
 from __future__ import annotations
 
@@ -42,7 +42,10 @@ Name = Annotated[str, Field(min_length=1, max_length=200)]
 
 
 class Call(BaseModel):
-    """A call of the reference; arguments may hold `OUTPUT_FROM_STEP_i.field`, calls counted from 0."""
+    """A call of the reference.
+
+    An argument may contain `OUTPUT_FROM_STEP_i.field`, where i is the number of a call, from 0.
+    """
 
     model_config = _FORM
     tool: Name
@@ -70,7 +73,10 @@ class Expectation(BaseModel):
         return ToolCall(self.tool, self.arguments)
 
     def holds(self, content: Mapping[str, Json]) -> bool:
-        """Whether the call's outcome is the expected one; a single field `result` is replaced by its value."""
+        """Whether the call's outcome is the expected one.
+
+        If the outcome has only the field `result`, its value is compared.
+        """
         told = content[RESULT] if [*content] == [RESULT] else dict(content)
         if self.contains is not None:
             return self.contains in (told if isinstance(told, str) else to_json(told))
@@ -78,9 +84,10 @@ class Expectation(BaseModel):
 
 
 def _same(told: Json, wanted: Json, depth: int = 0) -> bool:
-    """Whether a value is the wanted one; an object must have the wanted keys, and may have others.
+    """Whether a value equals the wanted value. An object must have all wanted keys, and may have others.
 
-    If the wanted value is no text, a text is read as JSON; blanks at the ends of a text do not count.
+    If the value is a text but the wanted value is not, the text is read as JSON. Blanks at both ends of a text are
+    ignored.
     """
     if depth > MAX_DEPTH:
         return False
@@ -107,7 +114,7 @@ def _one_or_more(value: object) -> object:
 
 
 class Task(Milestones):
-    """One line. `cluster` is the template that the task shares with others; without it the task is its own cluster."""
+    """One line. `cluster` names the template that tasks share. A task without `cluster` is a cluster of its own."""
 
     model_config = _FORM
     id: Name

@@ -1,4 +1,4 @@
-"""The world of an episode with MCP servers: calls, their results, and the expectations when the work is over."""
+"""The world of an episode with MCP servers: calls and their results, and a check of expectations at the end."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ BETWEEN = "__"
 
 @dataclass(frozen=True)
 class McpState:
-    """After `made` calls: the JSON results of the reference's calls by step, the last result, and the answer."""
+    """The state after `made` calls: the JSON results of reference calls by step, the last result, and the answer."""
 
     made: int = 0
     obtained: tuple[tuple[str, str], ...] = ()
@@ -53,7 +53,7 @@ class McpState:
 
 @dataclass(frozen=True)
 class Seen:
-    """The check after an episode's last state: for each expectation that does not hold, the reason why."""
+    """The result of the check after an episode: its last state, and why each unmet expectation does not hold."""
 
     state: McpState
     unmet: tuple[str, ...]
@@ -63,17 +63,19 @@ class Seen:
 class McpWorld:
     """The world of one episode. A session with a server begins with the first call of its tools, and ends with `close`.
 
-    A call makes a step of the reference if it gives the same arguments in an equal form, and succeeds; one call makes
-    one step. With a `wanted` answer the case is resolved by the answer alone (`same_answer`), otherwise when all calls
-    were made. `answered`: the answer is the text of a finish; otherwise the last result. The expectations have to hold
-    as well: `settle` checks them in the same sessions, and a state that was not settled is not resolved.
+    A call makes a step of the reference if it succeeds and its arguments mean the same as the step's. One call makes at
+    most one step. With a `wanted` answer the case is resolved by the answer alone (`same_answer`), otherwise when all
+    reference calls were made. If `answered`, the answer is the text of the finish, otherwise the last result. In both
+    cases the expectations must hold as well: `settle` checks them in the same sessions, and before that check the case
+    is not resolved.
 
     Attributes:
-        servers: the servers by the name that precedes their tools' names; a single server has an empty name.
+        servers: the servers by name. With several servers, a tool's name begins with its server's name; the name of a
+            single server is empty.
         tools: the servers' tools by name.
         calls: the reference's calls by step.
         wanted: the reference's answer.
-        answered: whether a finish gives the answer; otherwise it is the last result.
+        answered: whether a finish gives the answer; otherwise the last result is the answer.
         expect: the calls after the episode, with their expected outcomes.
         seen: the result of these calls; None before they are made.
     """
@@ -119,7 +121,7 @@ class McpWorld:
         return replace(made, obtained=(*made.obtained, *more), last=_whole(found.content)), found
 
     async def settle(self, state: State) -> None:
-        """Make the calls of `expect` after the last state. They are no steps, and no planner sees them.
+        """Make the calls of `expect` after the last state. These calls are no steps, and no planner sees them.
 
         Raises:
             ToolError: a result cannot be read, or the server cannot be used any more.
@@ -131,7 +133,10 @@ class McpWorld:
         self.seen = Seen(own_state(state, McpState), tuple(unmet))
 
     async def _unmet(self, one: Expectation) -> str | None:
-        """The reason why an expectation does not hold: its tool's result or error; None if it holds."""
+        """The reason why an expectation does not hold, with the tool's result or error.
+
+        None if the expectation holds.
+        """
         told = f"{one.tool} with {to_json(dict(one.arguments))}"
         try:
             result = await self._asked(one.call)
@@ -145,7 +150,10 @@ class McpWorld:
         return one_line(f"{told} returned {found.text()}", 1000)
 
     def resolved(self, state: State) -> bool:
-        """Whether the answer is right (or, if none is wanted, all reference calls were made), and expectations hold."""
+        """Whether all expectations hold and the answer is right.
+
+        If no answer is wanted, the reference calls must be made.
+        """
         own = own_state(state, McpState)
         if self.expect and (self.seen is None or self.seen.state != own or self.seen.unmet):
             return False
@@ -157,7 +165,7 @@ class McpWorld:
         return same_answer(given, self.wanted)
 
     def answer(self, state: State) -> str | None:
-        """The answer given; if an outline ends the work, the last result. None if no answer is wanted."""
+        """The planner's answer; if an outline ends the work, the last result. None if no answer is wanted."""
         own = own_state(state, McpState)
         if self.wanted is None:
             return None
@@ -206,7 +214,10 @@ class McpWorld:
         return session
 
     def _step(self, state: McpState, call: ToolCall) -> str | None:
-        """The first step of the reference that a call makes and that was not made before; None if there is none."""
+        """The first step of the reference that a call makes, among the steps not made before.
+
+        None if it makes no step.
+        """
         outcomes, spec = state.outcomes(), self.tools[call.tool]
         parameters = {parameter.name: parameter for parameter in spec.parameters}
         for step, reference in self.calls.items():
@@ -230,10 +241,10 @@ def _broken(error: Exception, what: str) -> GridError:
 
 
 def same_answer(given: str, wanted: str) -> bool:
-    """Whether two answers mean the same; if the wanted answer has digits, no sign within it may be dropped.
+    """Whether two answers mean the same. Punctuation and articles are ignored only if the wanted answer has no digits.
 
-    A planner that plans ahead can only give a whole result as its answer: an object, or a list of objects, with a
-    single value counts as that value.
+    A planner that plans ahead can only give a whole result as its answer. So an object or a list of objects that
+    contains a single value counts as that value.
     """
     digits = any(char.isdigit() for char in wanted)
     told = (given, *_only_value(given))
@@ -241,7 +252,7 @@ def same_answer(given: str, wanted: str) -> bool:
 
 
 def _only_value(text: str) -> tuple[str, ...]:
-    """The only value of a structure; empty if it has none or several."""
+    """The only value in an object or a list; empty if there is no value, or more than one."""
     found = objects(text) if len(text) <= MAX_CHARACTERS else []
     if len(found) != 1 or found[0].why or (found[0].start, found[0].end) != (0, len(text)):
         return ()
@@ -267,7 +278,7 @@ def _finished(before: McpState, call: ToolCall) -> tuple[McpState, Observation]:
 
 
 def _whole(content: Mapping[str, Json]) -> str:
-    """The value of a reference to a result, as text: `result`, or all fields."""
+    """The text that replaces a reference to a whole result: the field `result`, otherwise all fields."""
     result = content[RESULT] if RESULT in content else dict(content)
     return result if isinstance(result, str) else to_json(result)
 
@@ -278,8 +289,8 @@ def _whole(content: Mapping[str, Json]) -> str:
 async def called(client: ClientSession, call: ToolCall) -> CallToolResult:
     """The result of a tool call.
 
-    The client's own `call_tool` checks it against the server's schema, whose regular expressions may take for ever;
-    nothing here depends on that check.
+    The client's own `call_tool` is not used: it checks a result against the server's schema, whose regular expressions
+    may take for ever. Nothing here depends on that check.
     """
     from mcp_types import CallToolRequest, CallToolRequestParams, CallToolResult
 
@@ -293,10 +304,11 @@ def failed(why: str) -> Observation:
 
 
 def observation(result: CallToolResult, most: int) -> Observation:
-    """The fields of the structured content, if it has any; otherwise the texts, one per line, as the field `result`.
+    """The fields of a result's structured content, if any; otherwise its texts, one per line, as the field `result`.
 
-    Images, sounds and resources are only named. An error is a failed call with the text. A result of more than `most`
-    characters is a failed call too; nothing of it is shown, since a part might mislead.
+    Images, sounds and resources are only named. A result that is an error becomes a failed call with the error's text.
+    A result of more than `most` characters becomes a failed call too, which shows nothing of the result, since a part
+    might mislead.
     """
     structured = result.structured_content
     told = "\n".join(_text(block) for block in result.content)

@@ -18,9 +18,10 @@ Values = Annotated[dict[str, JsonValue], Field(max_length=100)]
 
 
 class Named(BaseModel):
-    """A milestone or forbidden call: its tool, some of its arguments, and some of the fields that it returned.
+    """A milestone or a forbidden call: its tool, some of the call's arguments, and some of the returned fields.
 
-    Other milestones refer to it in `after` by its `name`. Without a `name`, its name is its place in the list, from 0.
+    Other milestones refer to a milestone in `after` by its `name`. A milestone without a `name` is named by its place
+    in the list, from 0.
     """
 
     model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False, frozen=True)
@@ -35,9 +36,9 @@ Lines = Annotated[list[Named], Field(max_length=100)]
 
 
 class Milestones(BaseModel):
-    """Optional fields of a line: `milestones` on the way, each after the one before it if they are `in_order`.
+    """Optional fields of a line. If `in_order`, each of the `milestones` must be reached after the milestone before it.
 
-    `forbidden` are calls that must not be made.
+    `forbidden` lists calls that must not be made.
     """
 
     milestones: Lines = Field(default_factory=list)
@@ -45,11 +46,11 @@ class Milestones(BaseModel):
     forbidden: Lines = Field(default_factory=list)
 
     def named(self, tools: Sequence[str]) -> tuple[tuple[Milestone, ...], tuple[Milestone, ...]]:
-        """The milestones, each placed after those in its `after`, and the forbidden calls.
+        """The milestones and the forbidden calls. A milestone comes after the milestones that its `after` names.
 
         Raises:
-            ValueError: a tool is none of `tools`, the milestones cannot be reached (`ordered`), or a forbidden call has
-                an `after`.
+            ValueError: a tool is not among `tools`, the milestones cannot be reached (`ordered`), or a forbidden call
+                has an `after`.
         """
         found, forbidden = [*_read(self.milestones, tools)], [*_read(self.forbidden, tools)]
         if self.in_order:

@@ -1,7 +1,7 @@
 """m&m's (Ma et al. 2024): requests that need one or several of 33 multi-modal tools, each with its plan.
 
 No tool is run: a call returns only names. So figures tell whether the right calls were made with the right links, as
-the benchmark's own metrics of plans do, and nothing about the content of real outputs.
+the benchmark's own metrics of plans do. They tell nothing about the content of real outputs.
 """
 
 from __future__ import annotations
@@ -75,12 +75,12 @@ _WANTED: Mapping[Kind, str] = {
 
 
 class _RefusedError(Exception):
-    """A call that does not fit, with the reason."""
+    """The reason why a call does not fit, and is refused."""
 
 
 @plain_dataclass(frozen=True)
 class MadeState:
-    """The calls that succeeded, as (tool, digest of the call), sorted; each as often as it was made."""
+    """The calls that succeeded, as sorted pairs (tool, digest of the call). A call made twice is listed twice."""
 
     calls: tuple[tuple[str, str], ...] = ()
 
@@ -92,11 +92,12 @@ class MadeState:
 
 @plain_dataclass(frozen=True)
 class MnmsWorld:
-    """One case's tools. Resolved: all calls of one of `plans` were made, each as often as there; others may be too.
+    """One case's tools. The case is resolved when all calls of one of its `plans` were made, as often as in the plan.
 
-    Calls are equal if the scorer's values are equal: as texts, ignoring case. Arguments of images, audio and objects
-    accept an earlier output of their kind, or one of `files` with a suffix of that kind. Anything else is refused with
-    the reason, and so are calls with missing arguments or with arguments that the tool does not have.
+    Any other calls may be made as well. Two calls are equal if their values are equal as the scorer compares them: as
+    texts, ignoring case. Arguments of images, audio and objects accept an earlier output of their kind, or one of
+    `files` with a suffix of that kind; any other value is refused with the reason. Calls with missing arguments, or
+    with arguments that the tool does not have, are refused too.
     """
 
     files: frozenset[str]
@@ -132,7 +133,7 @@ class MnmsWorld:
         return None
 
     def run(self, plan: Calls) -> tuple[list[Step], MadeState, str | None]:
-        """The steps of a plan from the empty state, the state after them, and the error of the first failing step."""
+        """A plan's steps from the empty state, the state after them, and the first failing step's error, if any."""
         state, steps = MadeState(), list[Step]()
         for place, written in enumerate(map(as_references, plan)):
             call = references.resolve(written, references.outputs_of(steps))
@@ -172,21 +173,24 @@ class MnmsWorld:
 
 
 def _digest(call: ToolCall) -> str:
-    """Eight hexadecimal digits of a call, whose values are taken as the scorer compares them."""
+    """Eight hexadecimal digits, equal for calls of one tool whose values are equal as the scorer compares values."""
     values = {name: str(value).lower() for name, value in sorted(call.arguments.items())}
     return hashlib.blake2b(to_json([call.tool, values]).encode(), digest_size=4).hexdigest()
 
 
 @plain_dataclass(frozen=True)
 class _Usable:
-    """A record whose plan runs in its world, with the reference's steps; the world has every plan's end state."""
+    """A record whose plan runs in its world, and the steps of that plan. The world has the end states of all plans."""
 
     record: Record
     world: MnmsWorld
     steps: tuple[Step, ...]
 
     def behind(self, place: int) -> MnmsWorld:
-        """The world of the call at a place: it begins after the calls before it and is resolved by this call."""
+        """The world of one call of the plan.
+
+        It begins after the plan's calls before that call, and the call resolves it.
+        """
         own = self.record.plans[0]
         begin, end = (self.world.run(own[:count])[1] for count in (place, place + 1))
         return MnmsWorld(self.world.files, (end,), begin)
@@ -196,7 +200,7 @@ class _Usable:
     ) -> Mapping[str, Any]:
         """ToolTree's four F1 of a path, or of the step at a place, against the reference, ignoring alternatives.
 
-        If a call contains an earlier output as it is, also within a text, that counts as the reference to it.
+        If a call contains an earlier output literally, also within a text, the output counts as a reference to it.
         """
         done = self.steps[: place or 0]
         plan, made = made_plan((*done, *trajectory.steps)), [step for step in trajectory.steps if step.call]
@@ -215,11 +219,12 @@ class _Usable:
 class Mnms(FileDataset[_Usable]):
     """The requests of one file. `path` is a folder with `<split>.json`, as released.
 
-    `mode=end_to_end`: a case is a request, resolved when all calls of its plan were made, with the plan's arguments and
-    links, in any order and with any other calls. `step_by_step`: a case is one call of a plan, to be made in one
-    decision after the plan's own calls before it. With `alternatives` a path may also follow one of the further plans
-    that the release gives for a request: it is compared with the plan whose tools are most similar to its own (the
-    scorer's `use_best_match`, which the authors' own command leaves off).
+    `mode=end_to_end`: a case is a request. It is resolved when all calls of its plan were made with the plan's
+    arguments and links; their order and any other calls make no difference. `step_by_step`: a case is one call of a
+    plan, which has to be made in one decision after the plan's calls before it. With `alternatives` a path may also
+    follow one of the further plans that the release gives for a request. Then the path is compared with the plan whose
+    tools are most similar to the path's tools (the scorer's `use_best_match`, which the authors' own command does not
+    use).
     """
 
     split: Split = "test_human_verified_filtered"
@@ -244,7 +249,10 @@ class Mnms(FileDataset[_Usable]):
 
     @property
     def tools(self) -> Mapping[str, ToolSpec]:
-        """The closed set. No file defines it, but a folder without the requests raises its error here too."""
+        """The closed set of tools.
+
+        No file defines these tools, but if the file of requests is missing, the error is raised here too.
+        """
         return SPECS if self.files else {}
 
     def rows(self) -> Iterator[tuple[str, Mapping[str, Any]]]:
@@ -265,19 +273,19 @@ class Mnms(FileDataset[_Usable]):
         return _Usable(record, MnmsWorld(record.files, tuple(ends)), tuple(world.run(record.plans[0])[0]))
 
     def chosen(self) -> Sequence[str]:
-        """The ids of all requests or, step by step, of all steps."""
+        """The ids of all requests or, if the mode is `step_by_step`, of all steps."""
         return list(self._cases)
 
     def strata(self) -> Sequence[Stratum]:
-        """The lengths of plans, and the plans' tools inside a length."""
+        """The lengths of plans and, among plans of one length, the plans' tools."""
         return lambda case_id: str(len(self._steps(case_id))), self.cluster
 
     def cluster(self, case_id: str) -> str:
-        """The tools of the case's plan in their order: requests were made for given chains of tools."""
+        """The tools of the case's plan in their order. The authors made the requests for given chains of tools."""
         return "\n".join(step.call.tool for step in self._steps(case_id) if step.call)
 
     def problem(self, case_id: str) -> Problem:
-        """One request, or one step of it. It is offered the closed set."""
+        """One request, or one step of a request. It offers the closed set of tools."""
         name, place = self._cases[case_id]
         used = self.records[name]
         calls = {str(number): as_references(call) for number, call in enumerate(used.record.plans[0])}
@@ -320,7 +328,7 @@ def measure(golds: Sequence[Labels], trajectory: Trajectory) -> Mapping[str, Any
 
 
 def measure_step(gold: ToolCall, done: Sequence[Step], trajectory: Trajectory) -> Mapping[str, Any]:
-    """The agreement of the one decision after `done` with the plan's call (`step_scores`)."""
+    """The metrics of the one decision after the steps `done`, compared with the plan's call (`step_scores`)."""
     made = made_plan((*done, *trajectory.steps))[len(done) :]
     return step_scores(gold, made[0] if made else None)
 
@@ -342,12 +350,15 @@ _SEPARATOR = "--"
 
 
 class _UnwritableError(Exception):
-    """A plan that the authors' scorer cannot write as code: it counts as no calls."""
+    """Raised for a plan that the authors' scorer cannot write as code. Such a plan counts as a plan without calls."""
 
 
 @plain_dataclass(frozen=True)
 class Labels:
-    """The compared labels of a plan, call by call: `tool`, `tool--names` and `tool--name=value`, with sorted names."""
+    """The labels that are compared, one per call in each list: `tool`, `tool--names` and `tool--name=value`.
+
+    Names are sorted.
+    """
 
     tools: tuple[str, ...]
     names: tuple[str, ...]
@@ -355,12 +366,15 @@ class Labels:
 
     @cached_property
     def edges(self) -> frozenset[str]:
-        """The pairs of tools that are called directly after one another."""
+        """The pairs of tools in which the second is called directly after the first."""
         return frozenset(map(_SEPARATOR.join, zip(self.tools, self.tools[1:], strict=False)))
 
 
 def labels_of(plan: Sequence[ToolCall], first: int = 0) -> Labels:
-    """The labels of a plan with links by place (`records.Calls`), whose first call is at the place `first`."""
+    """The labels of a plan whose first call has the place `first`.
+
+    Its links refer to calls by place (`records.Calls`).
+    """
     try:
         lines = [line for place, call in enumerate(plan, first) for line in _line(place, call).split("\n")]
     except _UnwritableError:
@@ -397,10 +411,10 @@ def _output(link: str) -> str:
 
 
 def _filled(text: str) -> str:
-    """The text with its links as `str.format` fills them in; it treats the text's own braces as fields too.
+    """The text with its links filled in as `str.format` does, which treats braces in the text itself as fields too.
 
-    A number in such braces is the link with that number. A field with more than a number is refused, even if `format`
-    could process it: its little language can ask for gigabytes.
+    A number in such braces stands for the link with that number. A field that has more than a number is refused, even
+    if `format` could process it: a format specification can ask for gigabytes.
     """
     links = [_output(link) for link in _LINK.findall(text)]
     filled: list[str] = []
@@ -422,7 +436,7 @@ def _filled(text: str) -> str:
 
 
 def _read(line: str) -> tuple[str, dict[str, str]] | None:
-    """A line's tool with its arguments in the order of their names; None if the line is no call."""
+    """The tool and the arguments of a line of code, sorted by the arguments' names; None if the line is no call."""
     if len(line) > _LONGEST:
         return None
     try:
@@ -459,18 +473,22 @@ def made_plan(steps: Sequence[Step]) -> Calls:
 
 
 def nearest(golds: Sequence[Labels], made: Labels) -> Labels:
-    """The plan, among reference and alternatives, whose tools are most similar to those called; the first of equals."""
+    """Among the reference and the alternatives, the plan whose tools are most similar to the called tools.
+
+    Of several equally similar plans it is the first.
+    """
     return max(golds, key=lambda gold: round(100 * (_f1(set(gold.tools), set(made.tools)) or 0.0), 2))
 
 
 def plan_scores(gold: Labels, made: Labels) -> dict[str, Any]:
     """The columns of one case.
 
-    argument_name_f1, argument_value_f1, edge_f1: the F1 of the sets of labels; None if both are empty. plan_accuracy,
-    plan_names_accuracy, plan_values_accuracy: whether the lists are equal. edit_distance: 1 minus the Levenshtein ratio
-    of the lists of tools, 2 LCS / (length + length); all tools outside the set count as the same tool. tool_counts: for
-    each tool whether it was called rightly, called at all, and in the reference. The scorer's tool F1 is the mean over
-    the tools of 2 hits / (predicted + gold), each summed over the cases, and 0 if both sums are 0.
+    argument_name_f1, argument_value_f1, edge_f1: the F1 of two sets of labels; None if both sets are empty.
+    plan_accuracy, plan_names_accuracy, plan_values_accuracy: whether two lists of labels are equal. edit_distance: 1
+    minus the Levenshtein ratio of the lists of tools, 2 LCS / (length + length); all tools outside the closed set count
+    as the same tool. tool_counts: for each tool three numbers, 0 or 1: whether it is a hit (called and in the
+    reference), whether it was called, and whether it is in the reference. The scorer's tool F1 is a mean over the
+    tools. A tool's F1 is 2 hits / (predicted + gold), each summed over the cases, and 0 if both sums are 0.
     """
     return {
         "argument_name_f1": _f1(set(gold.names), set(made.names)),
@@ -487,9 +505,9 @@ def plan_scores(gold: Labels, made: Labels) -> dict[str, Any]:
 def step_scores(gold: ToolCall, made: ToolCall | None) -> dict[str, Any]:
     """The columns of one step after the reference's own steps, according to GTA's definitions.
 
-    instruction_accuracy: a call was made. tool_accuracy: it calls the right tool. argument_accuracy: its arguments are
-    equal too, as texts ignoring case, with links to the same outputs. tool_counts: the same as for plans, for this
-    step.
+    instruction_accuracy: a call was made. tool_accuracy: the call has the right tool. argument_accuracy: the call also
+    has the right arguments, compared as texts ignoring case, with links to the same outputs. tool_counts: the same
+    numbers as for plans, for this step.
     """
     right = made is not None and made.tool == gold.tool
     return {
@@ -501,7 +519,7 @@ def step_scores(gold: ToolCall, made: ToolCall | None) -> dict[str, Any]:
 
 
 def _counts(gold: Set[str], made: Set[str]) -> str:
-    """For each tool of the closed set whether it is hit, predicted and gold, as JSON."""
+    """For each tool of the closed set, as JSON: whether it is a hit, was called, and is in the reference."""
     return to_json({name: [int(name in gold & made), int(name in made), int(name in gold)] for name in TOOLS})
 
 

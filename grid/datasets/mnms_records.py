@@ -24,7 +24,7 @@ from grid.text.references import PATTERN, reference
 
 Split: TypeAlias = Literal["test_human_verified_filtered", "test_human_verified", "test_raw"]
 Calls: TypeAlias = tuple[ToolCall, ...]
-"""A plan; a link `<node-k>.field` in its arguments refers to the call at place k, from 0."""
+"""A plan. A link `<node-k>.field` in an argument refers to the call at place k; places begin with 0."""
 FIELDS = ("id", "user_request", "plan_str", "alt_plans_str")
 SUFFIXES: Mapping[str, tuple[str, ...]] = {"image": (".jpg", ".jpeg", ".png"), "audio": (".flac",)}
 _LONGEST = 200_000  # characters of a plan
@@ -35,14 +35,14 @@ _FILE = re.compile(r"(?<![\w./-])[\w./-]+\.(?:jpg|jpeg|png|flac)\b")
 
 @dataclass(frozen=True)
 class Record:
-    """One request. `plans` are the reference and, after it, the alternatives if they are wanted."""
+    """One request. `plans` has the reference first and then, if they are wanted, the alternatives."""
 
     query: str
     plans: tuple[Calls, ...]
 
     @property
     def files(self) -> frozenset[str]:
-        """The files that the request or a plan names: those that tools can open."""
+        """The files that the request or a plan names. Tools can open only these files."""
         values = [value for plan in self.plans for call in plan for value in call.arguments.values()]
         return frozenset(name for text in (self.query, *map(str, values)) for name in _FILE.findall(text))
 
@@ -91,7 +91,7 @@ def read_plan(nodes: Any) -> Calls:
     """A list of nodes as calls, with links by place.
 
     Raises:
-        UnusableError: it is no list of calls of the closed set, or a link names no field of an earlier call.
+        UnusableError: the plan is no list of calls of the closed set, or a link names no field of an earlier call.
     """
     if not isinstance(nodes, list) or not 1 <= len(nodes) <= _MOST_CALLS:
         raise UnusableError(f"its plan is no list of 1 to {_MOST_CALLS} calls")
@@ -151,12 +151,12 @@ def as_references(call: ToolCall) -> ToolCall:
 
 
 def as_links(call: ToolCall, places: Mapping[str, int], handles: Mapping[str, tuple[int, str]]) -> ToolCall:
-    """A call that was made, in a plan's form: references, and outputs that it contains as they are, become links.
+    """A call that was made, in the form of a plan: references and literal copies of earlier outputs become links.
 
     Args:
         call: the call as the planner wrote it.
-        places: the places of the calls before it, by the number of their step.
-        handles: for each value that a call before it returned, the call's place and the field.
+        places: the places of the earlier calls, by the numbers of their steps.
+        handles: for each value that an earlier call returned, that call's place and the field.
     """
 
     def of_reference(match: re.Match[str]) -> str:
@@ -185,7 +185,10 @@ def _each_text(call: ToolCall, change: Callable[[str], str]) -> ToolCall:
 
 
 Kind: TypeAlias = Literal["text", "image", "audio", "integer", "objects", "object"]
-"""The kind of an argument's or a field's value. `objects` is a list of found objects, `object` one of them."""
+"""The kind of a value of an argument or a field.
+
+`objects` is a list of found objects, `object` one object of a list.
+"""
 MODEL, PROCESSING, API = "ml model", "data processing", "public api"
 _TYPES: Mapping[Kind, str] = {"integer": "integer"}  # all others are texts: a value or an earlier output
 _TAKES: Mapping[Kind, str] = {
@@ -212,11 +215,11 @@ _MEANS: Mapping[str, str] = {
     "lon": "the longitude",
     "lat": "the latitude",
 }
-"""Descriptions by an argument's name, if its kind says too little."""
+"""Descriptions by argument name, for arguments whose kind says too little."""
 
 
 class Tool(NamedTuple):
-    """A tool as planners see it, with the kinds of its arguments and of its output's fields."""
+    """A tool as planners see it, with the kinds of its arguments (`takes`) and of its output's fields (`gives`)."""
 
     spec: ToolSpec
     takes: Mapping[str, Kind]

@@ -23,7 +23,10 @@ _PLAN = Plan((_STEP,))
 
 @dataclass(frozen=True, config=STRICT)
 class Null:
-    """As many equal cases as `cases` says; the first `limit` are run. A call of the tool resolves the case."""
+    """Equal cases: there are `cases` of them, and the first `limit` are run.
+
+    A call of the only tool resolves a case.
+    """
 
     cases: Annotated[int, Field(ge=1, le=10_000_000)] = 1000
     limit: Annotated[int, Field(ge=1)] | None = None
@@ -42,7 +45,7 @@ class Null:
         return "null"
 
     def problem(self, case_id: str) -> Problem:
-        """The only case, under this number."""
+        """The problem, which is the same for every number."""
         return Problem(
             case=Case(case_id, "A question.", _PLAN),
             reference=_REFERENCE,

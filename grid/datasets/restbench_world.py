@@ -1,8 +1,8 @@
 """A simulated REST service: its responses are examples from its OpenAPI file, drawn by case and call.
 
-No figure from such a world tells what the real service would have returned. But the world does enforce which calls are
-possible: required arguments, types, listed values, and identifiers, which must have been returned before they are
-accepted.
+No figure from such a world tells what the real service would have returned. But the world refuses calls that are not
+possible: it checks required arguments, types, listed values, and identifiers. An identifier is accepted only if an
+earlier response contained it, or if the case itself gives it.
 """
 
 from __future__ import annotations
@@ -43,7 +43,10 @@ class Input(NamedTuple):
 
     @property
     def identifies(self) -> bool:
-        """Whether its value must be known identifiers; in a query only if it is called `id`, `ids`, `uri` or `uris`."""
+        """Whether its values must be known identifiers.
+
+        A query parameter is checked in this way only if its name is `id`, `ids`, `uri` or `uris`.
+        """
         return is_identifier(self.name) and (self.where != "query" or self.name.lower() in ("id", "ids", "uri", "uris"))
 
 
@@ -62,13 +65,13 @@ class Endpoint:
 
     @cached_property
     def entity(self) -> str | None:
-        """The only parameter in the path, if it is an identifier: its value is the response's own `id`."""
+        """The path's only parameter, if it is an identifier. Its value becomes the `id` of the response."""
         found = [item.name for item in self.inputs if item.where == "path"]
         return found[0] if len(found) == 1 and is_identifier(found[0]) else None
 
     @property
     def is_entity(self) -> bool:
-        """Whether the response is the thing that this identifier names, and not a part of it."""
+        """Whether the response is the object that `entity` identifies, and not only a part of this object."""
         return self.entity is not None and self.tool.name.endswith(f"{{{self.entity}}}")
 
 
@@ -79,14 +82,14 @@ _DIGITS = 60  # of a number
 
 @dataclass(frozen=True)
 class RestState:
-    """The known identifiers, each with the name of the thing it identifies, and how much of the path is done."""
+    """The known identifiers with the names of their objects, and the number of the path's calls made (`done`)."""
 
     known: frozenset[tuple[str, str]] = frozenset()
     done: int = 0
 
 
 class _RefusedError(Exception):
-    """A call that the service refuses, with its status."""
+    """Raised for a call that the service refuses, with the status of the response."""
 
     def __init__(self, status: int, why: str) -> None:
         self.status = status
@@ -95,13 +98,13 @@ class _RefusedError(Exception):
 
 @dataclass(frozen=True)
 class RestWorld:
-    """One case's service. Resolved: the endpoints of `path` were called in their order, with success.
+    """One case's service. The case is resolved when the endpoints of `path` were called in order, each with success.
 
-    Other calls may come between them. The same call always returns the same. A thing with an identifier has the same
-    identifier and the same name in all responses; responses need not agree in anything else. An identifier is accepted
-    if a response of this case contained it in any field, if it is one of `given`, or if the query names it; any other
-    is not found (404). A call with a missing argument or one of a wrong type is refused (400); arguments that an
-    endpoint does not declare are ignored. A search returns things with the name that was searched for.
+    Other calls may come between them. Equal calls always return equal responses. An object has the same identifier and
+    the same name in all responses; responses need not agree in anything else. An identifier is accepted if a response
+    of this case contained it in any field, if it is among `given`, or if the query names it. For any other identifier
+    the object is not found (404). A call is refused (400) if an argument is missing or has a wrong type; arguments that
+    an endpoint does not declare are ignored. A search returns objects with the name that was searched for.
     """
 
     endpoints: Mapping[str, Endpoint]
@@ -143,7 +146,7 @@ class RestWorld:
         return None
 
     def _accepted(self, endpoint: Endpoint, given: Mapping[str, Json], names: Mapping[str, str]) -> dict[str, Json]:
-        """The declared arguments, each of its type."""
+        """The call's arguments that the endpoint declares, each in its type. Refuses a call that is not possible."""
         found: dict[str, Json] = {}
         for item in endpoint.inputs:
             value = given.get(item.name)
@@ -159,12 +162,12 @@ class RestWorld:
 
     @cached_property
     def _told(self) -> frozenset[str]:
-        """The possible identifiers in the query: words with a digit."""
+        """The words in the query that may be identifiers: words with a digit."""
         return frozenset(word for word in re.findall(r"[\w:-]+", self.query) if any(map(str.isdigit, word)))
 
 
 def _parts(value: Json) -> list[str]:
-    """The identifiers in an argument: one, or several with commas between them or in a list."""
+    """The identifiers in an argument, which has one identifier, several with commas between them, or a list."""
     items = value if isinstance(value, list) else str(value).split(",")
     return [str(item).strip() for item in items]
 
@@ -202,7 +205,7 @@ def _whole(value: Json, text: str) -> int:
 
 
 ITEMS = 3
-"""The most items of a list in a response; one less for a list inside another list."""
+"""The most items of a list in a response; a list inside another list has at most one item less."""
 _LONG = 60  # characters; a longer text says something about the named object
 _RESPONSE_LONGEST = 160  # of any text
 _OWN = 8  # characters from which on an identifier is also replaced inside other texts
@@ -212,12 +215,12 @@ _HEX, _RESPONSE_DIGITS, _LETTERS = "0123456789abcdef", "0123456789", "abcdefghij
 
 
 def response(endpoint: Endpoint, arguments: Mapping[str, Json], seed: int, names: Mapping[str, str]) -> dict[str, Json]:
-    """The response to a call. `names`: the names of known identifiers."""
+    """The response to a call. `names` has the name of each known identifier's object."""
     return _Response(endpoint, arguments, seed, names).content()
 
 
 def identified(value: Json, name: str = "") -> Iterator[tuple[str, str]]:
-    """Every identifier in a response, with the name of the object that has it as its `id`."""
+    """Every identifier in a response, with the name of the object whose `id` it is."""
     if isinstance(value, list):
         for item in value:
             yield from identified(item, name)
@@ -262,7 +265,10 @@ class _Response:
     def _object(
         self, example: Mapping[str, Json], place: str, renamed: Mapping[str, str], searched: str | None, own: str = ""
     ) -> dict[str, Json]:
-        """`own` distinguishes its identifiers from the example's; `renamed` replaces identifiers inside other texts."""
+        """A copy of an example's object. `own` makes identifiers different.
+
+        `renamed` replaces identifiers inside texts.
+        """
         known = example.get("id")
         if isinstance(known, str) and len(known) >= _OWN:
             renamed = {**renamed, known: str(self._identifier(known, own))}
@@ -288,7 +294,10 @@ class _Response:
     def _list(
         self, values: list[Json], key: str, place: str, renamed: Mapping[str, str], searched: str | None
     ) -> list[Json]:
-        """A few of the example's items, from a drawn one on; in a search they get the name that was searched for."""
+        """A few of the example's items, beginning with a random one.
+
+        In a search they get the name that was searched for.
+        """
         first = derive_seed(self.seed, self._call, place) % len(values) if values else 0
         most = ITEMS - min(place.count("["), 1)
         found: list[Json] = []
@@ -306,9 +315,10 @@ class _Response:
         return found
 
     def _identifier(self, like: Json, own: str) -> Json:
-        """The replacement of an example's identifier: the same everywhere in a case, but different for another `own`.
+        """The replacement of an example's identifier: the same everywhere in a case, but another one for another `own`.
 
-        It is a number, or a similar text: letters for letters, digits for digits, with the same front part.
+        It is a number for a number. For a text it is a similar text, in which letters replace letters and digits
+        replace digits, and the front part stays the same.
         """
         drawing = random.Random(derive_seed(self.seed, "identifier", like, own))
         if isinstance(like, int):
@@ -338,7 +348,7 @@ def _name_of(found: Mapping[str, Json]) -> str:
 
 
 def _called(found: Mapping[str, Json], name: str) -> dict[str, Json]:
-    """The object with this name; a long text, which described something else, is replaced by a simulated text."""
+    """The object with this name. Long texts in it, which described something else, are replaced by a simulated text."""
     told = f"Simulated text about {name}."
 
     def value(key: str, item: Json) -> Json:
@@ -367,7 +377,7 @@ _BY_FORMAT = {
 }
 
 Follow = Callable[[Mapping[str, Any]], tuple[str | None, Mapping[str, Any]]]
-"""Follows all references of an object with `$ref`: gives the last reference and the object; others are unchanged."""
+"""Resolves an object's `$ref`, step by step: gives the last reference and the object there, or None and the object."""
 
 
 class Examples:
@@ -378,7 +388,7 @@ class Examples:
         self._parts = 0
 
     def response(self, media: Mapping[str, Any]) -> dict[str, Json]:
-        """The fields of a response of a media type; a response that is no object is the field `result`."""
+        """The fields of an example response of a media type. A response that is no object is the field `result`."""
         self._parts = 0
         found = self._trimmed(self._of_media(media), 0)
         return found if isinstance(found, dict) else {RESULT: found}
@@ -420,7 +430,7 @@ class Examples:
         return _plain(kind, schema, name, number)
 
     def _told(self, schema: Mapping[str, Any]) -> Any:
-        """The example value that a schema itself gives; None if it gives none."""
+        """The example value in the schema itself; None if the schema has no example value."""
         several = schema.get("examples")
         listed = schema.get("enum")
         for found in (
@@ -457,7 +467,10 @@ class Examples:
 
 
 def kind_of(schema: Mapping[str, Any]) -> str:
-    """A schema's type; of several, the first that is not null; if it names none, the type by its keys, or `string`."""
+    """A schema's first type that is not null.
+
+    Without a type, its keys show whether it is an object, an array or a string.
+    """
     kind = schema.get("type")
     kinds = kind if isinstance(kind, list) else [kind]
     found = next((item for item in kinds if isinstance(item, str) and item != "null"), None)

@@ -62,11 +62,11 @@ _LONGEST_INPUT = 10_000
 """The most characters of an input; a longer input matches no call."""
 _LARGEST_FILE = 100_000_000  # bytes
 _EXAMPLES, _EXAMPLE_CHARACTERS = 5, 2048
-"""The most examples of an API, and their most characters in total, as in the benchmark's own server."""
+"""The largest number of examples of an API, and of their characters in total, as in the benchmark's own server."""
 
 
 class Recorded:
-    """The recorded responses of some APIs; files are read when their API is first called.
+    """The recorded responses of some APIs. The calls in a file are looked up when its API is first called.
 
     A file that cannot be read gives no responses, and is listed in `unreadable`.
     """
@@ -89,14 +89,14 @@ class Recorded:
         self.fingerprint = digest.hexdigest()[:12]
 
     def find(self, api: Api, arguments: Mapping[str, Json]) -> Response | None:
-        """The recorded response to a call; None if there is none that a table can store."""
+        """The recorded response to a call; None if there is no response, or no table can store it."""
         if api not in self._files:
             return None
         found = self._calls(self._files[api]).get(_key({names.identifier(name): arguments[name] for name in arguments}))
         return found[1] if found and _storable(found[1]) else None
 
     def examples(self, api: Api) -> list[str]:
-        """A few recorded calls with their responses, one line each; empty if the first alone is too long."""
+        """A few recorded calls with their responses, one line each; empty if even the first line is too long."""
         shown: list[str] = []
         for text, response in (self._calls(self._files[api]) if api in self._files else {}).values():
             line = f"{text} -> {to_json(response._asdict())}"
@@ -109,7 +109,7 @@ class Recorded:
 
 
 def _place(root: Path, api: Api) -> Path | None:
-    """The file of an API; None if there is none inside the folder, even if the API's names lead out of it."""
+    """The file of an API; None if the folder has no such file, or if the API's names lead out of the folder."""
     category = names.category(api.category)
     tool, name = f"{names.standardized(api.tool)}_for_{category}", names.identifier(api.name)
     try:
@@ -130,7 +130,7 @@ def _content(file: Path) -> bytes:
 
 
 def _object(file: Path, content: bytes) -> dict[str, Any]:
-    """The calls as the file has them. Raises DataError."""
+    """The file's content as an object, unchanged. Raises DataError."""
     try:
         read = loads(content)
     except (ValueError, RecursionError) as error:
@@ -149,7 +149,7 @@ def _storable(value: Any) -> bool:
 
 
 def _calls(file: Path) -> dict[str, tuple[str, Response]]:
-    """For the arguments of each call, the call as it is written in the file, and its response. Raises DataError."""
+    """For each call, found by its arguments, the text of the call in the file, and its response. Raises DataError."""
     found: dict[str, tuple[str, Response]] = {}
     for text, answer in _object(file, _content(file)).items():
         arguments, response = _input(text), _response(answer)
@@ -219,9 +219,10 @@ BY_CALLS = Section(
 
 
 async def pass_rate(query: str, trajectory: Trajectory, evaluator: Evaluator) -> Mapping[str, Any]:
-    """`passed`, the mean verdict, and `passed_sd` over the runs; nothing if no run has a verdict.
+    """The mean of the judge's verdicts over several runs (`passed`), and their standard deviation (`passed_sd`).
 
-    A trajectory without an answer, by `finish` or after its calls, is Unsolved, and no judge is asked.
+    If no run gives a verdict, there are no scores. A trajectory that gave no answer, neither by `finish` nor after its
+    calls, is Unsolved, and no judge is asked.
     """
     answer = (trajectory.answer or "").strip()
     ended = trajectory.told_after or (bool(trajectory.steps) and trajectory.steps[-1].finished)
@@ -249,7 +250,7 @@ async def _asked(evaluator: Evaluator, shown: tuple[Section, ...], question: str
 ADAPTER = 1
 """Increase it when the same files give other cases, tools or responses."""
 _DESCRIPTION, _EXAMPLE = 256, 80
-"""The characters shown of a description (as in the benchmark's own pipeline), and of an example's value."""
+"""How many characters are shown of a description (as in the benchmark's own pipeline), and of an example's value."""
 _TYPES = {"NUMBER": "number", "BOOLEAN": "boolean", "ARRAY": "array", "OBJECT": "object"}
 
 
@@ -257,10 +258,10 @@ _TYPES = {"NUMBER": "number", "BOOLEAN": "boolean", "ARRAY": "array", "OBJECT": 
 class StableToolBench(RecordDataset[Query]):
     """The solvable queries of one `group`, or of all groups whose files exist.
 
-    The library is every API of any query of any group, so that groups share it; a case's own tools are those that its
-    query lists. A case is resolved when each relevant API was called with success, with any arguments: the right ones
-    are not recorded, so that `usage` is null. `responses` is a folder of recorded responses. A missing response is
-    simulated by the role `simulator` or, without this role, made up according to the documentation.
+    The library has every API of any query of any group, so all groups share one library. A case's own tools are the
+    APIs that its query lists. A case is resolved when each relevant API was called with success. Any arguments count,
+    because the right arguments are not recorded; so `usage` is null. `responses` is a folder of recorded responses. A
+    missing response is simulated by the role `simulator` or, without this role, made up according to the documentation.
     """
 
     provides: ClassVar[frozenset[str]] = frozenset({BRANCHING, REFERENCES, EXAMINED, SIMULATED, SOLVED_FIRST})
@@ -309,7 +310,10 @@ class StableToolBench(RecordDataset[Query]):
         return "+".join(sorted(self._names[api] for api in self.records[case_id].relevant))
 
     def problem(self, case_id: str) -> Problem:
-        """One query; its reference calls have the documentation's own argument values, but any values are accepted."""
+        """One query.
+
+        Its reference calls have the default values in the documentation, but calls may have any values.
+        """
         query = self.records[case_id]
         calls: dict[str, ToolCall | None] = {
             str(number): reference_call(self._names[api], self._records.definitions[api])
@@ -358,17 +362,20 @@ class StableToolBench(RecordDataset[Query]):
 
 
 def _without_usage(trajectory: Trajectory) -> Mapping[str, Any]:
-    """There are no arguments to compare with."""
+    """`usage` is None, since the benchmark names no arguments."""
     return {"usage": None}
 
 
 def _domain(query: Query) -> str:
-    """The category of most relevant APIs, the first if there are several."""
+    """The most frequent category of the query's relevant APIs; of equally frequent categories the first."""
     return Counter(api.category for api in query.relevant).most_common(1)[0][0]
 
 
 def _spec(name: str, api: Api, definition: Definition) -> ToolSpec:
-    """The tool as the benchmark shows it: without its response's fields, as many templates are those of an error."""
+    """The tool as the benchmark shows it.
+
+    It has no fields of a response, because many templates are of error responses.
+    """
     text = " ".join(definition.description.split())[:_DESCRIPTION] or f"{api.name} of {api.tool}"
     return ToolSpec(name, text, tuple(map(_parameter, definition.arguments)), category=api.category)
 
@@ -385,7 +392,7 @@ def _parameter(argument: Argument) -> Parameter:
 
 
 _MOST = 2048
-"""The most characters of a description, of a shape and of all arguments that a simulator is shown."""
+"""The most characters of a description, of a template, and of all arguments together, in a simulator's prompt."""
 
 
 @plain_dataclass(frozen=True)
@@ -439,7 +446,10 @@ _EMPTY: Mapping[str, Json] = {"NoneType": None, "empty list": [], "empty dict": 
 
 
 def shape_of(template: Json) -> Json:
-    """A template as an object or a list; None if it is neither, or is a text that was cut."""
+    """The shape of a response: its template as an object or a list.
+
+    None if the template is neither, or is a text that was cut off.
+    """
     if isinstance(template, str):
         try:
             template = loads_storable(template)
@@ -449,14 +459,14 @@ def shape_of(template: Json) -> Json:
 
 
 def made_up(call: ToolCall, shape: Json) -> Json:
-    """A small response of a shape (`shape_of`) to a call."""
+    """A small made-up response to a call, in the given shape (`shape_of`)."""
     if shape is None:
         return _Making(call).value("result", "str", ())
     return _Making(call).value("response", shape, ())
 
 
 class _Making:
-    """One response; `_left` is the number of values that it may still have."""
+    """Makes one response. `_left` is the number of values that it may still get."""
 
     def __init__(self, call: ToolCall) -> None:
         self._call = to_json([call.tool, dict(sorted(call.arguments.items()))])

@@ -18,13 +18,13 @@ from grid.text import references
 
 
 LONGEST = 64
-"""The most characters of a function's name that servers of models accept."""
+"""The most characters that model servers accept in the name of a function."""
 _OTHER = re.compile(r"[^\u4e00-\u9fa5a-zA-Z0-9^_]")
 _RESERVED = frozenset({"from", "class", "return", "false", "true", "id", "and"})
 
 
 def standardized(text: str) -> str:
-    """A text in lower case, with `_` for all but letters and digits, and with `get_` before a leading digit."""
+    """A text in lower case, with `_` in place of all but letters and digits, and with `get_` before a leading digit."""
     found = re.sub(r"_{2,}", "_", _OTHER.sub("_", text)).lower().strip("_")
     return f"get_{found}" if found[:1].isdigit() else found
 
@@ -36,15 +36,15 @@ def identifier(text: str) -> str:
 
 
 def category(text: str) -> str:
-    """A category, as in the names of folders."""
+    """A category's name, spelt as in the names of the folders of responses."""
     return re.sub(r"[ ,/]", "_", text).replace("__", "_")
 
 
 def tool_names(apis: Iterable[Api]) -> dict[Api, str]:
     """A unique name for each API: `search_for_simple_youtube_search`, or the last words of a long name.
 
-    If several APIs have the same name, all but the first, in the order of their category and full names, get a number
-    after it.
+    If several APIs have the same name, each API after the first gets a number at the end of its name; APIs are in the
+    order of category, tool and API name.
     """
     names: dict[Api, str] = {}
     taken: Counter[str] = Counter()
@@ -71,7 +71,10 @@ def _ending(name: str) -> str:
 
 
 Group = Literal["G1_instruction", "G1_category", "G1_tool", "G2_instruction", "G2_category", "G3_instruction"]
-"""The APIs of one tool (G1), or of several tools of a category (G2) or of a collection (G3)."""
+"""A group of queries.
+
+A query offers the APIs of one tool (G1), or of several tools in a category (G2) or collection (G3).
+"""
 GROUPS: tuple[Group, ...] = get_args(Group)
 FOLDER = "solvable_queries/test_instruction"
 RELEVANT = "relevant APIs"
@@ -82,7 +85,7 @@ _TEXTS = ("category_name", "tool_name", "api_name")
 
 @dataclass(frozen=True)
 class Argument:
-    """A parameter as documented; its `type` is one of the catalogue's (STRING, NUMBER, ...)."""
+    """A parameter as documented. Its `type` is a type of the API catalogue (STRING, NUMBER, ...)."""
 
     name: str
     type: str
@@ -93,7 +96,7 @@ class Argument:
 
 @dataclass(frozen=True)
 class Api:
-    """One API, identified by category, tool and name. It is the key for the rest of its definition."""
+    """One API, identified by its category, tool and name. `Definition` has the rest of its documentation."""
 
     category: str
     tool: str
@@ -102,7 +105,10 @@ class Api:
 
 @dataclass(frozen=True)
 class Definition:
-    """The content of an API's documentation. `template` is the shape of its response, None if it has none."""
+    """The content of an API's documentation. `template` shows the form of the API's response.
+
+    None if it is not documented.
+    """
 
     description: str
     method: str
@@ -112,7 +118,7 @@ class Definition:
 
 @dataclass(frozen=True)
 class Query:
-    """One usable query: the APIs that it offers (`own`), and the APIs that settle it (`relevant`), each once."""
+    """One usable query: the APIs that it offers (`own`), and the APIs that solve it (`relevant`), each API once."""
 
     id: str
     group: Group
@@ -131,7 +137,7 @@ class Records:
 
 
 def files_in(path: str | None, group: Group | None) -> dict[Group, Path]:
-    """The groups' files that exist; `path` may also be the folder of the files themselves.
+    """The existing files of groups. `path` is the released folder, or the folder that contains the files.
 
     Raises ConfigError if there is no file, or no file of `group`.
     """
@@ -222,9 +228,9 @@ def _query(name: str, group: Group, row: Mapping[str, Any], offered: Mapping[Api
 
 
 def reference_call(tool: str, definition: Definition) -> ToolCall:
-    """A call with the defaults of the required arguments, as texts; the queries' own values are not recorded.
+    """A call with the default values of the required arguments, as texts. A query's own values are not recorded.
 
-    If a default is empty, the value is an example of its type: no tool accepts an empty required argument.
+    If a default is empty, the value is an example of the argument's type: no tool accepts an empty required argument.
     """
     return ToolCall(tool, {one.name: _default(one) for one in definition.arguments if one.required})
 

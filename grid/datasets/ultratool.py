@@ -1,10 +1,10 @@
 """UltraTool, adapted to be executable (egb_slate appendix B.3): the released `English-dataset` folder as cases.
 
-The library has every tool that any query defines. Reference calls come from `test_set/tool_usage.json` if it has them
-whole, otherwise from the plan's call strings. Outcomes are grounded deterministically: the tool and the arguments
-determine the result of a call. The data leave some arguments as placeholders (`<booking number>`, or the argument's own
-name). Such an argument becomes a reference to the earlier output of that name. If there is none, it is left open: any
-value is accepted.
+The library has every tool that any query defines. The arguments of a reference call come from
+`test_set/tool_usage.json` if that file has them in full, otherwise from the plan's call strings. The tool and the
+arguments of a call determine its result. Some arguments in the data are only placeholders (`<booking number>`, or the
+argument's own name). Such an argument becomes a reference to the earlier output with that name. If there is no such
+output, the argument is left open: any value is accepted.
 """
 
 from __future__ import annotations
@@ -64,9 +64,9 @@ class _Record:
 class UltraTool(FileDataset[_Record]):
     """UltraTool's test queries, without those that cannot be cases.
 
-    A case is resolved by the outcomes of all calls that no other call uses, which are nearly all its calls. With
-    `resolution` last, it is resolved by the outcome of its last call alone. `limit` draws a sample in which domains,
-    and clusters inside a domain, have their shares (`order`); the file is sorted by domain.
+    If `resolution` is `all`, a case is resolved by the outcomes of all calls whose results no other call uses; these
+    are nearly all calls. If it is `last`, the outcome of the last such call is enough. `limit` draws a sample in which
+    domains, and clusters inside a domain, have their shares (`order`); the file itself is sorted by domain.
     """
 
     name: ClassVar[str] = "ultratool"
@@ -117,14 +117,14 @@ class UltraTool(FileDataset[_Record]):
         )
 
     def strata(self) -> Sequence[Stratum]:
-        """Domains, by which the file is sorted, and clusters inside a domain."""
+        """Domains (the file is sorted by domain), and clusters inside a domain."""
         return lambda case_id: self.records[case_id].domain, self.cluster
 
     def cluster(self, case_id: str) -> str:
         """The set of tools that the reference calls: queries with the same set ask for the same in other words.
 
-        The released 700 queries have 253 such sets; the largest cluster has 46 queries. The tools that queries offer
-        give the same sets.
+        The released 700 queries have 253 such sets; the largest cluster has 46 queries. If the set of offered tools is
+        used in place of the called tools, the clusters are the same.
         """
         return "+".join(sorted({call.tool for call in self.records[case_id].calls.values() if call}))
 
@@ -146,7 +146,10 @@ class UltraTool(FileDataset[_Record]):
         )
 
     def _outcomes(self, calls: dict[str, ToolCall]) -> dict[str, dict[str, Json]]:
-        """The outcome of each call. Its references are filled in first, so that equal calls return the same."""
+        """The outcome of each call.
+
+        A call's references are filled in first, so that equal calls have equal outcomes.
+        """
         outcomes: dict[str, dict[str, Json]] = {}
         for step in order(calls):
             call = resolve(calls[step], outcomes)
@@ -187,7 +190,7 @@ class UltraTool(FileDataset[_Record]):
 
     @cached_property
     def _usage(self) -> dict[str, dict[tuple[str, str], dict[str, Json]]]:
-        """The arguments, by question and then by (step text, tool)."""
+        """The listed arguments of calls, by question and then by (text of the step, tool)."""
         found: dict[str, dict[tuple[str, str], dict[str, Json]]] = {}
         for line, row in read_jsonl(self.root / USAGE):
             listed = row.get("reference") or []
@@ -205,7 +208,10 @@ class UltraTool(FileDataset[_Record]):
             yield f"ultratool-{index:04d}", row
 
     def record(self, case_id: str, row: dict[str, Any]) -> _Record:
-        """A query whose plan is numbered and calls tools that some query defines."""
+        """A row as a record.
+
+        The plan's steps must be numbered, and some query must define each tool that the plan calls.
+        """
         substeps: list[Substep] = []
         calls: dict[str, ToolCall | None] = {}
         headings: dict[str, str] = {}
@@ -251,7 +257,7 @@ class UltraTool(FileDataset[_Record]):
         return ToolCall(name, arguments)
 
     def _tie(self, calls: dict[str, ToolCall | None]) -> tuple[dict[str, ToolCall | None], dict[str, frozenset[str]]]:
-        """Turn placeholders into references to an earlier output, or into open arguments."""
+        """The calls, with references to earlier outputs in place of placeholders, and the arguments that stay open."""
         tied: dict[str, ToolCall | None] = {}
         open_arguments: dict[str, frozenset[str]] = {}
         for step, call in calls.items():
@@ -272,7 +278,7 @@ class UltraTool(FileDataset[_Record]):
         return tied, open_arguments
 
     def _source(self, argument: str, placeholder: str, before: dict[str, ToolCall | None]) -> str | None:
-        """A reference to the latest earlier output whose field has the name of the argument or of the placeholder."""
+        """A reference to the latest earlier output with a field that is named as the argument or as the placeholder."""
         wanted = {_squeeze(argument), _squeeze(placeholder)}
         for step, call in reversed(before.items()):
             for name, spec in properties(self._definitions[call.tool], "results").items() if call else ():
@@ -282,12 +288,12 @@ class UltraTool(FileDataset[_Record]):
 
 
 def _signature(tool: dict[str, Any]) -> dict[str, str]:
-    """The arguments' names and types."""
+    """The names and the types of a tool's arguments."""
     return {name: type_of(spec) for name, spec in properties(tool, "arguments").items()}
 
 
 def _above(number: str) -> list[str]:
-    """The numbers of the steps above `1.2.1`, nearest first: 1.2, 1."""
+    """The numbers of the steps that contain a step, the nearest first: for `1.2.1` they are 1.2 and 1."""
     parts = number.split(".")
     return [".".join(parts[:length]) for length in range(len(parts) - 1, 0, -1)]
 
@@ -305,9 +311,9 @@ _CALL = re.compile(r"\s*([A-Za-z_]\w*)\s*\((.*)\)\s*", re.S)
 
 
 def parse_call(text: str, names: Sequence[str]) -> dict[str, Json] | None:
-    """The arguments of a call string; None if it is no call with the tool's own arguments.
+    """The arguments of a call string; None if the string is no call with the tool's own arguments.
 
-    A value extends to the next `, name=` whose name is one of the tool's `names`, so that quotes and commas inside a
+    A value ends at the next `, name=` with a name from `names`, the tool's arguments. So quotes and commas inside a
     value do no harm.
     """
     match = _CALL.fullmatch(text[:MAX_CHARACTERS])
@@ -329,7 +335,10 @@ def parse_call(text: str, names: Sequence[str]) -> dict[str, Json] | None:
 
 
 def completed(listed: Mapping[str, Json], parsed: Mapping[str, Json]) -> dict[str, Json]:
-    """The listed arguments; if one is cut off (`Notes of March 1` for `Notes of March 18, 2023`), the parsed one."""
+    """The listed arguments.
+
+    If a listed text is cut off (`Notes of March 1` for `Notes of March 18, 2023`), the parsed text replaces it.
+    """
     return {
         name: full
         if isinstance(value, str) and isinstance(full := parsed.get(name), str) and full.startswith(value)

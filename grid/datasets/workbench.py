@@ -1,7 +1,7 @@
 """WorkBench (Styles et al. 2024): workplace tasks, scored by the content of the tables at the end.
 
-Only the outcome is scored, not the calls and not the agent's words (§3.3). For the authors an agent that was stopped by
-a limit is wrong; here the tables decide such cases too.
+Only the outcome is scored, not the calls and not the agent's words (§3.3). The authors count an agent that a limit
+stopped as wrong; here the tables decide in this case too.
 """
 
 from __future__ import annotations
@@ -64,10 +64,11 @@ LONGEST = 10_000
 
 @plain_dataclass(frozen=True)
 class WorkBenchWorld:
-    """One case: the tables before it, and the calls of its gold answer.
+    """One case: the tables at its start, and the calls of its gold answer.
 
-    Arguments are texts; a number or truth value is converted to text, and null means not given. A tool that writes
-    accepts a line break as such or as a backslash and an n: the benchmark's scorer treats both alike.
+    Arguments are texts. A number or a truth value is converted to text, and null means that the argument is not given.
+    For a tool that writes, a line break and the two characters backslash and n are the same, as in the benchmark's
+    scorer.
     """
 
     before: Workplace
@@ -85,13 +86,13 @@ class WorkBenchWorld:
     def resolved(self, state: State) -> bool:
         """Whether all five tables equal those after the gold calls.
 
-        The case of letters counts only in a status, a list and a board (the authors' `is_correct`).
+        Upper and lower case differ only in a status, a list and a board (the authors' `is_correct`).
         """
         reached = own_state(state, Workplace).changing()
         return all(alike(one, other, EXACT) for one, other in zip(reached, self.wanted.changing(), strict=True))
 
     def side_effect(self, state: State) -> bool:
-        """Whether the tables are wrong and differ from those at the start (`has_side_effects`)."""
+        """Whether the tables are wrong and also differ from the tables at the start (`has_side_effects`)."""
         return own_state(state, Workplace).changing() != self.before.changing() and not self.resolved(state)
 
     def answer(self, state: State) -> str | None:
@@ -105,14 +106,14 @@ class WorkBenchWorld:
 
 
 def played(place: Workplace, calls: Sequence[ToolCall]) -> Workplace:
-    """The tables after calls; refused calls change nothing."""
+    """The tables after the calls. A refused call changes nothing."""
     for call in calls:
         place = respond(place, call)[0]
     return place
 
 
 def respond(place: Workplace, call: ToolCall) -> tuple[Workplace, Observation]:
-    """The tables after a call, and what it returned."""
+    """The tables after a call, and the call's result."""
     try:
         known = TOOLS.get(call.tool)
         if known is None:
@@ -171,7 +172,7 @@ _MOST_CALLS = 64
 
 
 class Query(NamedTuple):
-    """One row of a file of queries; `calls` are its gold answer, `toolkits` the toolkits of its domains."""
+    """One row of a file of queries. `calls` is its gold answer; `toolkits` has the toolkits of its domains."""
 
     text: str
     calls: tuple[ToolCall, ...]
@@ -180,7 +181,10 @@ class Query(NamedTuple):
 
 
 def read_workplace(root: Path) -> Workplace:
-    """The tables before any call; an empty cell is unknown, and there are no plots. Raises DataError."""
+    """The tables before any call. An empty cell means an unknown value; the table of plots is empty.
+
+    Raises DataError.
+    """
     events, emails, tasks, people, visits = (_table(root / name, columns) for name, columns in TABLES.items())
     engaged = visits.columns.index("user_engaged")
     seen = [[*r.cells[:engaged], r.cells[engaged] == "True", *r.cells[engaged + 1 :]] for r in visits.rows]
@@ -209,7 +213,7 @@ def _table(path: Path, columns: Sequence[str]) -> Table:
 
 
 def read_queries(path: Path) -> Iterator[dict[str, str]]:
-    """The rows of a file of queries; raises DataError for a broken one."""
+    """The rows of a file of queries; raises DataError for a broken file."""
     for row in _table(path, _COLUMNS).records():
         yield {name: str(row[name] or "") for name in _COLUMNS}
 
@@ -228,7 +232,7 @@ def query_of(row: Mapping[str, str]) -> Query:
 
 
 def _texts(written: str, name: str) -> list[str]:
-    """A list of texts, written as a Python literal, which is read and never run."""
+    """A list of texts that is written as a Python literal. It is parsed, never run."""
     if len(written) > _LONGEST_ANSWER:
         raise UnusableError(f"its {name} has more than {_LONGEST_ANSWER:,} characters")
     found = _parsed(written, f"its {name} is no list of texts")
@@ -272,7 +276,7 @@ def _text(item: ast.expr, where: str) -> str:
 
 
 def _rows(path: Path) -> Iterator[tuple[int, list[str]]]:
-    """(line, cells) of each record of a CSV file that is not blank."""
+    """(line number, cells) of each record of a CSV file that is not blank."""
     if path.stat().st_size > _MAX_BYTES:
         raise DataError(path, None, f"a file of more than {_MAX_BYTES:,} bytes")
     with path.open(encoding="utf-8", newline="") as file:
@@ -287,7 +291,7 @@ def _rows(path: Path) -> Iterator[tuple[int, list[str]]]:
 
 DIRECTORY = "company_directory"
 TOLD = f"It is {NOW:%A, %Y-%m-%d, %H:%M}. Meetings may not start before 09:00 nor end after 18:00."
-"""The text that the authors' agents get besides the query."""
+"""The text that precedes each query, as for the authors' agents."""
 
 
 @plain_dataclass(frozen=True)
@@ -302,9 +306,9 @@ class _Record:
 class WorkBench(FileDataset[_Record]):
     """The queries of all six files. `path` is the released folder: it contains `data/processed` and `data/raw`.
 
-    A case's own tools are those of its domains' toolkits and the directory. The authors' agents have these tools if
-    they are not given all (`pool=case`). `limit` draws a sample in which files and templates have their shares
-    (`order`).
+    A case's own tools are the tools in the toolkits of its domains, and the directory. The authors' agents have these
+    tools (`pool=case`) unless they are given all tools. `limit` draws a sample in which files and templates have their
+    shares (`order`).
     """
 
     name: ClassVar[str] = "workbench"
@@ -350,7 +354,7 @@ class WorkBench(FileDataset[_Record]):
         return f"{self._kind(case_id)}: {self.records[case_id].query.template}"
 
     def problem(self, case_id: str) -> Problem:
-        """One query. Its reference has the gold answer's calls: those that change something, with their arguments."""
+        """One query. Its reference has the calls of the gold answer, which lists only calls that change something."""
         query = self.records[case_id].query
         world, tools = WorkBenchWorld(self.before, query.calls), tuple(self.tools.values())
         own = {*query.toolkits, DIRECTORY}
@@ -368,10 +372,10 @@ class WorkBench(FileDataset[_Record]):
 
 
 def reference(before: Workplace, gold: Sequence[ToolCall]) -> Reference:
-    """The gold calls; none if nothing may change.
+    """The gold calls; no calls if nothing may change.
 
-    They are a set if they lead to the same tables in reverse order, as deletions do. Added rows depend on the order of
-    the calls.
+    The calls have no order if they lead to the same tables in reverse order, as deletions do. Calls that add rows have
+    an order, since the new rows depend on it.
     """
     calls = {str(place): call for place, call in enumerate(gold)}
     failing, place = set[str](), before
@@ -384,5 +388,5 @@ def reference(before: Workplace, gold: Sequence[ToolCall]) -> Reference:
 
 
 def measure(world: WorkBenchWorld, trajectory: Trajectory) -> Mapping[str, Any]:
-    """side_effect: the tables are wrong and differ from those before (the paper's unwanted side effects, §3.3)."""
+    """side_effect: the tables are wrong and also differ from those at the start (unwanted side effects in §3.3)."""
     return {"side_effect": world.side_effect(trajectory.end)}

@@ -1,7 +1,7 @@
 """Tables that never change: a change makes a new table, which shares every unchanged row.
 
-Rows have labels, as in the benchmark's own tables (pandas' index). A label says which row a new row replaces, and two
-tables whose rows have different labels are not equal.
+Rows have labels, as in the benchmark's own tables (the index in pandas). A new row replaces a row with the same label.
+Two tables whose rows have different labels are not equal.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ _TIME = re.compile(r"\d{1,2}:")
 
 
 def matches(pattern: str, cells: Sequence[Cell], about: str, ignore_case: bool = True) -> list[bool]:
-    """Whether a regular expression is found, for each cell.
+    """For each cell, whether a regular expression is found in it.
 
     RE2 takes linear time for any pattern that a model writes; Python's own engine, which the benchmark uses, may take
     for ever. Patterns with features that RE2 lacks (lookaround, references to groups) are refused. As in the benchmark,
-    unknown cells cannot be searched.
+    a search in unknown cells is refused.
     """
     if any(cell is None for cell in cells):
         raise RefusedError(f"{about} is unknown for some of them and cannot be searched")
@@ -43,7 +43,7 @@ def matches(pattern: str, cells: Sequence[Cell], about: str, ignore_case: bool =
 
 @lru_cache(maxsize=8192)
 def moment(given: object) -> pd.Timestamp:
-    """A date and time in any form that pandas reads; raises RefusedError.
+    """A date and time in any form that pandas reads; raises RefusedError for any other text.
 
     `now`, `today` and a time without a date mean the benchmark's day, not the machine's.
     """
@@ -57,7 +57,10 @@ def moment(given: object) -> pd.Timestamp:
 
 
 def not_before(one: object, other: object) -> bool:
-    """Whether a moment equals another or is later; raises RefusedError if only one of them has a time zone."""
+    """Whether a moment equals another or is later than it.
+
+    Raises RefusedError if only one of the two has a time zone.
+    """
     try:
         return bool(moment(one) >= moment(other))
     except TypeError:
@@ -75,13 +78,13 @@ def not_before(one: object, other: object) -> bool:
 
 MOST_ROWS = 5_000
 MOST_COLUMNS = 40
-"""The limits of a table: a call that would make it larger is refused, so that no state grows without bound."""
+"""The limits of a table. A call that would make a table larger is refused, so that no state grows without bound."""
 Cell: TypeAlias = "str | bool | datetime | None"
-"""None: nothing is known."""
+"""The value of a cell; None if it is unknown."""
 
 
 class FullError(Exception):
-    """A table that may not grow any more."""
+    """Raised when a table would grow beyond its limits."""
 
 
 class Row(NamedTuple):
@@ -94,7 +97,7 @@ class Row(NamedTuple):
 @hashed_once
 @dataclass(frozen=True)
 class Table:
-    """Columns and rows. A table takes 8 bytes per row, and the rows that it does not share; it is hashed only once."""
+    """Columns and rows. A table takes 8 bytes per row, plus the rows that it does not share. It is hashed only once."""
 
     columns: tuple[str, ...]
     rows: tuple[Row, ...]
@@ -114,11 +117,11 @@ class Table:
         return [dict(zip(self.columns, row.cells, strict=True)) for row in self.rows]
 
     def having(self, column: str, value: Cell) -> Table:
-        """The rows with this value."""
+        """The table of the rows with this value in the column."""
         return self._kept(column, lambda cell: cell == value)
 
     def without(self, column: str, value: Cell) -> Table:
-        """The rows without this value."""
+        """The table of the rows without this value in the column."""
         return self._kept(column, lambda cell: cell != value)
 
     def _kept(self, column: str, keep: Callable[[Cell], bool]) -> Table:
@@ -126,7 +129,10 @@ class Table:
         return Table(self.columns, tuple(row for row in self.rows if keep(row.cells[place])))
 
     def where(self, column: str, value: Cell, target: str, new: Cell) -> Table:
-        """The table with `new` in `target` of all rows with the value; a missing `target` is added, empty elsewhere."""
+        """The table with `new` in the column `target` of each row with the value.
+
+        A missing column is added, and stays empty in all other rows.
+        """
         wide = self if target in self.columns else self._widened(target)
         place, at = wide.columns.index(column), wide.columns.index(target)
 
@@ -143,14 +149,14 @@ class Table:
         return Table((*self.columns, column), tuple(Row(row.label, (*row.cells, None)) for row in self.rows))
 
     def put(self, label: int, values: Mapping[str, Cell]) -> Table:
-        """The table with a row of this label, in the place of the row with the label, otherwise after all others."""
+        """The table with this row: in the place of a row with the same label, or after all rows if no row has it."""
         row = Row(label, tuple(values.get(name) for name in self.columns))
         if any(other.label == label for other in self.rows):
             return Table(self.columns, tuple(row if other.label == label else other for other in self.rows))
         return self.added(label, values)
 
     def added(self, label: int, values: Mapping[str, Cell]) -> Table:
-        """The table with a row of this label after all others, whether or not another row has the label."""
+        """The table with this row after all other rows, even if another row has the same label."""
         if len(self.rows) >= MOST_ROWS:
             raise FullError(f"the table has {MOST_ROWS:,} rows and takes no more")
         return Table(self.columns, (*self.rows, Row(label, tuple(values.get(name) for name in self.columns))))
@@ -167,7 +173,7 @@ def shown(record: Mapping[str, Cell]) -> dict[str, Json]:
 
 
 def alike(one: Table, other: Table, exact: frozenset[str] = frozenset()) -> bool:
-    """Whether two tables are equal apart from the case of letters, which counts only in the columns `exact`."""
+    """Whether two tables are equal. Upper and lower case differ only in the columns `exact`."""
     if one is other or one == other:
         return True
     if one.columns != other.columns or len(one.rows) != len(other.rows):
@@ -189,13 +195,13 @@ NOW = datetime(2023, 11, 30)
 """The benchmark's present time."""
 MESSAGE = "message"
 EXACT = frozenset({"status", "list_name", "board"})
-"""The columns in which the case of letters counts."""
+"""The columns in which upper and lower case differ."""
 
 
 @hashed_once
 @dataclass(frozen=True)
 class Workplace:
-    """The five tables that calls change, and the two things that they only read: visits and employees' addresses."""
+    """The five tables that calls change, and the two things that calls only read: visits and employees' addresses."""
 
     events: Table
     emails: Table
@@ -211,16 +217,16 @@ class Workplace:
 
 
 class RefusedError(Exception):
-    """A call that a tool refuses; it changes nothing."""
+    """Raised for a call that a tool refuses. Such a call changes nothing."""
 
 
 Outcome: TypeAlias = "tuple[Workplace, Mapping[str, Json]]"
-"""The tables after a call, and the fields that it returned."""
+"""The tables after a call, and the fields that the call returned."""
 
 
 @dataclass(frozen=True)
 class Tool:
-    """A tool as planners see it, and its function: it maps (tables, arguments) to Outcome, or raises RefusedError."""
+    """A tool as planners see it, and its function, which maps (tables, arguments) to Outcome or raises RefusedError."""
 
     spec: ToolSpec
     run: Callable[..., Outcome]
@@ -228,13 +234,13 @@ class Tool:
 
 
 def text(name: str, description: str, *values: str, required: bool = False) -> Parameter:
-    """An argument; all arguments are texts. If it has `values`, its description names them."""
+    """The parameter for an argument, which is a text. If there are `values`, the description lists them."""
     told = f"{description} One of: {', '.join(values)}." if values else description
     return Parameter(name, "string", told, required, values)
 
 
 def needed(name: str, description: str, *values: str) -> Parameter:
-    """An argument without which the tool refuses a call."""
+    """The parameter for a required argument: the tool refuses a call without it."""
     return text(name, description, *values, required=True)
 
 
@@ -247,7 +253,7 @@ def tool(
 
 
 def require(**given: str | None) -> None:
-    """Refuse the call if one of these is missing or empty."""
+    """Refuse the call if one of these arguments is missing or empty."""
     missing = [name for name, value in given.items() if not value]
     if missing:
         raise RefusedError(f"missing: {', '.join(missing)}")
@@ -276,7 +282,7 @@ def looked_up(table: Table, column: str, value: str | None, field: str | None) -
 
 
 def next_number(table: Table, column: str) -> int:
-    """One more than the largest identifier, compared as texts."""
+    """One more than the largest identifier. Identifiers are compared as texts."""
     cells: list[Any] = list(table.column(column))
     try:
         return int(max(cells)) + 1
@@ -342,7 +348,7 @@ def create_plot(
     value_to_plot: str | None = None,
     plot_type: str | None = None,
 ) -> Outcome:
-    """The plot's path. As in the benchmark no file is written: the path is a row of a table."""
+    """The plot's path. As in the benchmark, no file is written; the path is added to a table."""
     require(time_min=time_min, time_max=time_max)
     one_of("value_to_plot", value_to_plot, PLOTTED)
     one_of("plot_type", plot_type, PLOTS)
@@ -352,13 +358,13 @@ def create_plot(
 
 @tool("analytics.total_visits_count", "Counts the visits of each day.", *_range(), returns=("total_visits",))
 def total_visits(place: Workplace, time_min: str | None = None, time_max: str | None = None) -> Outcome:
-    """The count of each day; days without a visit are left out."""
+    """The number of visits on each day; days without a visit are left out."""
     return place, {"total_visits": _daily(place, time_min, time_max, len)}
 
 
 @tool("analytics.engaged_users_count", "Counts the engaged users of each day.", *_range(), returns=("engaged_users",))
 def engaged_users(place: Workplace, time_min: str | None = None, time_max: str | None = None) -> Outcome:
-    """The count of each day; days without a visit are left out."""
+    """The number of engaged users on each day; days without a visit are left out."""
 
     def engaged(visits: Sequence[_Visit]) -> int:
         return sum(visit["user_engaged"] is True for visit in visits)
@@ -376,7 +382,7 @@ def engaged_users(place: Workplace, time_min: str | None = None, time_max: str |
 def traffic_source(
     place: Workplace, time_min: str | None = None, time_max: str | None = None, traffic_source: str | None = None
 ) -> Outcome:
-    """The count of each day; days without a visit are left out."""
+    """The number of visits from the source on each day; days without a visit are left out."""
 
     def coming(visits: Sequence[_Visit]) -> int:
         return sum(not traffic_source or visit["traffic_source"] == traffic_source for visit in visits)
@@ -391,7 +397,7 @@ def traffic_source(
     returns=("average_session_duration",),
 )
 def average_duration(place: Workplace, time_min: str | None = None, time_max: str | None = None) -> Outcome:
-    """The average of each day, in seconds; days without a visit are left out."""
+    """The average duration of each day's sessions, in seconds; days without a visit are left out."""
 
     def mean(visits: Sequence[_Visit]) -> float:
         return sum(float(str(visit["session_duration_seconds"])) for visit in visits) / len(visits)
@@ -402,7 +408,7 @@ def average_duration(place: Workplace, time_min: str | None = None, time_max: st
 def _daily(
     place: Workplace, first: str | None, last: str | None, figure: Callable[[Sequence[_Visit]], float]
 ) -> dict[str, Json]:
-    """A figure of each day's visits. Days are compared as texts, as in the published code."""
+    """For each day, a figure of the day's visits. Days are compared as texts, as in the published code."""
     days: dict[str, list[_Visit]] = {}
     for visit in place.visits.records():
         day = str(visit["date_of_visit"])

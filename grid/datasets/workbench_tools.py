@@ -95,7 +95,7 @@ def create_event(
 
 @tool("calendar.delete_event", "Takes an event out of the calendar.", _EVENT_ID, returns=(MESSAGE,), writes=True)
 def delete_event(place: Workplace, event_id: str | None = None) -> Outcome:
-    """A message that it was deleted."""
+    """A message that the event was deleted."""
     require(event_id=event_id)
     exists(place.events, "event_id", event_id)
     return replace(place, events=place.events.without("event_id", event_id)), {MESSAGE: "The event was deleted."}
@@ -113,7 +113,7 @@ def delete_event(place: Workplace, event_id: str | None = None) -> Outcome:
 def update_event(
     place: Workplace, event_id: str | None = None, field: str | None = None, new_value: str | None = None
 ) -> Outcome:
-    """A message that it was updated. As in the published code, a field that events do not have is added to them."""
+    """A message that the event was updated. As in the published code, a field that events lack is added to them all."""
     if not event_id or not field or not new_value:
         raise RefusedError("event_id, field and new_value are needed")
     exists(place.events, "event_id", event_id)
@@ -155,7 +155,10 @@ def get_email(place: Workplace, email_id: str | None = None, field: str | None =
 def search_emails(
     place: Workplace, query: str = "", date_min: str | None = None, date_max: str | None = None
 ) -> Outcome:
-    """The emails found, latest first. As in the published code, emails of the data cannot be sorted with new ones."""
+    """The latest emails found, latest first.
+
+    As in the published code, the call fails if emails that were just sent would have to be sorted with the others.
+    """
     words = query.lower().split()
     found = [email for email in place.emails.records() if all(word in _searched(email) for word in words)]
     if len({type(email["sent_datetime"]) for email in found}) > 1:
@@ -191,13 +194,16 @@ def _day(given: object) -> date:
 def send_email(
     place: Workplace, recipient: str | None = None, subject: str | None = None, body: str | None = None
 ) -> Outcome:
-    """A message that it was sent."""
+    """A message that the email was sent."""
     require(recipient=recipient, subject=subject, body=body)
     return _sent(place, str(recipient), str(subject), str(body)), {MESSAGE: "The email was sent."}
 
 
 def _sent(place: Workplace, recipient: str, subject: str, body: str) -> Workplace:
-    """Send an email. The new row's label is the number of rows: as published, it replaces a row if one was deleted."""
+    """Send an email. The label of its new row is the number of rows, as in the published code.
+
+    So after a deletion the new row may replace another email.
+    """
     if "@" not in recipient or "." not in recipient:
         raise RefusedError("the recipient is no email address")
     email_id = str(next_number(place.emails, "email_id"))
@@ -208,7 +214,7 @@ def _sent(place: Workplace, recipient: str, subject: str, body: str) -> Workplac
 
 @tool("email.delete_email", "Deletes an email.", _EMAIL_ID, returns=(MESSAGE,), writes=True)
 def delete_email(place: Workplace, email_id: str | None = None) -> Outcome:
-    """A message that it was deleted."""
+    """A message that the email was deleted."""
     require(email_id=email_id)
     exists(place.emails, "email_id", email_id)
     return replace(place, emails=place.emails.without("email_id", email_id)), {MESSAGE: "The email was deleted."}
@@ -223,7 +229,7 @@ def delete_email(place: Workplace, email_id: str | None = None) -> Outcome:
     writes=True,
 )
 def forward_email(place: Workplace, email_id: str | None = None, recipient: str | None = None) -> Outcome:
-    """A message that it was forwarded."""
+    """A message that the email was forwarded."""
     require(email_id=email_id, recipient=recipient)
     email = _email(place, email_id)
     return _passed_on(place, str(recipient), f"FW: {email['subject']}", email["body"]), {
@@ -324,7 +330,7 @@ def search_customers(place: Workplace, **given: str | None) -> Outcome:
 def update_customer(
     place: Workplace, customer_id: str | None = None, field: str | None = None, new_value: str | None = None
 ) -> Outcome:
-    """A message that it was updated."""
+    """A message that the customer was updated."""
     if not customer_id or not field or not new_value:
         raise RefusedError("customer_id, field and new_value are needed")
     if field == "status":
@@ -371,7 +377,7 @@ def add_customer(place: Workplace, **given: str | None) -> Outcome:
     writes=True,
 )
 def delete_customer(place: Workplace, customer_id: str | None = None) -> Outcome:
-    """A message that it was deleted."""
+    """A message that the customer was deleted."""
     require(customer_id=customer_id)
     exists(place.customers, "customer_id", customer_id)
     customers = place.customers.without("customer_id", customer_id)
@@ -470,7 +476,7 @@ def create_task(
 
 @tool("project_management.delete_task", "Deletes a task.", _TASK_ID, returns=(MESSAGE,), writes=True)
 def delete_task(place: Workplace, task_id: str | None = None) -> Outcome:
-    """A message that it was deleted."""
+    """A message that the task was deleted."""
     require(task_id=task_id)
     exists(place.tasks, "task_id", task_id)
     return replace(place, tasks=place.tasks.without("task_id", task_id)), {MESSAGE: "The task was deleted."}
@@ -492,7 +498,7 @@ def delete_task(place: Workplace, task_id: str | None = None) -> Outcome:
 def update_task(
     place: Workplace, task_id: str | None = None, field: str | None = None, new_value: str | None = None
 ) -> Outcome:
-    """A message that it was updated."""
+    """A message that the task was updated."""
     if not task_id or not field or not new_value:
         raise RefusedError("task_id, field and new_value are needed")
     new = new_value.lower() if field == "assigned_to_email" else new_value

@@ -1,4 +1,4 @@
-"""The JSON schema of an answer, for engines that can sample under one."""
+"""The JSON schema of an answer, for engines that can sample under a schema."""
 
 from __future__ import annotations
 
@@ -23,7 +23,10 @@ from grid.core.types import MAX_SCORE, NO_TOOL, RESULT, ToolSpec
 from grid.text.references import RESULT_REFERENCE, allowed
 
 SEPARATORS = (", ", ": ")
-"""Between entries and after keys, as prompts show calls. No other white space is allowed: models may never end it."""
+"""The separators between entries and after keys, as in the calls that prompts show.
+
+No other white space is allowed, because a model may write white space without end.
+"""
 LINE = 120  # characters of an outline's line
 EXPLANATION = 240  # characters of a judge's explanation of its score
 REASONING = 600  # characters of the reasoning of a verdict on a plan
@@ -35,13 +38,15 @@ _TEXT = {"type": "string"}
 
 
 def answer_schema(answer: JsonAnswer) -> dict[str, Any]:
-    """The schema of one object: a call or plan of calls (after a thought if asked for), outline, score, vote, verdict.
+    """The schema of an answer that is one object: a call, a plan of calls, an outline, a score, a vote or a verdict.
 
-    Predicted plans may be an array, or one of two objects.
+    A call or plan comes after a thought if a thought is asked for. The schema of a predicted plan may be an array, or
+    an alternative of two objects.
 
     Each call has one of the offered tools and only that tool's arguments (planning_horizon B.2: `anyOf`). A single call
     is the value of `action`: OpenAI's strict mode refuses alternatives at the root. If the available results are known,
-    a call takes one of them; if there are none, no tool that takes a result can be called.
+    every argument that takes a result must have one of them. If no results are available, tools that take a result
+    cannot be called.
     """
     if isinstance(answer, SchemaAnswer):
         asked: dict[str, Any] = json.loads(answer.schema)
@@ -74,11 +79,14 @@ def answer_schema(answer: JsonAnswer) -> dict[str, Any]:
 
 
 def text_schema(most: int) -> dict[str, Any]:
-    """The schema of a text of at most `most` characters, rounded up by less than the number of blocks of a hundred.
+    """The schema of a text of at most `most` characters, or a few more.
 
-    It is a pattern, since under `maxLength` xgrammar 0.2.8 lets control characters through, which are not JSON, and
-    takes up to 41 ms for a token. Its blocks have equal size, so that a text can match in at most two ways: other forms
-    of the same pattern take minutes to compile.
+    The limit is rounded up by less than the number of the pattern's blocks, each of which has at most a hundred
+    characters.
+
+    The schema is a pattern: under `maxLength`, xgrammar 0.2.8 lets control characters through, which are not JSON, and
+    takes up to 41 ms for a token. The pattern's blocks have equal size, so that a text can match in at most two ways.
+    Other forms of the same pattern take minutes to compile.
     """
     blocks = math.ceil(most / _BLOCK)
     size = math.ceil(most / blocks)
@@ -91,7 +99,10 @@ def _call(name: str, arguments: dict[str, Any]) -> dict[str, Any]:
 
 
 def _arguments(tool: ToolSpec, results: tuple[str, ...] | None) -> dict[str, Any]:
-    """Each argument has its type or is a string (such as a reference to an earlier output), as `misfit` checks."""
+    """The schema of a tool's arguments, with the rules of `misfit`.
+
+    A value has its argument's type or is a string, such as a reference to an earlier output.
+    """
     required = [parameter.name for parameter in tool.parameters if parameter.required]
     return object_schema({one.name: _value(one.type, allowed(tool, one), results) for one in tool.parameters}, required)
 
@@ -123,10 +134,12 @@ _ANY_ARGUMENTS = {"type": "object"}
 
 
 def plan_schema(answer: ChainAnswer | MessagesAnswer, text: Text, arguments: Arguments) -> dict[str, Any]:
-    """The schema of an object or, for several messages, an array; a refusal is an alternative to it at the root.
+    """The schema of a predicted plan: an object or, for several messages, an array.
 
-    A `free` plan may have any names and arguments, since these are diagnosed. Otherwise each call has one of the
-    offered tools and that tool's `arguments`. `text` makes the schema of a text of at most so many characters.
+    A refusal, if the case allows one, is an alternative to the plan at the root.
+
+    A `free` plan may have any names and arguments, since its mistakes are diagnosed later. Otherwise each call has one
+    of the offered tools and that tool's `arguments`. `text(n)` makes the schema of a text of at most n characters.
     """
     wanted = _chain(answer, text, arguments) if isinstance(answer, ChainAnswer) else _messages(answer, text, arguments)
     if not answer.may_refuse:

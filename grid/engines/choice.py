@@ -22,8 +22,9 @@ Prefix = tuple[int, ...]
 class Distribution:
     """Probabilities of the options (float64, sum 1), their error and their cost.
 
-    `unassigned` is the model's mass that went to no option; `error_bound` is the most total variation that leaving out
-    nodes can have caused; `passes` counts next-token distributions, `levels` the rounds in which they came.
+    `unassigned` is the model's probability mass that went to no option. `error_bound` is the greatest total variation
+    that can result from the nodes left out. `passes` is the number of next-token distributions, `levels` the number of
+    rounds in which they were asked for.
     """
 
     probabilities: tuple[float, ...]
@@ -34,12 +35,14 @@ class Distribution:
 
 
 class ChoiceSearch(ABC):
-    """One exact choice, level by level: `feed` log-probabilities of `tokens` after each of `wanted`, until it is empty.
+    """One exact choice, level by level: `feed` the log-probabilities that are wanted, until `wanted` is empty.
+
+    Wanted are the log-probabilities of each of `tokens` after each prefix in `wanted`.
 
     Args:
         options: each option's label, or its first label if it has several.
         labels: all labels, distinct and not empty.
-        bound: nodes whose mass is below this share of the first level's mass are left out; 0 is exact.
+        bound: nodes whose mass is below this share of the first level's mass are left out; with 0 the result is exact.
 
     Raises:
         ValueError: labels that are empty or equal.
@@ -53,21 +56,24 @@ class ChoiceSearch(ABC):
         self._masses: dict[Prefix, float] = {(): 1.0}
         self._left_out, self._first, self._levels = 0.0, 1.0, 0
         self.asked: list[Prefix] = []
-        """The nodes whose distributions were fed, in their order."""
+        """The nodes whose distributions were fed, in the order in which they were fed."""
 
     @property
     def room(self) -> int:
-        """The most tokens after the prompt that any pass needs, including the one whose distribution it gives."""
+        """The most tokens after the prompt that any pass needs, including the token whose distribution is asked for."""
         return max(map(len, self._children)) + 1
 
     @property
     def wanted(self) -> list[Prefix]:
-        """The label prefixes after which the next distributions are wanted: first the empty prefix, at the end none."""
+        """The label prefixes after which distributions are wanted next.
+
+        At first, only the empty prefix is wanted; at the end, no prefix is wanted.
+        """
         return list(self._masses)
 
     @property
     def tokens(self) -> list[int]:
-        """The tokens whose log-probabilities are wanted after each of `wanted`, ascending."""
+        """The tokens whose log-probabilities are wanted after each prefix in `wanted`, ascending."""
         return sorted({token for node in self._masses for token in self._children[node]})
 
     def feed(self, logs: np.ndarray) -> None:
@@ -90,7 +96,7 @@ class ChoiceSearch(ABC):
         self._left_out += sum(mass for node, mass in following.items() if node not in self._masses)
 
     def result(self) -> Distribution:
-        """The distribution, after nothing more is wanted; raises ValueError if no option has any mass."""
+        """The distribution, once `wanted` is empty; raises ValueError if no option has any mass."""
         total = sum(self._scores.values())
         if not total > 0.0:
             raise ValueError("the model gives no option any probability")
@@ -104,31 +110,31 @@ class ChoiceSearch(ABC):
 
     @abstractmethod
     def _part(self, node: Prefix, mass: float, behind: np.ndarray, columns: Mapping[int, int]) -> dict[Prefix, float]:
-        """Split a node's mass: mass that ends at options goes to their scores, mass that goes on is returned by node.
+        """Split a node's mass: mass that ends at an option is added to its score; return the mass of each child node.
 
-        `behind` has the log-probabilities after the node, `columns` each token's place in it.
+        `behind` has the log-probabilities after the node; `columns` has each token's place in `behind`.
         """
 
     @abstractmethod
     def _unassigned(self, total: float) -> float:
-        """The model's mass that went to no option; `total` is the scores' sum."""
+        """The model's mass that went to no option; `total` is the sum of the options' scores."""
 
 
 class NumberSearch(ChoiceSearch):
-    """Options by their numbers. Scores are the model's own probabilities, normalised over the options at the end.
+    """A choice of options by number; scores are the model's probabilities, normalised over the options at the end.
 
-    A number that must end counts with the probability p_end that no further digit follows it; any other number counts
-    with its mass, whatever follows it. If only the one-digit numbers must end, K <= 100 options with a token per digit
-    take two levels, as in the paper; they take one level more if all numbers must end.
+    The score of a number that must end is its mass times p_end, the probability that no further digit follows. The
+    score of any other number is its mass, whatever follows it. If only the one-digit numbers must end, K <= 100 options
+    with a token per digit take two levels, as in the paper; if all numbers must end, they take one level more.
 
     Args:
         digits: all tokens of the vocabulary that would continue a number.
         ends: the labels that must end, including all labels that begin another label.
-        printed: algorithm 3 as it is printed: after the first token, softmax over the digits only, so that p_end is 0
-            and so is the score of every label that must end. Off by default (design, 'Where the papers need care').
+        printed: algorithm 3 as it is printed: after the first token, softmax over the digits only. Then p_end is 0, and
+            the score of every label that must end is 0. Off by default (design, 'Where the papers need care').
 
     Raises:
-        ValueError: as for every search, or a label that begins another label is not among `ends`.
+        ValueError: as in `ChoiceSearch`, or if a label that begins another label is not among `ends`.
     """
 
     def __init__(
@@ -149,7 +155,7 @@ class NumberSearch(ChoiceSearch):
 
     @property
     def tokens(self) -> list[int]:
-        """As for every search, and all digits if a number may end here."""
+        """The tokens as in `ChoiceSearch`, and all digits if a number must end after one of the wanted prefixes."""
         if any(node in self._ends or (self._printed and node) for node in self._masses):
             return sorted(self._digits.union(super().tokens))
         return super().tokens
@@ -173,15 +179,16 @@ class NumberSearch(ChoiceSearch):
 
 
 class NameSearch(ChoiceSearch):
-    """Options by their names, as drawn by a sampler under a schema that allows only these names.
+    """A choice of options by name, with the probabilities of a sampler under a schema that allows only these names.
 
-    At every token, such a sampler renormalises over the tokens that continue some name. This search does so too, at
-    every node of the trie and not once over whole names: the shares of m sampled names tend to its probabilities as m
-    grows. If only one token can follow, it gets all of the mass and nothing is computed: after the root, a node is
-    wanted only if names part there, so that K options that part at the root take at most K - 1 passes.
+    At every token, such a sampler renormalises over the tokens that continue some name. This search also renormalises
+    at every node of the trie, and not once over whole names: the shares of m sampled names tend to the search's
+    probabilities as m grows. If only one token can follow, that token gets all of the mass and nothing is computed. So
+    after the root, a node is wanted only if names differ there. If K options differ at the root, they take at most K -
+    1 passes.
 
-    An option has a label for each way of writing its name in tokens that counts. Other ways do not count at all, as if
-    the model always used the labels instead.
+    An option has one or more labels: each is a way of writing its name in tokens. Other ways of writing the name are
+    ignored, as if the model always used one of the labels.
 
     `unassigned` is the mass that went to no label at the nodes that were computed.
     """
@@ -223,7 +230,7 @@ class NameSearch(ChoiceSearch):
 
 
 def _trie(labels: Sequence[Prefix]) -> dict[Prefix, list[int]]:
-    """The inner nodes, each with the tokens that lead on from it, in the labels' order."""
+    """The trie's inner nodes, each with the tokens that can follow it, in the labels' order."""
     children: dict[Prefix, dict[int, None]] = {}
     for label in labels:
         for depth, token in enumerate(label):
@@ -245,21 +252,24 @@ _BEHIND = 3  # characters after the quote that a token may have together with it
 
 
 class Search(NamedTuple):
-    """A search, and the tokens between the prompt and its root: those that all labels begin with."""
+    """A search, and the tokens between the prompt and the search's root: the tokens with which all labels begin."""
 
     search: NameSearch
     stem: Prefix
 
 
 def beginnings(name: str) -> tuple[str, ...]:
-    """The call up to the name's closing quote, and up to each further character that the quote's token may have."""
+    """The texts of a call up to the name's closing quote, and up to each further character.
+
+    The further characters are those that a token may have together with the quote.
+    """
     end = len(to_json({"action": {"tool": name}})) - 2
     call = to_json({"action": {"tool": name, "arguments": {}}})
     return tuple(call[: end + more] for more in range(_BEHIND + 1))
 
 
 def ways(rows: Sequence[Prefix]) -> tuple[Prefix, ...]:
-    """The name's labels, from the tokens of its `beginnings`: the rows that end with the token of the quote."""
+    """A name's labels, from the tokens of its `beginnings`: the rows whose last token is the one that has the quote."""
     first, *others = rows
     return tuple(dict.fromkeys([first, *(row for row in others if len(row) == len(first) and row[:-1] == first[:-1])]))
 

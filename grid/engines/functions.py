@@ -1,4 +1,4 @@
-"""Tools as functions for a chat template or a server, instead of a list in the prompt (`tools: native`)."""
+"""Tools given as functions to a chat template or a server, instead of a list in the prompt (`tools: native`)."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ from grid.core.types import NO_TOOL, Parameter, ToolSpec, to_json
 from grid.text.references import allowed
 
 LONGEST = 64
-"""The most characters of a function's name that servers accept: letters, digits, `_` and `-`."""
+"""The most characters of a function's name that servers accept; they accept letters, digits, `_` and `-`."""
 _REFUSED = re.compile(r"[^A-Za-z0-9_-]+")
 _DIGEST = 8  # hexadecimal digits
 _TYPES = frozenset({"string", "number", "integer", "boolean", "array", "object"})
 
 Named = tuple[tuple[str, str], ...]
-"""Pairs of a function's name and that of its tool."""
+"""Pairs of a function's name and its tool's name."""
 
 
 def handed_over(prompt: Prompt) -> Prompt:
-    """The prompt for an engine that gets functions: the tools are defined in a section that is not text.
+    """The prompt for an engine that gets functions: a section that is not text defines the tools.
 
     The options are the same, in the same order and words, including `no_tool`, `finish` and `give_up`; each is a
     function. The instruction that asks for a JSON object is replaced by the answer's `native` instruction. Everything
-    else stays, the history too, so that only the way in which tools are shown and called differs. A prompt that asks
-    for no call is returned unchanged.
+    else stays the same, also the history: only the way in which tools are shown and called differs. A prompt that does
+    not ask for a call is returned unchanged.
     """
     answer = prompt.answer
     if not isinstance(answer, ToolCallAnswer | PlanAnswer):
@@ -60,9 +60,10 @@ def _functions(tools: tuple[ToolSpec, ...], may_decline: bool, options: tuple[st
 
 
 def safe_names(names: Sequence[str]) -> list[str]:
-    """Functions' names for tools' names, all different: a name that servers accept stays as it is.
+    """The names of functions for tools of these names, all different; a name that servers accept stays as it is.
 
-    In any other name `_` replaces what servers refuse; it is cut, and ends with a digest if it would equal another one.
+    In any other name, `_` replaces the characters that servers refuse, and a long name is cut. If such a name would
+    then equal another function's name, it ends with a digest.
     """
     cleaned = [_cleaned(name) for name in names]
     counts, taken, found = Counter(cleaned), set(names).intersection(cleaned), list[str]()
@@ -84,7 +85,10 @@ def _cleaned(name: str) -> str:
 
 @lru_cache(maxsize=65536)
 def _definition(name: str, tool: ToolSpec) -> str:
-    """The facts that a list of tools gives; if a tool's name had to be changed, its own is before its description."""
+    """A tool as a function's definition, in JSON.
+
+    If the tool's name had to be changed, the description begins with the tool's own name.
+    """
     described = tool.description if name == tool.name else f"{tool.name}: {tool.description}"
     if tool.returns:
         described += f" Returns: {', '.join(tool.returns)}"
@@ -96,7 +100,7 @@ def _definition(name: str, tool: ToolSpec) -> str:
 
 
 def _property(parameter: Parameter, tool: ToolSpec) -> dict[str, Any]:
-    """A parameter's schema: its own if it has one, which has all alternatives."""
+    """A parameter's JSON schema: the parameter's own schema if it has one, else one made from its type and values."""
     if parameter.schema:
         own: dict[str, Any] = json.loads(parameter.schema)
         return own | ({"description": parameter.description} if parameter.description else {})

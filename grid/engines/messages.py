@@ -1,7 +1,7 @@
 """A prompt as the messages of a chat, for a chat template and for a server alike.
 
-The role is the system message, everything else the user's, in the sections' order; a conversation
-(`episode.conversation`) comes between the sections before it and the sections after it.
+The prompt's role becomes the system message, and the other sections become the user's message, in their order. A
+conversation (`episode.conversation`) comes between the sections before it and the sections after it.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ def messages(
     """The messages up to the model's answer.
 
     Args:
-        prompt: its functions are no message.
-        plain: breaks up control tokens that the prompt's own words contain: they are data.
+        prompt: the prompt; its functions become no message.
+        plain: breaks up control tokens in the prompt's words, since these words are data.
         padded: options have numbers of equal width.
-        system: whether there is a place for a system message; if not, the role begins the user's message.
-        as_text: calls' arguments are JSON text, as in OpenAI's interface, otherwise an object.
+        system: whether the template has a place for a system message; if not, the role begins the user's message.
+        as_text: whether calls' arguments are JSON text, as in OpenAI's interface; if not, they are objects.
     """
     kinds = [section.kind for section in prompt.sections]
     place = kinds.index("conversation") if "conversation" in kinds else len(kinds)
@@ -65,7 +65,7 @@ def _call(call: Mapping[str, Any], as_text: bool) -> Message:
 
 
 def _joined(told: Iterator[Message]) -> list[Message]:
-    """The messages, with consecutive messages of the user as one: many templates require strict turns."""
+    """The messages, with consecutive user messages joined into one, since many templates require alternating turns."""
     found = list[Message]()
     for message in told:
         if found and message["role"] == found[-1]["role"] == "user":
@@ -76,7 +76,7 @@ def _joined(told: Iterator[Message]) -> list[Message]:
 
 
 def broken_up(value: Any, plain: Callable[[str], str]) -> Any:
-    """A value in which control tokens of all texts, keys too, are broken up."""
+    """A value in which control tokens are broken up in all texts, including keys."""
     if isinstance(value, dict):
         return {plain(key): broken_up(item, plain) for key, item in value.items()}
     if isinstance(value, list):

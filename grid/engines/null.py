@@ -42,7 +42,11 @@ class Null:
     version: str = field(default="null-1", init=False)
 
     async def sample(self, prompt: Prompt, *, n: int, temperature: float, max_tokens: int, seed: int) -> Sampled:
-        """`n` times the first tool without arguments (a plan: `least` times), score 0, candidate 0, yes, or no text."""
+        """`n` times the same answer, which depends on the kind of answer asked for.
+
+        It is a call of the first tool without arguments (in a plan: `least` such calls), score 0, candidate 0, yes, or
+        an empty text.
+        """
         answer, text = prompt.answer, ""
         if isinstance(answer, ToolCallAnswer):
             text = _call(answer.tools) if answer.tools else ""
@@ -75,14 +79,14 @@ def _plan(answer: ChainAnswer | MessagesAnswer) -> str:
 
 
 def _calls(tools: Sequence[ToolSpec], count: int) -> list[dict[str, Json]]:
-    """The first tool `count` times; the last call is `finish` instead if that takes an answer."""
+    """Calls of the first tool, `count` in all; the last call is `finish` instead if `finish` takes an answer."""
     call: dict[str, Json] = {"tool": _first(tools) if tools else NO_TOOL, "arguments": {}}
     last: dict[str, Json] = {"tool": FINISH, "arguments": {"answer": UNKNOWN}} if takes_answer(tools) else call
     return [*[call] * (count - 1), last]
 
 
 def _first(tools: Sequence[ToolSpec]) -> str:
-    """The first tool except `give_up` and `reject`; if tools take results, the first one without arguments."""
+    """The first tool except `give_up` and `reject`; if tools take results, the first tool without arguments."""
     offered = [tool for tool in tools if tool.name not in (GIVE_UP, REJECT)] or list(tools)
     if take_results(offered):
         offered = [tool for tool in offered if not tool.parameters] or offered

@@ -1,8 +1,8 @@
-"""A prompt's point in a case, the reference's step there, and whether the call that a judge is shown is right.
+"""The decision point of a prompt, the reference's step there, and whether the call that a judge is shown is right.
 
 If the outline is the case's own, its substeps are the reference's. Under an outline that the policy drafted, substep k
-is the reference's k-th call; without an outline, decision k is. After the last call, and at the end of a turn, comes
-`finish`. A step that went wrong is not made again.
+is the reference's k-th call; without an outline, decision k is. After the last call, and at the end of a turn, the
+right option is `finish`. A step that went wrong is not made again.
 """
 
 from __future__ import annotations
@@ -31,11 +31,12 @@ _LESSON = re.compile(r"\bStep (\S+) went wrong\b")
 
 @dataclass(frozen=True)
 class Place:
-    """A decision point: the reference's step there, its number in the prompt, and the call as it is written there.
+    """A decision point: the reference's step there, the step's number in the prompt, and the call with such numbers.
 
-    `step` None: all calls are made. `call` None: no tool is right. `known`: no outline drafted by the policy misleads
-    it here. `blind`: earlier steps were made, and their results are not shown. `outlined`: an outline has substeps for
-    which no call is left. `answer` refers to the results that answer the question, if all calls are made.
+    `step` None: all calls have been made. `call` None: no tool is right. `known`: false if the policy follows its own
+    drafted outline, whose substep here does not name the right tool. `blind`: earlier steps were made, and their
+    results are not shown. `outlined`: an outline has a substep here, but no call is left. `answer`, if all calls have
+    been made: references to the results that answer the question.
     """
 
     step: str | None
@@ -60,7 +61,7 @@ class Places:
 
     @cached_property
     def calls(self) -> dict[str, ToolCall]:
-        """The calls by step."""
+        """The reference's calls, by step."""
         return {step: call for step, call in self.reference.calls.items() if call}
 
     @cached_property
@@ -70,7 +71,7 @@ class Places:
 
     @property
     def right_tools(self) -> frozenset[str]:
-        """The reference's tools, and the replacements of tools out of service."""
+        """The tools of the reference's calls, and the replacements of tools out of service."""
         instead = (one.tool for one in self.reference.substitutes.values())
         return frozenset((*(known.tool for known in self.calls.values()), *instead))
 
@@ -79,7 +80,7 @@ class Places:
         return self.left(prompt, 1)[0]
 
     def left(self, prompt: Prompt, least: int) -> list[Place]:
-        """The decisions that are left from the prompt's point on; without an outline at least `least`."""
+        """The decisions from the prompt's point on; without an outline, at least `least` of them."""
         outline, done, request = _outline(prompt), _steps_done(prompt), prompt.entries("request")
         if request:
             number = request[-1].partition(": ")[2].partition(" ")[0]
@@ -108,7 +109,7 @@ class Places:
         return [*places, *rest][done:]
 
     def of_turn(self, prompt: Prompt, least: int) -> list[Place]:
-        """The decisions that are `left` up to the end of the present turn, at least `least`."""
+        """The decisions that are `left` in the present turn, but at least `least`."""
         left = self.left(prompt, least)
         if self.reference.followed:
             return left
@@ -120,7 +121,10 @@ class Places:
         return bool(_outline(prompt))
 
     def failed(self, prompt: Prompt) -> str | None:
-        """The number of the first step of a prompt's history that was needed and is not the reference's."""
+        """The number of the first needed step in a prompt's history that is not the reference's.
+
+        The result is None if there is no such step.
+        """
         history = prompt.entries("history")[1:]
         start = Prompt(tuple(s for s in prompt.sections if s.kind not in ("history", "request")), prompt.answer)
         for place, line in zip(self.left(start, len(history)), history, strict=False):
@@ -130,7 +134,7 @@ class Places:
         return None
 
     def candidates_right(self, prompt: Prompt) -> list[bool]:
-        """Whether no needed step went wrong, for each candidate (a heading, then a line for each step)."""
+        """For each candidate (a heading, then a line for each step): whether all its needed steps are right."""
         shown = tuple(section for section in prompt.sections if section.kind != "candidates")
         found = (option for section in prompt.sections if section.kind == "candidates" for option in section.options)
         told = (Section("history", ("Done so far:", *text.split("\n")[1:])) for text in found)
@@ -140,10 +144,10 @@ class Places:
 def is_right(prompt: Prompt, places: Places) -> bool:
     """Whether the call that a judge is shown is the reference's.
 
-    If all steps are shown together: whether no needed step went wrong. After the call: whether its tool is that of one
-    of the reference's calls and it returned something, or it is a reference call that is known to fail. Before the
-    call: whether it is the call at the prompt's point. A finish with an earlier result is right if that result answers;
-    an answer in words cannot be checked and counts as right.
+    If all steps are shown together: whether no needed step went wrong. After the call: whether the call did not fail
+    and its tool is one of the reference's tools, or it failed and is a reference call that is known to fail. Before the
+    call: whether it is the reference's call at the prompt's point. A finish with an earlier result is right if that
+    result answers the question; an answer in words cannot be checked and counts as right.
     """
     outcome, call = prompt.entries("outcome"), _proposed(prompt)
     if is_whole(prompt):
@@ -172,12 +176,12 @@ def is_whole(prompt: Prompt) -> bool:
 
 
 def takes_answer(tools: Iterable[ToolSpec]) -> bool:
-    """Whether the tools include a finish that must be given the answer."""
+    """Whether the tools include a `finish` that requires the answer as an argument."""
     return any(tool.name == FINISH and any(p.required for p in tool.parameters) for tool in tools)
 
 
 def calls_nothing(prompt: Prompt) -> bool:
-    """Whether the proposal that a judge is shown is to call no tool, or to finish."""
+    """Whether the proposed step that a judge is shown calls no tool, or finishes."""
     call = _proposed(prompt)
     return call == _NONE or call.startswith(_FINISH)
 
@@ -188,12 +192,12 @@ def _proposed(prompt: Prompt) -> str:
 
 
 def named_in_lessons(prompt: Prompt) -> frozenset[str]:
-    """The numbers of the steps that went wrong according to this policy's lessons."""
+    """The numbers of the steps that went wrong, according to the lessons in the prompt."""
     return frozenset(number for line in prompt.entries("lessons") for number in _LESSON.findall(line))
 
 
 def in_memory(prompt: Prompt, tool: str) -> bool:
-    """Whether a trace of another case, in a prompt's memory, shows a step with a tool, or with none."""
+    """Whether a trace in a prompt's memory has a step with this tool, or with no tool if `tool` is `no_tool`."""
     traces = prompt.entries("memory")[1:]
     if tool == NO_TOOL:
         return any(" no tool\n" in f"{trace}\n" for trace in traces)
@@ -207,7 +211,7 @@ def lesson(number: str) -> str:
 
 
 def name_of(option: str) -> str:
-    """The tool of an option's line, or `no_tool`: the text before its arguments, else the text before the colon."""
+    """The tool (or `no_tool`) of an option's line: the text before its arguments, else the text before the colon."""
     arguments = _ARGUMENTS.search(option)
     return option[: arguments.start()] if arguments else option.partition(":")[0].strip()
 
@@ -236,7 +240,7 @@ def _steps_done(prompt: Prompt) -> int:
 
 
 def _observed(prompt: Prompt) -> bool:
-    """Whether a prompt shows earlier steps, and the results of all their calls."""
+    """Whether a prompt shows earlier steps together with the results of all their calls."""
     history = prompt.entries("history")
     bare = (
         '{"tool"' in line and _FINISH not in line and not (" returned {" in line or " failed: {" in line)
@@ -246,7 +250,7 @@ def _observed(prompt: Prompt) -> bool:
 
 
 def written_as(call: ToolCall, numbers: Mapping[str, str]) -> ToolCall:
-    """The call, with its references to steps in the numbers that steps have here."""
+    """The call, with the steps in its references renumbered as in `numbers`."""
     text = references.PATTERN.sub(
         lambda found: references.reference(numbers.get(found[1], found[1]), found[2]), json.dumps(dict(call.arguments))
     )
@@ -262,10 +266,10 @@ SUMMARY = "Calls to be made: {count}."
 def plan_text(
     answer: ChainAnswer | MessagesAnswer, calls: Sequence[Mapping[str, Json]], reasons: Sequence[str] = ()
 ) -> str:
-    """The text of calls, each `{"tool", "arguments"}`, in the answer's form.
+    """A plan's text in the form that the answer requires; each call is `{"tool", "arguments"}`.
 
-    If the answer has no tool to finish with, a finish is left out of a chain, and becomes a message without a call.
-    There are as many messages as wanted.
+    If the answer has no tool to finish with, a finish is left out of a chain, and becomes a message without a call. The
+    number of messages is the one asked for: missing messages have no call.
     """
     offered = {tool.name for tool in answer.tools}
     entries: list[ChainCall | None] = []
@@ -300,12 +304,12 @@ def refusal_text(reason: str) -> str:
 
 @dataclass(frozen=True)
 class RecoveringPlaces(Places):
-    """A case's reference, looked up by prompt; `minded` are the broken tools whose failures are minded."""
+    """A case's reference, looked up by prompt; after a `minded` broken tool fails, the policy calls its replacement."""
 
     minded: frozenset[str] = frozenset()
 
     def left(self, prompt: Prompt, least: int) -> list[Place]:
-        """The decisions that are left, including a failed step that is made again."""
+        """The decisions from the prompt's point on, including a failed step that is made again."""
         known = self._known_broken(prompt)
         if is_outlined(prompt):
             return [self._mended(place, known) for place in super().left(prompt, least)]
@@ -328,7 +332,7 @@ class RecoveringPlaces(Places):
         return [*places, *(Place(None, str(first + n), None, answer=answer) for n in range(len(places), end))]
 
     def failed(self, prompt: Prompt) -> str | None:
-        """The number of the first needed step that is not the reference's, or that failed and was not made again."""
+        """The number of the first needed step that is not the reference's, or that failed and was not repeated."""
         history = prompt.entries("history")[1:]
         if is_outlined(prompt):
             return next(filter(None, self._wrong_outlined(prompt, history)), None)
@@ -357,7 +361,7 @@ class RecoveringPlaces(Places):
             yield place.number if place.step in self.needed and not right else None
 
     def _aligned(self, history: Sequence[str]) -> tuple[int, dict[str, str]]:
-        """The number of reference steps that a history without an outline has made, and the steps' numbers in it."""
+        """How many reference steps a history without an outline has made, and the steps' numbers in the history."""
         steps, done, written = list(self.reference.calls.items()), 0, dict[str, str]()
         for number, line in enumerate(history):
             if done < len(steps):
@@ -386,7 +390,7 @@ class RecoveringPlaces(Places):
         return call is not None and call.tool in self.reference.substitutes and _failed(line, call.tool)
 
     def _is_done(self, line: str, call: ToolCall | None) -> bool:
-        """Whether a line has the call, or the same call of its tool's replacement."""
+        """Whether a history line shows the call, or the same call of the replacement of its tool."""
         if call is None:
             return line.endswith("no tool")
         other = self.reference.substitutes.get(call.tool)
@@ -394,7 +398,7 @@ class RecoveringPlaces(Places):
 
 
 def places_of(reference: Reference, minded: frozenset[str]) -> Places:
-    """A reference looked up by prompt; with the `minded` tools if it has broken tools."""
+    """A reference looked up by prompt; if tools are broken, the `minded` ones are replaced after they fail."""
     return RecoveringPlaces(reference, minded) if reference.substitutes else Places(reference)
 
 

@@ -1,9 +1,9 @@
 """The engine `litellm`: a hundred providers through one library, whose input and output have OpenAI's form.
 
-The library carries requests and translates them; answers, usage, prompts and probes are those of `http/completions`,
-tries, waits and errors those of `http/client`. Its table of models has their names, accepted parameters and prices. The
-table is read as a file of the package, since the library takes seconds to import: only a process that sends requests
-imports it.
+The library carries requests and translates them. Answers, usage, prompts and probes are those of `http/completions`;
+tries, waits and errors are those of `http/client`. The library's table lists models with their names, accepted
+parameters and prices. The table is read as a file of the package, since the library takes seconds to import: only a
+process that sends requests imports the library.
 """
 
 from __future__ import annotations
@@ -36,27 +36,27 @@ from grid.engines.http.completions import Completions
 
 _TABLE = "model_prices_and_context_window_backup.json"  # as the package carries it; nothing is fetched
 _ANSWERS = ("chat", "responses", "completion")
-"""The table's modes of models that answer chats."""
+"""The values of `mode` in the table for models that answer chats."""
 _KIND = re.compile(r"^text-completion-|(_converse|_chat|-.*)$")  # of bedrock_converse, vertex_ai-language-models, ...
 _MILLION = 1_000_000
 _COSTS = ("input_cost_per_token", "cache_read_input_token_cost", "output_cost_per_token")
 _OURS = frozenset(
     {"api_base", "base_url", "timeout", "num_retries", "max_retries", "fallbacks", "drop_params", "modify_params"}
 )
-"""Keys of the library that would bypass the engine, which itself tries again, and drops nothing silently."""
+"""Keys of the library that would bypass the engine: the engine itself tries again, and drops no parameter silently."""
 _SECRET_KEY = re.compile(r"api_key|access_key|session_token|secret|password|credential|authorization", re.IGNORECASE)
 _SECRET_NAME, _SHORTEST = re.compile(r"KEY|TOKEN|SECRET|PASSWORD|CREDENTIAL"), 8
-"""Variables whose values no message shows, and the least length of such a value in characters."""
+"""The names of variables whose values no message may show, and the least length (in characters) of such a value."""
 _CODES = {"ContextWindowExceededError": "context_length_exceeded", "ContentPolicyViolationError": "content_filter"}
 _NO_USAGE = re.compile(r"APIConnectionError: 'usage'|usageMetadata not found")
 _MAY_LACK = ("temperature", "seed", "top_p", "tool_choice")
-"""Keys that not all providers accept, and that a request can do without."""
+"""Keys that some providers do not accept, and that a request can do without."""
 
 
 class ProviderServing(Serving):
-    """As for a server; `api_key_env` null: the provider's own variables, as the library reads them.
+    """The keys of `Serving`; `api_key_env` null: the library reads the key from the provider's own variables.
 
-    `environment`: further variables that are passed on to the engine's process, such as AWS_REGION_NAME.
+    `environment`: names of further variables, such as AWS_REGION_NAME, that are passed on to the engine's process.
     """
 
     environment: list[str] = Field(default_factory=list)
@@ -67,14 +67,15 @@ class LiteLLM(Completions):
     """A model of any provider that litellm knows.
 
     Args:
-        model: as the library names it, `provider/name`.
-        base_url: of a server with the provider's own interface; empty: the provider's.
-        listed: the name must be in the library's table; if false, any name of a provider is accepted.
+        model: the library's name of the model, `provider/name`.
+        base_url: the URL of a server with the provider's own interface; empty: the provider's own server.
+        listed: whether the model's name must be in the library's table; if false, any name after a known provider is
+            accepted.
 
     All other keys are those of `Completions`. There are no choices: no provider returns what exact choices need.
 
     Raises:
-        ConfigError: as for `Completions`; a further key that has a secret or that the engine sets itself.
+        ConfigError: as for `Completions`; or `extra` has a key for a secret or a key that the engine sets itself.
     """
 
     base_url: str = ""
@@ -98,22 +99,22 @@ class LiteLLM(Completions):
 
     @property
     def environment(self) -> tuple[str, ...]:
-        """The variable that holds the key, with its usual name if none is given, and the further variables."""
+        """The variable that holds the key (by default the provider's usual variable), and the further variables."""
         usual = re.sub(r"\W", "_", self.model.partition("/")[0].upper())
         return (self.serving.api_key_env or f"{usual}_API_KEY", *self.serving.environment)
 
     def listing(self) -> Listing | None:
-        """The price of a million tokens in the library's table; None if the table has none.
+        """The model's price of a million tokens in the library's table; None if the table has no price.
 
         Raises:
-            ConfigError: a name that the table does not have although it must (`listed`); no library.
+            ConfigError: the table does not have the name although `listed` is set, or the library is not installed.
         """
         entry = self._entry() or {}
         read, cached, written = (_dollars(entry, key) for key in _COSTS)
         return None if read is None or written is None else Listing(read, cached, written, _installed() or "")
 
     async def load(self) -> None:
-        """Ask the library which parameters the model accepts, then the provider for a short completion.
+        """Ask the library which parameters the model accepts; then try a short completion at the provider.
 
         Raises:
             ConfigError: an unknown name, a missing or refused key, parameters that the model does not accept.
@@ -126,7 +127,7 @@ class LiteLLM(Completions):
         await self._try_out()
 
     async def choose(self, prompt: Prompt, *, seed: int) -> Choice:
-        """Never asked for: the engine does not provide choices."""
+        """Never called, since the engine does not provide choices."""
         raise TypeError("no provider returns what exact choices need")
 
     def _entry(self) -> Mapping[str, Any] | None:
@@ -141,7 +142,7 @@ class LiteLLM(Completions):
         return entry
 
     def _expect_able(self, library: Any, entry: Mapping[str, Any] | None) -> None:
-        """Raise ConfigError if the provider or the model does not accept what requests will have."""
+        """Raise ConfigError if the provider or the model does not accept a parameter that requests will have."""
         from openai import OpenAIError
 
         try:
@@ -165,7 +166,10 @@ class LiteLLM(Completions):
             raise ConfigError("model.structured", True, f"false, for answers under a schema: {said}")
 
     def _key(self, library: Any) -> str | None:
-        """The named variable's key; None for the provider's own variables. Raises ConfigError if they are missing."""
+        """The key in the configured variable; None if the library reads the provider's own variables.
+
+        Raises ConfigError if the variables are missing.
+        """
         if self.serving.api_key_env:
             return read_key(self.serving.api_key_env)
         missing = library.validate_environment(self.model)["missing_keys"]
@@ -185,7 +189,7 @@ class LiteLLM(Completions):
 
 
 class _Library(Client):
-    """litellm in a server's place: a request's body becomes its arguments, and its errors become statuses."""
+    """litellm in a server's place: a request's body becomes litellm's arguments, and its errors become statuses."""
 
     def __init__(self, library: Any, base_url: str, key: str | None, serving: Serving) -> None:
         from openai import OpenAIError
@@ -196,7 +200,7 @@ class _Library(Client):
         self._how = {"api_key": key, "base_url": base_url or None, "timeout": serving.request_seconds}
 
     async def _exchange(self, url: str, content: bytes | None) -> tuple[int, Mapping[str, str], bytes]:
-        """The library reads answers whole, and does not bound their length."""
+        """As in `Client`, without a bound on an answer's length: the library reads answers whole."""
         body = json.loads(content or b"{}")
         for message in body["messages"]:  # an empty text beside calls would be a part of its own, which Gemini refuses
             message["content"] = message.get("content") or (None if "tool_calls" in message else "")
@@ -209,7 +213,7 @@ class _Library(Client):
 
 
 def _failure(error: Any) -> tuple[int, dict[str, Any]]:
-    """A failure's status, and the provider's own words or, if there are none, the library's."""
+    """A failure's status, and the provider's own words or, if the failure has none, the library's words."""
     text = str(error).partition("\nTraceback")[0]
     if _NO_USAGE.search(text):
         return 502, {"message": "an answer without usage, which litellm does not read"}
@@ -226,7 +230,7 @@ def _failure(error: Any) -> tuple[int, dict[str, Any]]:
 
 
 def _with_own_reasons(body: dict[str, Any]) -> dict[str, Any]:
-    """A completion, with the provider's own finish reason if that shows a failure and OpenAI's word does not."""
+    """A completion with the provider's own finish reason, if this shows a failure that OpenAI's finish reason hides."""
     for choice in body.get("choices") or ():
         own = (choice.get("provider_specific_fields") or {}).get("native_finish_reason")
         if isinstance(own, str) and whose(500, own):
@@ -235,7 +239,7 @@ def _with_own_reasons(body: dict[str, Any]) -> dict[str, Any]:
 
 
 def _library() -> Any:
-    """litellm; it fetches no table, reads no `.env` file, and logs neither prompts nor keys."""
+    """The module litellm, set so that it fetches no table, reads no `.env` file, and logs neither prompts nor keys."""
     os.environ.update(LITELLM_OFFLINE_MODE="true", LITELLM_LOCAL_MODEL_COST_MAP="True", LITELLM_MODE="PRODUCTION")
     import litellm
 
@@ -249,7 +253,7 @@ def _library() -> Any:
 
 @lru_cache(maxsize=1)
 def _installed() -> str | None:
-    """The library and its version, which is the date of its table; None if it is not installed."""
+    """The library's name and version, which also dates its table; None if the library is not installed."""
     try:
         return f"litellm {metadata.version('litellm')}"
     except metadata.PackageNotFoundError:
@@ -264,7 +268,7 @@ def _table() -> dict[str, dict[str, Any]]:
 
 
 def _dollars(entry: Mapping[str, Any], key: str) -> float | None:
-    """US dollars per million tokens; None if the entry does not say."""
+    """US dollars per million tokens; None if the entry has no such price."""
     found = entry.get(key)
     return round(found * _MILLION, 9) if isinstance(found, int | float) else None
 
@@ -278,13 +282,13 @@ def _found(model: str) -> Mapping[str, Any] | None:
 
 
 def _names() -> Iterator[str]:
-    """All names of models, each with its provider's."""
+    """The names of all models in the table, each with the provider's name before it."""
     for name, entry in _table().items():
         yield name if "/" in name else f"{_provider(entry)}/{name}"
 
 
 def _nearest(model: str) -> list[str]:
-    """Up to three names: first the same of other providers, then those that look alike."""
+    """Up to three names near a model's name: first the same model at other providers, then names that look alike."""
     names = [*_names()]
     same = [name for name in names if name.endswith(f"/{model.rpartition('/')[2]}")]
     return list(dict.fromkeys([*same, *difflib.get_close_matches(model, names, n=3)]))[:3]
@@ -296,5 +300,8 @@ def _provider(entry: Mapping[str, Any]) -> str:
 
 
 def _may(entry: Mapping[str, Any] | None, what: str) -> bool:
-    """Whether a model can do this, as far as its entry says; if it says nothing, the first completion will show."""
+    """Whether a model has this ability.
+
+    The result is true also if the model's entry does not say so: then the first completion will show.
+    """
     return entry is None or entry.get(what) is not False

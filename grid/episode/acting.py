@@ -1,8 +1,8 @@
-"""The one way to take a decision, and to go from one to the next.
+"""The common way of planners to take one decision and to go on to the next decision.
 
-A *decision point* is a substep of the outline or, without one, "the next call, or finish with this answer". A *policy*
-decides at one. A *rollout* applies a policy to one point after another and executes what it decides (egb_slate §4.1).
-A *path* is immutable: a planner may continue from any path that it kept, also in parallel.
+A *decision point* is a substep of the outline or, without an outline, "the next call, or finish with this answer". A
+*policy* takes the decision at a point. A *rollout* applies a policy to one point after another and executes the
+decisions (egb_slate §4.1). A *path* is immutable: a planner may continue from any path that it kept, also in parallel.
 """
 
 from __future__ import annotations
@@ -44,9 +44,10 @@ from grid.text.references import misfit, misplaced, reference, take_results
 
 @dataclass(frozen=True)
 class Path:
-    """The steps done so far, and the world's state after them; `finished` with an `answer` if one was given.
+    """The steps done so far, and the world's state after them; a `finished` path may have an `answer`.
 
-    `lines` are the steps as lines of a history, `said` the user's messages after steps, by the steps' places.
+    `lines` are the steps as lines of a history. `said` has the user's messages, by the place of the step that each
+    message came after.
     """
 
     steps: tuple[Step, ...]
@@ -59,12 +60,12 @@ class Path:
 
 @dataclass(frozen=True)
 class View:
-    """The basis of one decision: the point, the path so far and what is seen of it, the options, earlier lessons.
+    """The basis of one decision: the point, the path so far and its visible part, the options, earlier lessons.
 
-    `whole_query`: the tools are those of the whole query, the same at every point. `siblings`: lines that say what was
-    tried at this point before. `may_give_up`: giving up is an option too. `most_observed`: the characters of each
-    outcome that are shown. `answered`: finishing needs an answer. `plan`: the lines of a plan that was written before
-    anything was run. `thought`: the thought about this decision from before its tools were retrieved.
+    `whole_query`: the tools are those of the whole query, the same at every point. `siblings`: lines about earlier
+    tries at this point. `may_give_up`: giving up is an option too. `most_observed`: the most characters that are shown
+    of each outcome. `answered`: finishing needs an answer. `plan`: the lines of a plan that was written before anything
+    was run. `thought`: the thought about this decision that was written before the tools were retrieved.
     """
 
     substep: Substep
@@ -87,7 +88,7 @@ class View:
 
     @property
     def history(self) -> tuple[str, ...]:
-        """What is seen of the path, one line per step."""
+        """The visible part of the path, one line per step."""
         if self.seen == "all" and self.most_observed is None:
             return self.path.lines
         if self.seen == "none":
@@ -105,7 +106,7 @@ class View:
 
 
 def checked(action: Action, view: View) -> Action:
-    """The action at a point; unreadable, with the reason, if its call is `refused`."""
+    """The action; if its call is `refused`, an unreadable action with the reason."""
     if action.call is None:
         return action
     why = refused(action.call, view.offer.tools, {step.substep.id: _has_result(step) for step in view.path.steps})
@@ -113,9 +114,9 @@ def checked(action: Action, view: View) -> Action:
 
 
 def results(view: View) -> tuple[str, ...] | None:
-    """References to the results that a call at a point may take; None if no tool takes any.
+    """References to the results that a call at a point may take; None if no tool takes results.
 
-    A call that was only imagined counts too: whether it has a result is not known.
+    A call that was only imagined is included, because nobody knows whether it would have a result.
     """
     if not take_results(view.offer.cards):
         return None
@@ -128,11 +129,12 @@ def _has_result(step: Step) -> bool:
 
 
 def refused(call: ToolCall, offered: Mapping[str, ToolSpec], before: Mapping[str, bool]) -> str | None:
-    """Why a call is not run but asked for again (planning_horizon B.2); None if it is run.
+    """The reason why a call is not run but asked for again (planning_horizon B.2); None if the call is run.
 
-    The call does not fit its tool, or refers to a result that is not there: `before` has the earlier steps, and whether
-    they may have a result. This only applies if tools take results. In other benchmarks even the reference calls may
-    lack arguments or have undeclared ones, and the world says what is wrong with a call.
+    A call is refused if it does not fit its tool, or refers to a result that does not exist. `before` says for each
+    earlier step whether it may have a result. Calls are only refused if some tool takes results. In other benchmarks
+    even reference calls may lack arguments or have undeclared arguments, and the world reports what is wrong with a
+    call.
     """
     if not take_results(offered.values()):
         return None
@@ -148,13 +150,14 @@ class Acting:
 
     Args:
         temperature: the temperature of every sampled answer.
-        thought: characters of the thought before a sampled call; 0 for none.
-        max_calls: decisions of a path without an outline.
+        thought: the most characters of the thought before a sampled call; 0 for no thought.
+        max_calls: the most decisions of a path without an outline.
         max_retries: further requests after an answer that cannot be read.
-        demonstrations: solved questions in the prompt, if the dataset has any.
+        demonstrations: the number of solved questions in the prompt, if the dataset has solved questions.
         max_tokens: the most tokens of one answer.
-        fit_tokens: if the model allows fewer tokens, or its context has fewer left after the prompt, `max_tokens` is
-            lowered to these, and a line says so; without it such a model is refused, and such a prompt is too long.
+        fit_tokens: lower `max_tokens` to what the model allows and to what its context has left after the prompt, and
+            print a line about it. Without `fit_tokens`, a model that allows fewer tokens is refused, and a prompt that
+            leaves fewer tokens is too long.
     """
 
     temperature: Annotated[float, Field(ge=0)] = 1.0
@@ -167,18 +170,18 @@ class Acting:
 
     @property
     def plans_ahead(self) -> bool:
-        """Whether one answer has all calls that are left: a limit on its tokens then ends the plan."""
+        """Whether one answer has all remaining calls; a limit on the answer's tokens then cuts off the plan."""
         return False
 
     @property
     def answers_ahead(self) -> bool:
-        """Whether its final answer was written before it had seen what the calls returned."""
+        """Whether the planner writes its final answer before it sees what the calls return."""
         return self.plans_ahead
 
 
 @dataclass(frozen=True)
 class Action:
-    """A decided action: a call, or none (`call` None): the substep takes no tool, or the path is `finished`.
+    """A decided action: a call, or no call (None) if the substep takes no tool or the path is `finished`.
 
     If finishing answers the question (`Case.answered`), the finish is a `call` to be run. `given_up`: the path leads
     nowhere. `unreadable` says why an answer could not be used. `reasoning`: as in Step.
@@ -204,10 +207,10 @@ class Action:
 class Decision:
     """One decision: the action, the distribution it came from, and what it cost.
 
-    `selected` is the tool that was chosen, even if its arguments could not be read.
-    `calls` has, per tool, the calls already sampled for it; the tools of `options` that are not in it get
-    their arguments when they are needed. `behind`: further actions of the same answer, to be executed after this one.
-    `view`: the view that it was taken from, if its tools were only retrieved then. `with_last`: as in Step.
+    `selected` is the tool that was chosen, even if its arguments could not be read. `calls` has the calls that were
+    already sampled, by tool; for other tools of `options`, arguments are sampled when they are needed. `behind`:
+    further actions of the same answer, to be executed after this action. `view`: the view of the decision, if the tools
+    were only retrieved during the decision. `with_last`: as in Step.
     """
 
     action: Action
@@ -226,12 +229,12 @@ class Decision:
 Execute = Callable[[State, ToolCall, tuple[Step, ...]], Awaitable[Executed]]
 """Like `Episode.execute`."""
 Policy = Callable[[Episode, View, str], Awaitable[Decision]]
-"""(episode, view, name of the pass) to a decision; the name and the substep determine the decision's seed."""
+"""A function of (episode, view, name of the pass) that takes a decision; name and substep determine its seed."""
 
 
 @dataclass
 class Rollout:
-    """One pass: the path, its decisions, and for each decision the view that it was taken from."""
+    """One pass: the path, its decisions, and the view on which each decision was based."""
 
     path: Path
     views: list[View] = field(default_factory=list)
@@ -249,7 +252,7 @@ def begin(episode: Episode) -> Path:
 
 
 def decisions_left(episode: Episode, path: Path, max_calls: int) -> int:
-    """How many decisions a path may still take: the outline's remaining substeps, or the remaining allowed calls."""
+    """The number of decisions that a path has left: the outline's remaining substeps, or the calls still allowed."""
     done, outline, most = len(path.steps), episode.case.plan.substeps, episode.case.decisions
     left = len(outline) - done if outline else max_calls - done + len(episode.before.steps)
     return left if most is None else min(left, most - done + len(episode.before.steps))
@@ -278,10 +281,10 @@ async def rollout(
     seen: Seen = "all",
     over: Callable[[Path], bool] | None = None,
 ) -> Rollout:
-    """Decide and execute at every point from `path` on, up to its end or until it is `over`.
+    """Decide and execute at every point from `path` on, until the path ends or `over` returns true.
 
-    Without an outline, the tools are those of the whole query. Several actions of one answer are as many steps; the
-    first has the cost of the whole answer.
+    Without an outline, the tools are those of the whole query. Each action of an answer is a step of its own; the first
+    of these steps has the cost of the whole answer.
     """
     done, substep = Rollout(path), next_point(episode, path, acting.max_calls)
     while substep is not None and not (over and over(done.path)):
@@ -309,7 +312,7 @@ async def perform(
 ) -> Path:
     """Execute a decision's action from the view's path; return the path with the new step.
 
-    `execute` replaces the episode's own. A finish that the world refuses is a failed call: the path goes on.
+    `execute` replaces `Episode.execute`. A finish that the world refuses is a failed call, and the path goes on.
     """
     path, call = view.path, decision.action.call
     executed = Executed(path.state, None, None)
@@ -333,7 +336,7 @@ async def perform(
 
 
 def filled(answer: str | None, steps: tuple[Step, ...]) -> str | None:
-    """The final answer with references to results filled in; the `result` of any step is all that it returned."""
+    """The final answer with references to results filled in; `result` of a step means all that the step returned."""
     told = ToolCall(FINISH, {"answer": answer})
     if answer is None or not references.refers(told):
         return answer
@@ -344,7 +347,7 @@ def filled(answer: str | None, steps: tuple[Step, ...]) -> str | None:
 
 
 def imagine(view: View, decision: Decision) -> Path:
-    """The view's path with one more decision, which is not executed: the world's state stays the same."""
+    """The view's path with a further decision that is not executed: the world's state stays the same."""
     state = view.path.state
     step = _step(view, decision, Executed(state, decision.action.call, None), 0)
     answer = decision.action.answer
@@ -391,7 +394,7 @@ def trajectory(
     branched_steps: int | None = None,
     replans: int = 0,
 ) -> Trajectory:
-    """The path as a planner's trajectory. If the path has no answer, the answer is the one in the tools' results."""
+    """The path as a planner's trajectory. If the path has no answer, the answer is read from the tools' results."""
     answer = path.answer if path.answer is not None else episode.answer(path.state)
     taken = path.steps if decisions is None else decisions
     return Trajectory(

@@ -1,7 +1,7 @@
-"""An answer after the work: one completion after all calls, which sees what they returned (tooltree, figure 2).
+"""The answer after the work: one completion after all calls, whose prompt shows the results (tooltree, figure 2).
 
-In a benchmark that scores the final answer, planners that wrote their answer before any call had run, or that end
-without one, would only be scored for that.
+In a benchmark that scores the final answer, planners that answer before any call has run, or that end without an
+answer, would be scored for this and not for their calls.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ _MAX_TOKENS = 1024
 
 
 async def answered_after(episode: Episode, found: Trajectory, planner: Any) -> Trajectory:
-    """The trajectory with an answer from after its calls, if it had none or one from before them.
+    """The trajectory with an answer given after its calls, if it had no answer or one from before its calls.
 
-    Its steps stay as they are: the cost of the answer counts for the episode alone.
+    The steps stay as they are: the cost of the answer is counted for the episode, and for no step.
 
     Args:
         episode: the case.
         found: the planner's trajectory; a plan that was not run has no results to answer from, and stays unchanged.
-        planner: its `temperature`, if it has one, is used for the answer.
+        planner: the planner; the answer is sampled at the planner's `temperature`, if it has one.
 
     Raises:
         BudgetError: the budget is used up.
@@ -47,7 +47,7 @@ async def answered_after(episode: Episode, found: Trajectory, planner: Any) -> T
 
 
 async def _told(episode: Episode, view: View, temperature: float) -> Action:
-    """The finish with its answer, asked for once; without an answer if it cannot be read."""
+    """The finish with the answer, which is asked for once; without an answer if the model's answer cannot be read."""
     form = ASK_CALL.format(thought="", decline="")
     answer = ToolCallAnswer((prompts.TELL_TOOL,), may_decline=False, native=(ASK,))
     card = Section("tools", ("Tools:", prompts.tool_text(prompts.TELL_TOOL)))

@@ -1,4 +1,4 @@
-"""Ask for decisions and read the answers: a whole action, the index of an option, the arguments of a chosen tool."""
+"""Ask for decisions and read the answers: whole actions, indices of options, and arguments of chosen tools."""
 
 from __future__ import annotations
 
@@ -44,9 +44,9 @@ async def single_pass(
 ) -> Decision:
     """One sampled action, as in ReAct; sampled again, up to the retries, if it cannot be read.
 
-    A model with native tool calls may make `several` calls in one answer, if no outline says what each is for: the
-    calls after the first come with the decision. For a planner that takes one call at a time, the first one counts.
-    `exact`: a call that is `refused` cannot be used either.
+    Without an outline, a model with native tool calls may make `several` calls in one answer; the decision then
+    includes the calls after the first. If `several` is false, only the first call counts. `exact`: an answer with a
+    call that is `refused` counts as unreadable.
     """
     spent, several, last = Usage(), several and not view.guided, None
     for tried in range(1, acting.max_retries + 2):
@@ -67,7 +67,7 @@ async def single_pass(
 async def sample_actions(episode: Episode, view: View, name: str, n: int, acting: Acting) -> tuple[list[Action], Usage]:
     """`n` complete actions (tool and arguments), sampled independently: π(a | H, C), egb_slate eq. 1.
 
-    In an answer with several native calls, the first one counts.
+    Of several native calls in an answer, only the first counts.
     """
     asked = await _sample(episode, view, name, n, acting, None, several=False)
     answers = read_answers(asked, view.offer.tools, view.guided, acting.thought)
@@ -95,7 +95,10 @@ async def fill_arguments(episode: Episode, view: View, tool: str, name: str, act
 
 
 async def draft_arguments(episode: Episode, view: View, tool: str, name: str, acting: Acting) -> tuple[Action, Usage]:
-    """A chosen tool's call; sampled again, up to the retries, if it is unreadable or does not fit the tool's schema."""
+    """The call of a chosen tool.
+
+    A call that is unreadable, or does not fit the tool's schema, is sampled again, up to the retries.
+    """
     if tool == NO_TOOL:
         return Action(None), Usage()
     spent, last = Usage(), None
@@ -125,9 +128,9 @@ async def _ask_arguments(
 def read_answers(
     asked: Answers, offered: Mapping[str, ToolSpec], may_decline: bool, thought: int = 0, only: str | None = None
 ) -> list[list[Action]]:
-    """The actions of each completion (one each, except for native calls); if one is unusable, the message says why.
+    """The actions of each completion (only native calls can be several); the message gets the reasons of unusable ones.
 
-    `only`: the one of the offered tools that is asked for.
+    `only`: the single tool, of those offered, that is asked for.
     """
     tools = offered if only is None else {only: offered[only]}
     answers = [_read_answer(asked, place, tools, may_decline, thought) for place in range(len(asked.texts))]
@@ -140,7 +143,7 @@ def read_answers(
 
 
 def in_form(action: Action, offered: Mapping[str, ToolSpec]) -> Action:
-    """The action with its call's arguments in the form that is asked for."""
+    """The action, with the arguments of its call in the form that the prompt asks for."""
     call = action.call
     if call is None:
         return action
@@ -170,9 +173,9 @@ def _read_answer(
 
 
 def native_calls(text: str, named: Named, offered: Mapping[str, ToolSpec]) -> Native:
-    """The calls of an answer with their tools' names; words before the first call are its thought.
+    """The calls of an answer, with names of tools for names of functions; words before the first call are its thought.
 
-    A function may also be called by its tool's own name, as a history shows it. Raises UnreadableError.
+    A model may also call a function by the tool's name, which histories show. Raises UnreadableError.
     """
     own = dict(named)
     tools = dict(offered) | {name: offered[tool] for name, tool in named if tool in offered}
@@ -184,7 +187,7 @@ def native_calls(text: str, named: Named, offered: Mapping[str, ToolSpec]) -> Na
 
 
 def _without_call(words: str, offered: Mapping[str, ToolSpec], may_decline: bool) -> Action:
-    """The action for words without a call, as in any loop of native calls: no call at a substep, or a final answer."""
+    """The action for words without a call, as usual with native calls: no tool at a substep, else a final answer."""
     if words and may_decline:
         return Action(None)
     if words and FINISH in offered:
@@ -193,7 +196,7 @@ def _without_call(words: str, offered: Mapping[str, ToolSpec], may_decline: bool
 
 
 def read_action(call: Call, offered: Mapping[str, ToolSpec], may_decline: bool, thought: int) -> Action:
-    """The action for a call as a model wrote it, with at most `thought` characters of its thought."""
+    """The action for a call that a model wrote, with at most `thought` characters of the thought before it."""
     action = to_action(call.tool, call.arguments, offered, may_decline)
     if not (call.thought and thought):
         return action
@@ -216,14 +219,14 @@ def to_action(tool: str, arguments: dict[str, Json], offered: Mapping[str, ToolS
 
 
 def _text(answer: Json) -> str | None:
-    """An answer as text; None if there is none."""
+    """An answer as text; None if there is no answer."""
     if answer is None or answer == "":
         return None
     return answer if isinstance(answer, str) else to_json(answer)
 
 
 def _values(answer: Json) -> str | None:
-    """An answer as text, the values of a list separated as worlds separate them; None if there is none."""
+    """An answer as text, None for no answer; the values of a list are separated as worlds separate them."""
     if isinstance(answer, list):
         return BETWEEN.join(filter(None, map(_text, answer))) or None
     return _text(answer)
@@ -240,7 +243,7 @@ def action_prompt(episode: Episode, view: View, acting: Acting, several: bool = 
 
 @cache
 def _instruction(guided: bool, thought: bool, several: bool) -> tuple[Section, tuple[str, ...]]:
-    """The instruction for tools in the prompt's text, and the one for tools as functions."""
+    """The instruction for tools in the prompt's text, and the instruction for tools as functions."""
     form = ASK_CALL.format(thought=ASK_THOUGHT if thought else "", decline=f' or "{NO_TOOL}"' if guided else "")
     what = ASK_SUBSTEP if guided else ASK_NEXT
     asked = (what,) if guided else (ASK_SEVERAL if several else what, ASK_WITHOUT)
@@ -253,7 +256,7 @@ def choice_prompt(episode: Episode, view: View, acting: Acting, labels: OptionLa
 
 
 def name_prompt(episode: Episode, view: View, acting: Acting) -> Prompt:
-    """The prompt for a whole action without a thought, of which only the tool's name is wanted."""
+    """The prompt for a whole action without a thought; only the tool's name of this action is wanted."""
     asked = action_prompt(episode, view, replace(acting, thought=0))
     return replace(asked, answer=ChoiceAnswer(view.offer.section.options, view.offer.options))
 
@@ -276,7 +279,11 @@ def arguments_prompt(episode: Episode, view: View, tool: ToolSpec, acting: Actin
 
 
 def sections(episode: Episode, view: View, tools: Section, acting: Acting) -> tuple[Section, ...]:
-    """Role, notes, demonstrations, memory, task, plan, lessons, history, tools, siblings, thought; static first."""
+    """The sections in the order of the prompt, static ones first.
+
+    Role, notes, demonstrations, memory, task, plan, lessons, history, tools, siblings, thought. The tools of a whole
+    query come after the notes.
+    """
     before, behind = ((tools,), ()) if view.whole_query else ((), (tools,))
     return (
         prompts.ROLE,

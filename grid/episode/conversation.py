@@ -1,9 +1,9 @@
 """The history as the messages of a conversation: calls with their ids, and each call's result.
 
-It stands apart from `prompts`, which shows the same in lines: it is for models that were trained on conversations
-(`model.history`). A section of kind `conversation` has one message per line, as JSON: `role` (assistant, tool or user)
-and `content`; an assistant's `calls` have `id`, `name` and `arguments`, and a tool's message has the `id` of its call.
-The engine puts them into the form of its server or its chat template.
+This module is for models that were trained on conversations (`model.history`). It stands apart from `prompts`, which
+shows the same history as lines. A section of kind `conversation` has one message per line, as JSON, with `role`
+(assistant, tool or user) and `content`. An assistant's message may have `calls` with `id`, `name` and `arguments`. A
+tool's message has the `id` of its call. The engine puts the messages into the form of its server or its chat template.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ _NONE = ToolCall(NO_TOOL, {})
 
 
 def past(episode: Episode, view: View) -> Section:
-    """The part of the path that a decision sees: as messages if its model takes them, else in lines.
+    """The part of the path that a decision sees: as messages if its model gets messages, else as lines.
 
-    A decision that sees calls without results always gets lines: a conversation has each call's result.
+    A decision that sees calls without results always gets lines, because a conversation has each call's result.
     """
     if episode.converses is None or view.seen != "all" or not view.path.steps:
         return prompts.history_section(view.history)
@@ -38,7 +38,7 @@ def past(episode: Episode, view: View) -> Section:
 
 
 def ordered(before: Sequence[Section], request: Section, instruction: Section) -> tuple[Section, ...]:
-    """A decision's sections; an instruction that is the same at every point comes before the growing conversation."""
+    """A decision's sections; with a conversation, an instruction that is the same at every point comes before it."""
     place = next((place for place, part in enumerate(before) if part.kind == "conversation"), None)
     if place is None or request.entries:
         return (*before, request, instruction)
@@ -46,7 +46,7 @@ def ordered(before: Sequence[Section], request: Section, instruction: Section) -
 
 
 def _answers(view: View) -> Iterator[list[tuple[int, Step]]]:
-    """The steps of each answer, with their places in the path."""
+    """For each answer, the steps that came from the answer, with the places of the steps in the path."""
     answer: list[tuple[int, Step]] = []
     for place, step in enumerate(view.path.steps):
         if answer and not step.with_last:
@@ -62,10 +62,10 @@ def _messages(
     functions: Mapping[str, str] | None,
     answers: Mapping[int, str | None],
 ) -> Iterator[dict[str, Any]]:
-    """An answer, the results of its calls one by one, and what the user said after it.
+    """The messages of an answer: the answer, the results of its calls one by one, and what the user said then.
 
-    `functions` maps tools' names to functions' names if calls are native; `answers` are those from the ends of earlier
-    turns, by the places of their steps.
+    `functions` maps names of tools to names of functions if calls are native. `answers` has the answers at the ends of
+    earlier turns, by the places of the steps that ended the turns.
     """
     at, first = steps[0]
     reasoning = dict([first.reasoning]) if first.reasoning else {}
@@ -87,7 +87,7 @@ def _messages(
 
 
 def _words(step: Step, native: bool, answer: str | None) -> str:
-    """A step without native calls, in the form that is asked for; `answer` is the final answer if the step finished."""
+    """A step without native calls, in the form that prompts ask for; `answer` is a finished step's final answer."""
     if step.malformed:
         return UNREADABLE[0]
     finish = prompts.finishing(answer) if step.finished else _NONE
@@ -99,7 +99,7 @@ def _words(step: Step, native: bool, answer: str | None) -> str:
 
 
 def _result(view: View, step: Step) -> str:
-    """A call's result, as in a line of a history; references use the step's number."""
+    """A call's result, as in a line of a history, with the step's number, which references use."""
     if step.observation is None:
         return f"Step {step.substep.id}: {NOT_RUN}"
     outcome = prompts.told_of(step, step.observation, view.most_observed)
@@ -117,6 +117,6 @@ def _call(place: int, call: ToolCall, functions: Mapping[str, str]) -> dict[str,
 
 
 def _functions(view: View) -> dict[str, str]:
-    """Map the names of the offered tools to those of their functions as they are handed over (`engines.functions`)."""
+    """Map the names of the offered tools to the names of the functions that the engine gets (`engines.functions`)."""
     names = [card.name for card in view.offer.cards]
     return dict(zip(names, safe_names(names), strict=True))

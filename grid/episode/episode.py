@@ -1,4 +1,4 @@
-"""The interface of a planner, and the episode that it acts in."""
+"""The interface of planners, and the episode in which a planner acts."""
 
 from __future__ import annotations
 
@@ -26,17 +26,19 @@ if TYPE_CHECKING:
 
 
 class Episode:
-    """One case being solved: the only thing a planner sees.
+    """A case that is being solved. The episode is the only object that a planner sees.
 
-    `seed` (64 bits) is the cell's seed; every request derives its own from it (`Requests`). `remembered` are traces of
-    other cases that its prompts show. `decisions` has every step that was performed, so that an episode that breaks off
-    still shows how far it got; `messages` has all requests and answers, `spent` the use of each role, `sources` who
-    answered for the acting model, `improvements` the trajectories that were the best so far, `nodes` a search's tree.
-    `unread_verdicts` counts the questions to the judge without an answer that could be read, `unjudged` says that this
-    ended the work. `cancelled` is the part of `spent` for paths that were broken off because an earlier path resolved
-    the case; None if the planner never breaks paths off. World, engines and dataset can only be used through the
-    methods: nothing public leads to the reference, or to what the world itself asks. A planner begins after the steps
-    of `before`; if the user sends several messages, it begins once for each `turn`.
+    `seed` (64 bits) is the cell's seed, from which every request derives its own seed (`Requests`). `remembered` are
+    traces of other cases, which prompts show. `decisions` has every step that was performed, so that an episode that
+    breaks off still shows how far the work got. `messages` has all requests and answers, `spent` the use of each role.
+    `sources` says who answered for the acting model. `improvements` has the trajectories that were the best so far,
+    `nodes` the tree of a search. `unread_verdicts` counts the questions to the judge without a readable answer;
+    `unjudged` says whether such a question ended the work. `cancelled` is the part of `spent` for paths that were
+    broken off because an earlier path resolved the case; it is None if the planner never breaks paths off.
+
+    World, engines and dataset can only be used through the methods: no public attribute leads to the reference, or to
+    the requests of the world itself. A planner begins after the steps of `before`; if the user sends several messages,
+    the planner begins once for each `turn`.
     """
 
     def __init__(
@@ -60,11 +62,12 @@ class Episode:
         clock: Callable[[], float] | None = None,
         fit_tokens: bool = False,
     ) -> None:
-        """`parts` are the substeps whose candidates make the tools of the whole query, `query_tools` at most.
+        """`parts` are the substeps whose candidates are the tools of the whole query, at most `query_tools` tools.
 
-        `retrieved`: when tools are retrieved. `order_seed` draws the order of the options; None: as retrieved.
-        `engine` acts, `roles` are the engines of the other roles. `clock` returns the seconds that the case has used.
-        `fit_tokens`: answers are limited to the tokens that the context has left, if these are fewer than asked for.
+        `retrieved`: when tools are retrieved. `order_seed` is the seed of the options' order; None: options stay in the
+        order of retrieval. `engine` is the acting model's engine, `roles` has the engines of the other roles. `clock`
+        returns the seconds that the case has used. `fit_tokens`: if the context has fewer tokens left than an answer
+        may have, the answer's limit is lowered.
         """
         self.case, self.budget, self.seed, self.remembered = case, budget, seed, remembered
         self.before, self.turn, self.plans = Before(case.done), 0, Plans()
@@ -94,12 +97,12 @@ class Episode:
 
     @property
     def usage(self) -> Usage:
-        """What the acting model has spent."""
+        """The use of the acting model."""
         return self.spent[ACTOR]
 
     @property
     def converses(self) -> Tools | None:
-        """Whether the acting model is shown its history as messages, with calls in text or native; None: as text."""
+        """How a history of messages shows calls: as text (`prompt`) or `native`; None: histories are lines of text."""
         return self.__requests.converses
 
     @property
@@ -110,9 +113,10 @@ class Episode:
     def options(
         self, substep: Substep | None, steps: Sequence[Step] = (), most: int | None = None, thought: str = ""
     ) -> Options:
-        """The options of a decision after `steps`, at most `most` (the best tools), in the setting's order.
+        """The options of a decision after `steps`, in the setting's order; at most `most` options, with the best tools.
 
-        The tools are the substep's; None: those of the whole query; with a `thought`, those retrieved by it.
+        The tools are those of the substep; without a substep, those of the whole query. If there is a `thought`, it is
+        used to retrieve them.
         """
         sought = thought[:SOUGHT] or self.__retrieved.sought(steps)
         if substep is not None:
@@ -127,17 +131,17 @@ class Episode:
         return in_order(tools, self.__order_seed, self.case.id, step, most, sought)
 
     def broke_off(self, messages: Iterable[Message]) -> None:
-        """Report the requests of paths that were cancelled: their cost is also counted separately."""
+        """Report the requests of cancelled paths, whose cost is also counted separately."""
         self.cancelled = sum((message.usage for message in messages), self.cancelled or Usage())
 
     def demonstrations(self, count: int) -> tuple[Demonstration, ...]:
-        """The `count` solved questions nearest to the case's; none if the dataset has none."""
+        """The `count` solved questions nearest to the case's question; empty if the dataset has no solved questions."""
         return tuple(self.__demonstrations(count))
 
     def solved(self, count: int) -> tuple[Demonstration, ...]:
-        """The `count` cases of the dataset's other half whose queries are most like this one's, with their calls.
+        """The `count` cases of the dataset's other half with the most similar queries, with their calls.
 
-        No cases if the dataset has demonstrations, or if its cases do not say which calls resolve them.
+        Empty if the dataset has demonstrations, or if the calls that resolve its cases are not known.
         """
         return tuple(self.__solved(count))
 
@@ -163,13 +167,14 @@ class Episode:
         return await self.__requests.choose(role, prompt, *self.__keyed(key))
 
     async def judge(self, prompt: Prompt, *key: object, samples: int = 1, temperature: float = 0.0) -> float:
-        """The judge's score in [0, 1] for what the prompt's sections show, by the criteria that they give.
+        """The judge's score in [0, 1] for what the prompt shows, by the criteria that the prompt gives.
 
-        It is the mean of `samples` sampled scores; a distribution over the scores needs no samples.
+        The score is the mean of `samples` sampled scores; if the judge gives a distribution over scores, nothing is
+        sampled.
 
         Raises:
-            VerdictError: answers without a score, after all retries. If it ends the planner's work, the result is what
-                the planner has by then, and whether that is a success is not known.
+            VerdictError: no answer had a score in any try. If this error ends the planner's work, the best trajectory
+                so far is the result, and whether it is a success is not known.
             RuntimeError: the planner's `needs` do not name a JUDGE.
         """
         if self.__judging is None:
@@ -182,7 +187,7 @@ class Episode:
     async def vote(
         self, prompt: Prompt, candidates: Sequence[str], *key: object, samples: int, temperature: float
     ) -> list[float]:
-        """The share of the judge's votes that each candidate gets. Raises like `judge`."""
+        """Each candidate's share of the judge's votes. Raises like `judge`."""
         if self.__judging is None:
             raise RuntimeError("a planner that asks a judge has JUDGE in its `needs`")
         with self.__counting():
@@ -199,7 +204,7 @@ class Episode:
 
     @contextmanager
     def __counting(self) -> Iterator[None]:
-        """The context of a question to the judge, which counts the question if it has no readable answer."""
+        """The context of a question to the judge: it counts questions without a readable answer."""
         try:
             yield
         except VerdictError:
@@ -218,7 +223,7 @@ class Episode:
         return self.__latest
 
     def next_turn(self, found: Trajectory) -> None:
-        """End a turn with the planner's trajectory: the next one begins after it and the user's next message."""
+        """End a turn with the planner's trajectory; the next turn begins after it and the user's next message."""
         steps = found.steps
         if len(steps) == len(self.before.steps) or not steps[-1].finished:
             steps = (*steps, Step(0, Substep(str(len(steps)), "", ""), None, None, finished=True))
@@ -231,7 +236,8 @@ class Episode:
     async def execute(self, state: State, call: ToolCall, steps: tuple[Step, ...]) -> Executed:
         """Fill references from the outputs of `steps`, and run the call from a state.
 
-        The finish of an answered case is run like a call, but is neither counted as a tool call nor as a budget step.
+        The finish of an answered case is run like a call, but counts neither as a tool call nor as a step of the
+        budget.
 
         Raises:
             BudgetError: the budget is used up.
@@ -256,23 +262,23 @@ class Episode:
         return Executed(after, concrete, observation)
 
     def over(self, state: State) -> bool:
-        """Whether nothing can be done any more from a state, because somebody other than the planner ended the work."""
+        """Whether no call is possible from a state any more, because somebody other than the planner ended the work."""
         return layers.over(self.__world, state)
 
     def ended(self, state: State, answer: str | None) -> State:
-        """The state after the planner itself ended the work, for a case that is not answered."""
+        """The state after the planner itself ended the work; only for cases in which the finish is no call."""
         after = layers.ended(self.__world, state, answer)
         if state is self.__latest:
             self.__latest = after
         return after
 
     def improved(self, found: Trajectory, value: float | None = None, node: str | None = None) -> None:
-        """Report a trajectory that is better than all before: it is the result if the episode is stopped."""
+        """Report a trajectory that is better than all before; if the episode is stopped, it is the result."""
         spent = sum(self.spent.values(), Usage())
         self.improvements.append(Improvement(found, value, node, self.tool_calls, spent, self.__clock()))
 
     def best(self) -> Trajectory:
-        """The best trajectory so far, or else the first pass as far as it went; with all decisions that were taken."""
+        """The best trajectory so far, or else the unfinished first pass; with all decisions that were taken."""
         of_turn = self.improvements[self.__improved_before :]
         if self.first_pass and not of_turn:
             found = self.first_pass()
@@ -300,7 +306,7 @@ class Episode:
         return resolved_by(self.__world, steps, state)
 
     def answer(self, state: State) -> str | None:
-        """The answer to the query in the tools' results; None if they have none."""
+        """The answer to the query in the tools' results; None if the results have no answer."""
         return self.__world.answer(state)
 
     def __keyed(self, key: tuple[object, ...]) -> tuple[object, ...]:
@@ -313,7 +319,7 @@ class Episode:
         self._within(calls)
 
     def _within(self, calls: int = 0, steps: int = 0) -> None:
-        """Raise BudgetError if so many more calls and steps are too many."""
+        """Raise BudgetError if the given further calls and steps would exceed the budget."""
         budget = self.budget
         tokens = 1
         for spent in self.spent.values():
@@ -336,7 +342,7 @@ class Planner(Protocol):
 
     @property
     def needs(self) -> frozenset[str]:
-        """Its needs as it is configured: the engine's verbs that it uses, a JUDGE, and what a dataset must provide."""
+        """The needs of the configured planner: verbs of the engine, a JUDGE, and what a dataset must provide."""
         ...
 
     async def solve(self, episode: Episode) -> Trajectory:

@@ -1,7 +1,7 @@
 """Ask a judge for a score: in words under a schema, or as an exact distribution over eleven numbers.
 
-The caller's prompt shows what is judged and by which criteria. The scale is the same in both forms, 0 to 10; the
-judges of tooltree (B.7, B.8) score from 0.0 to 1.0 and are told to be coarse, and tenths are coarse.
+The caller's prompt shows what is judged and by which criteria. Both forms have the same scale, 0 to 10. The judges of
+tooltree (B.7, B.8) score from 0.0 to 1.0 and are told to score coarsely; tenths are coarse enough.
 """
 
 from __future__ import annotations
@@ -76,13 +76,14 @@ class Scoring(Protocol):
 
 @dataclass(frozen=True, config=STRICT)
 class Judging:
-    """How scores are asked for: the keys `form`, `max_retries` and `temperature` of a role, for example `judge.form`.
+    """How a role is asked for scores: its keys `form`, `max_retries` and `temperature`, for example `judge.form`.
 
-    `text`: `{"score", "explanation"}` is sampled, again up to `max_retries` times if it cannot be read. `digits`: the
-    expectation over the exact distribution of the eleven scores, without sampled text.
+    `text`: an object `{"score", "explanation"}` is sampled; if it cannot be read, it is sampled again, up to
+    `max_retries` times. `digits`: the score is the expectation over the exact distribution of the eleven scores,
+    without sampled text.
 
-    `temperature` is used for everything that is sampled, for models that accept only one. None: the caller sets it, to
-    0 if neither planner nor data set has another one.
+    `temperature` applies to everything that is sampled; it is for models that accept a single temperature only. None:
+    the caller sets the temperature, to 0 if neither the planner nor the data set has its own.
     """
 
     form: Literal["text", "digits"] = "text"
@@ -90,7 +91,7 @@ class Judging:
     temperature: Annotated[float, Field(ge=0)] | None = None
 
     def at(self, asked: float) -> float:
-        """The temperature to use if the caller asks for `asked`."""
+        """The temperature that is used if the caller wants `asked`."""
         return asked if self.temperature is None else self.temperature
 
     @property
@@ -103,8 +104,8 @@ class Judging:
     ) -> float:
         """The score in [0, 1] that the engine of a role gives; `key` names what is judged.
 
-        In words it is the mean over `samples` answers, or over those of them that have a score. In digits the engine is
-        asked once.
+        In form `text`, the score is the mean over those of `samples` answers that have a score. In form `digits`, the
+        engine is asked once.
 
         Raises:
             VerdictError: no score, after all retries.
@@ -128,9 +129,10 @@ class Judging:
         temperature: float,
         ask: str = ASK_VOTE,
     ) -> list[float]:
-        """The share of the votes that each candidate gets; `ask` says what is to be decided.
+        """Each candidate's share of the votes; `ask` says what is to be decided.
 
-        In words, `samples` votes are sampled. In digits, the shares are the exact distribution over the candidates.
+        In form `text`, `samples` votes are sampled. In form `digits`, the shares are the exact distribution over the
+        candidates.
 
         Raises:
             VerdictError: no vote, after all retries.
@@ -172,7 +174,7 @@ class Judging:
 
 
 class Retries(NamedTuple):
-    """How answers are sampled, and how often again if they cannot be read."""
+    """How answers are sampled, and how often they are sampled again if they cannot be read."""
 
     temperature: float
     max_retries: int
@@ -188,7 +190,7 @@ async def readable(
     how: Retries,
     samples: int = 1,
 ) -> list[T]:
-    """The contents of `samples` answers, or of those of them that can be read after all retries.
+    """The contents of those of `samples` answers that can be read, after all retries.
 
     Raises:
         VerdictError: no answer can be read.
@@ -225,7 +227,7 @@ async def _chosen(requests: Requests, role: Role, prompt: Prompt, *key: object) 
 
 
 def proposal_section(tool: ToolSpec, call: ToolCall) -> Section:
-    """The call that is judged, below its tool in the form in which options show tools."""
+    """The call that is judged, below a description of its tool in the form of options."""
     return Section("proposal", ("Tool:", prompts.tool_text(tool), "Call:", call.text()))
 
 

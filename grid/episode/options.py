@@ -1,8 +1,8 @@
 """The options of a decision, and their order.
 
-Retrievers give the best tool first. In this order, "always the first option" would be a policy, and a model's
-preference for low numbers would look like skill. So the order is drawn at random, from the sweep's seed, the case and
-the step, and from nothing that differs between planners, models or trials.
+Retrievers give the best tool first. In the order of retrieval, always choosing the first option would be a good policy,
+and a model's preference for low numbers would look like skill. So the order is random. It depends on the sweep's seed,
+the case and the step, and is the same for all planners, models and trials.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ from grid.core.types import NO_TOOL, Case, Step, Substep, ToolSpec
 from grid.core.util import Once, derive_seed
 
 QUERY = ""
-"""The name of the step if the tools are those of the whole query: these have one order per case, so that all prompts of
-the case share them as a prefix."""
+"""The name of the step for the tools of the whole query. These tools have one order per case, so that all prompts of
+the case share the tools as a prefix."""
 SOUGHT = 500
-"""Characters of a thought, and of an observation, that tools are retrieved by."""
+"""The most characters of a thought, and of an observation, that are used to retrieve tools."""
 
 
 class Options(NamedTuple):
-    """The tools of a decision in the order shown; `place` is how many of them come before `no_tool` or `finish`.
+    """The tools of a decision in the order shown; `place` is the number of tools before `no_tool` or `finish`.
 
-    `sought`: the text that they were retrieved by, besides the substep or the query.
+    `sought`: the text that was used to retrieve the tools, besides the substep or the query.
     """
 
     tools: tuple[ToolSpec, ...]
@@ -36,8 +36,8 @@ class Options(NamedTuple):
 class Retrieved(NamedTuple):
     """The retrieval of tools for a case, best first.
 
-    `parts` are the substeps whose candidates make the tools of the whole query, `of_query` at most; if there are none,
-    tools are retrieved for the query. `mode`: when tools are retrieved, and by which text.
+    `parts` are the substeps whose candidates are the tools of the whole query, at most `of_query` tools; without
+    `parts`, tools are retrieved for the query's text. `mode`: when tools are retrieved, and by which text.
     """
 
     candidates: Candidates
@@ -51,9 +51,9 @@ class Retrieved(NamedTuple):
         return cls(problem.candidates, problem.parts, problem.query_tools, problem.retrieved)
 
     def sought(self, steps: Sequence[Step]) -> str:
-        """The text that tools are retrieved by after these steps; empty if it is the substep or the query alone.
+        """The further text for retrieving tools after these steps; empty if only the substep or the query is used.
 
-        In mode `thought` it is the text of the last step, which stays until there is a new thought.
+        In mode `thought`, it is the text of the last step, until there is a new thought.
         """
         if self.mode == "static":
             return ""
@@ -64,10 +64,10 @@ class Retrieved(NamedTuple):
         return "\n".join(text[:SOUGHT] for text in (next(thoughts, ""), next(observations, "")) if text)
 
     def tools(self, case: Case, substep: Substep | None, sought: str = "") -> tuple[ToolSpec, ...]:
-        """The tools for a substep; None: those of the whole query, which are its substeps', the best of each first.
+        """The tools for a substep; for the whole query (None), the tools of all its substeps, the best of each first.
 
-        If tools are retrieved more than once, those of the whole query are found by the query, since its substeps may
-        be hidden. A thought is the only text that tools are retrieved by.
+        If tools are retrieved more than once, those of the whole query are retrieved by the query's text, since its
+        substeps may be hidden. In mode `thought`, tools are retrieved by the thought alone.
         """
         if sought and self.mode == "thought":
             found = self.candidates(replace(case, query=""), Substep("0", sought, ""))
@@ -88,10 +88,10 @@ def _with(substep: Substep, sought: str) -> Substep:
 def in_order(
     tools: tuple[ToolSpec, ...], seed: int | None, case: str, step: str, most: int | None = None, sought: str = ""
 ) -> Options:
-    """The first `most` - 1 tools with `no_tool` or `finish` in a drawn order; the same object for repeated calls.
+    """The first `most` - 1 tools with `no_tool` or `finish`, in random order; repeated calls return the same object.
 
-    The order of two tools does not depend on which other tools there are. Without a seed the tools stay in their order,
-    and `no_tool` or `finish` is last.
+    The order of two tools does not depend on the other tools. Without a seed, the tools stay in their order, and
+    `no_tool` or `finish` is last.
     """
     return _in_order(tools, seed, case, step, most, sought)
 

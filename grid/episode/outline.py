@@ -1,7 +1,7 @@
 """An outline that the model drafts itself, before any planner begins: `dataset.outline=drafted`.
 
-It is sampled at temperature 0, so that all planners and trials of a model follow the same outline, as far as the engine
-repeats itself. Its cost counts for the episode.
+The outline is sampled at temperature 0. So all planners and trials of a model follow the same outline, if the engine
+gives the same answer each time. The outline's cost counts for the episode.
 """
 
 from __future__ import annotations
@@ -32,10 +32,11 @@ _MAX_TOKENS = 1024
 
 
 async def draft(episode: Episode) -> None:
-    """Give the episode's case the outline that its model writes; if steps were taken before, of the remaining work.
+    """Give the episode's case an outline by its model; if steps were taken before, it is of the remaining work.
 
     Raises:
-        ModelError: three answers that are no outline: empty, of more than fifty substeps, or with an overlong one.
+        ModelError: three answers were no usable outline: empty, with more than fifty substeps, or with an overlong
+            substep.
     """
     done = episode.case.done
     prompt = prompts.prompt(
@@ -67,7 +68,7 @@ async def draft(episode: Episode) -> None:
 
 
 def _followed(lines: list[str]) -> list[str]:
-    """The outline; raises UnreadableError if it cannot be followed."""
+    """The outline of an answer; raises UnreadableError if the outline cannot be followed."""
     if len(lines) > MAX_SUBSTEPS:
         raise UnreadableError(f"{len(lines)} substeps, {MAX_SUBSTEPS} at most")
     longest = max(map(len, lines))

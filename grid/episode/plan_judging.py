@@ -1,9 +1,9 @@
 """A model as the judge of plans: its prompts, and the metrics from its verdicts (agent_planning_benchmark §C).
 
-Data sets call `plan_examine`. If a rule can decide, it does. So after a broken tool the judge is only asked whether
-another tool was a reasonable way on, and for a request that cannot be carried out it is only asked about plans that may
-be a refusal (`grid.text.answers`). A plan that calls an extraneous tool always has the error E5, without regard to the
-judge (C.5).
+Data sets call `plan_examine`. The judge is only asked if no rule decides. After a broken tool, the judge is only asked
+whether the call of another tool was reasonable. For a request that cannot be carried out, the judge is only asked about
+plans that may be a refusal (`grid.text.answers`). A plan that calls an extraneous tool always has the error E5,
+whatever the judge says (C.5).
 """
 
 from __future__ import annotations
@@ -38,14 +38,14 @@ from grid.text.answers import declines, may_pass
 
 SYMBOLIC = "symbolic"
 Truth = Callable[[Chain], Verdict]
-"""The true verdict on a plan, if it can be computed."""
+"""A function that computes the true verdict on a plan, for tasks in which this is possible."""
 KNOWN_SOLUTION = "A known solution:"
 UNSOLVED: Mapping[str, Mapping[str, Any]] = {
     "symbolic": {},
     "judge": {"success": False, "plan_correct": False, "plan_grade": 0.0},
     "both": {"judged_correct": False, "judged_grade": 0.0},
 }
-"""By scorer, the metrics of an episode that broke off and left no plan, without asking a judge."""
+"""By scorer, the metrics of an episode that broke off without a plan; no judge is asked."""
 EXTRANEOUS_ERROR = "E5"
 MOST_WITH_EXTRANEOUS, MOST_STEPWISE_WITH_EXTRANEOUS = 0.8, 0.6
 """The best grades of a plan with one error that is not trivial: for whole plans and for next steps (C.1)."""
@@ -53,10 +53,11 @@ MOST_WITH_EXTRANEOUS, MOST_STEPWISE_WITH_EXTRANEOUS = 0.8, 0.6
 
 @dataclass(frozen=True)
 class JudgedTask:
-    """A planning task as a judge may see it. No planner is shown it.
+    """A planning task as a judge may see it; planners do not see it.
 
-    `tools` are those offered, without REJECT. `reference` is a known solution, from the end of `done` on; empty: none.
-    `extraneous` names the distractors, `costs` has the tools' costs, if there are any, `policy` the case's rules.
+    `tools` are the offered tools, without REJECT. `reference` is the part of a known solution that follows the steps
+    `done`; it is empty if no solution is known. `extraneous` names the distractors. `costs` has the tools' costs, if
+    tools have costs. `policy` has the case's rules.
     """
 
     query: str
@@ -74,9 +75,10 @@ class JudgedTask:
 def executed_examine(task: JudgedTask, reference_shown: bool = True) -> Examine:
     """The function `Problem.examine` for plans that are carried out (agent_planning_benchmark §5.1, table 3).
 
-    It gives plan_correct, plan_grade, plan_errors and judge_contradicted for the plan that was carried out
-    (`Trajectory.planned`), and unrefined_* for its draft before a critique; nothing if the planner wrote no plan. A
-    draft that stayed unchanged is judged once. The world decides success. `reference_shown` is as for `plan_examine`.
+    The function gives plan_correct, plan_grade, plan_errors and judge_contradicted for the plan that was carried out
+    (`Trajectory.planned`), and unrefined_* for the draft of this plan before a critique. It gives nothing if the
+    planner wrote no plan. A draft that stayed unchanged is judged once. The world decides success. `reference_shown` is
+    as for `plan_examine`.
     """
     return partial(_executed, task, reference_shown)
 
@@ -102,9 +104,9 @@ def plan_examine(
 ) -> Examine | None:
     """The function `Problem.examine` for a scorer; None for the symbolic scorer.
 
-    With `judge`, success and plan_* (and behaviour, after a broken tool) come from the judge; with `both`, judged_* do,
-    and everything else is computed. In both cases judge_contradicted is given. All are None if the judge's answers
-    cannot be read after all retries.
+    With `judge`, the judge gives success and plan_*, and after a broken tool also behaviour. With `both`, the judge
+    gives judged_*, and everything else is computed. Both scorers also give judge_contradicted. The judge's metrics are
+    None if no answer of the judge can be read in any try.
 
     `reference_shown`: the judge sees the known solution; otherwise it is blind (§D.1). `truth` is for engines that
     judge with a planted accuracy; no prompt shows it.
@@ -113,7 +115,7 @@ def plan_examine(
 
 
 def by_rule(task: JudgedTask, trajectory: Trajectory) -> Mapping[str, Any]:
-    """The metrics that need no judge: refused, extraneous_calls, plan_cost and exact_match, if they apply.
+    """The metrics that need no judge, if they apply: refused, extraneous_calls, plan_cost and exact_match.
 
     After a broken tool also behaviour and success, if the rule decides them (`behaviour_by_rule`).
     """
@@ -132,7 +134,7 @@ def by_rule(task: JudgedTask, trajectory: Trajectory) -> Mapping[str, Any]:
 
 
 def extraneous_calls(task: JudgedTask, chain: Chain) -> int:
-    """How many of the calls that count are calls of extraneous tools."""
+    """The number of calls of extraneous tools among the calls that count (the first `horizon_k`)."""
     return sum(call.name in task.extraneous for call in chain.calls[: task.kind.horizon_k])
 
 
@@ -164,7 +166,7 @@ async def _examined(
 
 @dataclass(frozen=True)
 class _Found:
-    """The verdict that counts, None if the judge's cannot be read, and the behaviour after a broken tool.
+    """The verdict that counts (None if the judge's answer cannot be read), and the behaviour after a broken tool.
 
     `contradicted` is about the judge's own verdict, before any rule.
     """
@@ -205,10 +207,11 @@ class _Asking:
 
 
 def behaviour_by_rule(task: JudgedTask, chain: Chain) -> str | None:
-    """The behaviour after a broken tool, by the first call; None if a judge has to tell ALTER from OTHER (figure 36).
+    """The behaviour after a broken tool, by the first call; None if a judge has to decide (figure 36).
 
-    A call of the broken tool is RETRY, a call of its replacement REPLACE, and a call of a tool that is not offered
-    OTHER. Without a call, an explicit refusal is REFUSE, and anything else OTHER.
+    A call of the broken tool is RETRY, a call of its replacement is REPLACE, and a call of a tool that is not offered
+    is OTHER. Without a call, an explicit refusal is REFUSE, and everything else is OTHER. A judge decides whether a
+    call of another offered tool is ALTER or OTHER.
     """
     if not chain.calls:
         return REFUSE if declines(chain) else OTHER
@@ -233,14 +236,14 @@ def plan_prompt(task: JudgedTask, chain: Chain, reference_shown: bool) -> Prompt
 
 
 def alternative_prompt(task: JudgedTask, chain: Chain) -> Prompt:
-    """The prompt for judging the first call after a tool failed, which is a call of another tool."""
+    """The prompt for judging the first call after a tool failed, if it is a call of another tool."""
     first = Chain(chain.calls[:1], first=chain.first)
     shown = [ALTERNATIVE, *_shown(task), plan_section(NEXT, first)]
     return _asked(shown, VerdictAnswer(errors=False))
 
 
 def unsolvable_prompt(task: JudgedTask, chain: Chain) -> Prompt:
-    """The prompt for judging the plan for a request that cannot be carried out; its words may be a refusal."""
+    """The prompt for judging the plan for a request that cannot be carried out; the plan's words may be a refusal."""
     role = UNSOLVABLE[task.kind.unsolvable_kind or "tool_removal"]
     plan = plan_section(PLAN, chain, None if chain.refusal is not None else chain.plan)
     return _asked([role, *_shown(task), plan], VerdictAnswer(errors=False))
@@ -270,7 +273,7 @@ def _asked(sections: list[Section], answer: VerdictAnswer) -> Prompt:
 
 
 def _told(verdict: Verdict | None) -> dict[str, Any]:
-    """The values of correct, grade and errors; each is None if the verdict does not say it."""
+    """The values of correct, grade and errors; a value is None if the verdict does not have it."""
     if verdict is None:
         return {"correct": None, "grade": None, "errors": None}
     errors = None if verdict.errors is None else tuple(sorted(verdict.errors))
@@ -280,7 +283,7 @@ def _told(verdict: Verdict | None) -> dict[str, Any]:
 def _with_extraneous(task: JudgedTask, chain: Chain, said: Verdict | None) -> Verdict | None:
     """The verdict with the error E5 added if an extraneous tool is called and the judge overlooked it (C.5).
 
-    A grade that is too high for a plan with an error is then lowered to the best grade of such a plan.
+    If E5 is added, a grade above the best grade of a plan with one error is lowered to that best grade.
     """
     if said is None or said.errors is None or not extraneous_calls(task, chain) or EXTRANEOUS_ERROR in said.errors:
         return said
@@ -290,13 +293,13 @@ def _with_extraneous(task: JudgedTask, chain: Chain, said: Verdict | None) -> Ve
 
 
 def _judged(found: _Found) -> dict[str, Any]:
-    """The judge's columns beside the computed ones."""
+    """The judge's columns if the other columns are computed (scorer `both`)."""
     told = {f"judged_{key}": value for key, value in _told(found.verdict).items()}
     return told | {"judge_contradicted": found.contradicted}
 
 
 def _scored(task: JudgedTask, found: _Found) -> dict[str, Any]:
-    """The columns if the judge alone scores."""
+    """The columns if only the judge scores (scorer `judge`)."""
     told = _told(found.verdict)
     own: dict[str, Any] = {f"plan_{key}": value for key, value in told.items()} | {"success": told["correct"]}
     own |= {"judge_contradicted": found.contradicted}
@@ -307,15 +310,15 @@ def _scored(task: JudgedTask, found: _Found) -> dict[str, Any]:
 
 
 MOST_CALLS = 128
-"""Calls of a plan that are shown, from the first."""
+"""The most calls of a plan that are shown, beginning with the first."""
 MOST_VALUE = 500
-"""Characters of an argument that are shown."""
+"""The most characters of an argument that are shown."""
 MOST_CALL = 4_000
-"""Characters of a call that are shown."""
+"""The most characters of a call that are shown."""
 MOST_REASON = 2_000
-"""Characters of a refusal or an answer that are shown."""
+"""The most characters of a refusal or an answer that are shown."""
 MOST_OUTCOME = 2_000
-"""Characters of an earlier step's result that are shown."""
+"""The most characters of an earlier step's result that are shown."""
 ANSWERED, NEXT = "Answer given:", "Next step:"
 NOTHING = "No call is made."
 REFUSED = "The request is refused, with these words:"
@@ -324,7 +327,8 @@ REFUSED = "The request is refused, with these words:"
 def chain_lines(chain: Chain) -> tuple[str, ...]:
     """One line per call, `Step i: {"tool", "arguments"}`, and a refusal after them.
 
-    Summaries and reasons of calls are left out: only some planners write them. Long texts are cut, and say so.
+    Summaries, and reasons for calls, are left out, because only some planners write them. Long texts are cut, with a
+    note.
     """
     lines = [
         f"Step {chain.first + place}: {_cut(_call_text(call.name, call.arguments), MOST_CALL)}"
@@ -356,7 +360,7 @@ def done_lines(steps: Sequence[Step]) -> tuple[str, ...]:
 
 
 def plan_section(title: str, chain: Chain, answer: str | None = None) -> Section:
-    """The plan that is judged; `answer` is the final answer, if it matters."""
+    """The plan that is judged; `answer` is the final answer, if the judge should see it."""
     lines = (title, *chain_lines(chain))
     return Section("proposal", (*lines, f"{ANSWERED} {_cut(shown(answer), MOST_REASON)}") if answer else lines)
 
@@ -536,7 +540,7 @@ UNSOLVABLE = {
         ),
     ),
 }
-"""The judge's role by the kind of an unsolvable request (§B.4.3)."""
+"""By kind of unsolvable request, the section with the judge's role (§B.4.3)."""
 ASK_VERDICT = (
     "Judge the plan above by the criteria given.",
     'Answer with one JSON object: {"reasoning": why, in a few sentences, "E1": true or false, "E2": ..., "E3": ..., '

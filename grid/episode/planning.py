@@ -1,4 +1,4 @@
-"""A plan of all remaining calls in one answer: how it is asked for, read and run (planning_horizon §2.2)."""
+"""Ask for a plan of all remaining calls in one answer, read it and run it (planning_horizon §2.2)."""
 
 from __future__ import annotations
 
@@ -48,15 +48,15 @@ async def plan_ahead(
     exact: bool = False,
     refine: Refine | None = None,
 ) -> Drafted[list[Action]]:
-    """The actions of a plan from a point on; asked for again, up to the retries, if no plan can be read.
+    """The actions of a plan from a point on; the plan is asked for again, up to the retries, if it cannot be read.
 
     Args:
         episode: the case.
         view: the point, with the tools of the whole query.
         acting: how the plan is asked for; a `thought` comes before the plan and belongs to its first action.
         notes: lines before the request.
-        exact: a plan with a call that is `refused` cannot be used either.
-        refine: changes the draft before it counts.
+        exact: a plan with a call that is `refused` counts as unreadable.
+        refine: a function that changes the draft before it counts.
 
     Raises:
         ModelError: no plan after all retries.
@@ -71,7 +71,7 @@ async def plan_ahead(
 
 
 def written(plan: Sequence[Action]) -> str:
-    """A plan in the form of an answer."""
+    """A plan, written in the form of an answer."""
     return to_json({"plan": [written_action(action) for action in plan]})
 
 
@@ -82,7 +82,7 @@ def written_action(action: Action) -> dict[str, Json]:
 
 
 def chain_written(plan: Sequence[Action] | None, view: View) -> Chain | None:
-    """A plan as a chain of calls, from a point on; None without a plan. A call of REJECT ends the chain."""
+    """A plan from a point on, as a chain of calls; None without a plan. A call of REJECT ends the chain."""
     if plan is None:
         return None
     calls, refusal, words = list[ChainCall](), None, ""
@@ -109,9 +109,9 @@ async def run_plan(
     acting: Acting,
     over: Callable[[Path], bool] = _never,
 ) -> Path:
-    """Execute a plan without the model, up to its end or until it is `over`. Its first step has the plan's cost.
+    """Execute a plan without the model, until the plan ends or `over` returns true. The first step has the plan's cost.
 
-    The options of all steps are those that the plan was made from.
+    All steps have the options from which the plan was made.
     """
     path = view.path
     for action in plan:
@@ -171,7 +171,7 @@ def read_plan_of(
 
 
 def _check(plan: list[Action], episode: Episode, view: View) -> None:
-    """Raise UnreadableError if a call is refused. For steps that were run, only the world says if they have results."""
+    """Raise UnreadableError if a call is refused. Steps that were run are assumed to have results."""
     outline, done = episode.case.plan.substeps, len(view.path.steps)
     before = {step.substep.id: True for step in view.path.steps}
     for place, action in enumerate(plan, start=done):
@@ -182,7 +182,9 @@ def _check(plan: list[Action], episode: Episode, view: View) -> None:
 
 
 def _calls(asked: Answers, view: View) -> list[Call]:
-    """The calls of a plan; with native calls, all calls of the answer, and words alone end the work as in any loop.
+    """The calls of a plan.
+
+    With native calls, these are all calls of the answer; words without a call end the work.
 
     Raises UnreadableError.
     """
@@ -213,7 +215,7 @@ _DIGITS = 12  # of a digest
 
 
 class Read(NamedTuple, Generic[P]):
-    """A plan that was read, or None with the reason `why` if no answer could be used; and what was spent on it."""
+    """A plan that was read (or None and the reason `why`, if no answer could be used), and the use of the model."""
 
     plan: P | None
     usage: Usage
@@ -224,9 +226,10 @@ class Read(NamedTuple, Generic[P]):
 class Asking(Generic[T]):
     """How a plan is asked for and read.
 
-    `key` names the request, `where` the point in an error. `read` turns an answer into a plan, or returns None and puts
-    the reason in the message; `written` writes a plan as such an answer. `asked` are the lines that say what to plan,
-    but not in which form. `drafted` is called with a plan before it is refined.
+    `key` names the request; `where` names the point in error messages. `read` turns an answer into a plan, or returns
+    None and puts the reason in the message. `written` writes a plan in the form of an answer. `asked` are the lines
+    that say what to plan; the line about the answer's form is left out. `drafted` is called with a plan before the plan
+    is refined.
     """
 
     prompt: Prompt
@@ -239,7 +242,7 @@ class Asking(Generic[T]):
     drafted: Callable[[T], None] = lambda plan: None
 
     async def ask(self, episode: Episode, prompt: Prompt, *key: object) -> Read[T]:
-        """The plan in an answer to a prompt; asked for again, up to the retries, if no plan can be read."""
+        """The plan in an answer to a prompt; the plan is asked for again, up to the retries, if it cannot be read."""
         spent, why, last, tries = Usage(), "", None, self.acting.max_retries + 1
         for tried in range(tries):
             asked = await episode.sample(
@@ -260,12 +263,12 @@ class Refine(Protocol):
     """A function that refines a draft before it counts."""
 
     async def __call__(self, episode: Episode, asking: Asking[T], draft: T) -> Read[T]:
-        """The plan that replaces the draft (maybe the draft itself), and what the acting model spent on it."""
+        """The plan that replaces the draft (maybe the draft itself), and the use of the acting model for it."""
         ...
 
 
 class Drafted(NamedTuple, Generic[P]):
-    """The plan that counts, what it cost, and the draft before a critique; `draft` is None if nothing was refined."""
+    """The plan that counts, its cost, and the draft before a critique; `draft` is None if the plan was not refined."""
 
     plan: P
     usage: Usage
@@ -273,10 +276,10 @@ class Drafted(NamedTuple, Generic[P]):
 
 
 class WritesPlans(Planner, Protocol):
-    """A planner that writes plans of several calls, or of the next one, before it runs anything."""
+    """A planner that writes plans of several calls, or of the next call, before it runs anything."""
 
     async def write(self, episode: Episode, refine: Refine | None) -> Trajectory:
-        """Solve the case with plans that `refine` refines; None: plans stay as they are drafted."""
+        """Solve the case with plans that `refine` refines; if it is None, plans stay as they are drafted."""
         ...
 
 
@@ -305,10 +308,10 @@ async def drafted(episode: Episode, asking: Asking[T], refine: Refine | None) ->
 
 
 def chain_of(trajectory: Trajectory) -> Chain:
-    """The chain that a planner predicted, or the calls that it made, as it wrote them, with references.
+    """The chain that a planner predicted, or else the calls that the planner made, as written, with references.
 
-    A call of REJECT ends the chain, which is then a refusal; calls before it stay. A finish is no call. If there are no
-    words with the calls, the chain's words are the final answer.
+    A call of REJECT ends the chain and makes it a refusal; the calls before REJECT stay. A finish does not count as a
+    call. If the chain has no words of its own, its words are the final answer.
     """
     if trajectory.chain is not None:
         return trajectory.chain if trajectory.chain.plan else replace(trajectory.chain, plan=trajectory.answer or "")

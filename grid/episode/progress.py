@@ -14,12 +14,12 @@ from grid.episode.requests import MOST_CHARACTERS
 
 @dataclass(frozen=True)
 class Budget:
-    """How much one episode may use before it is stopped; its best trajectory so far is then its result.
+    """The limits at which an episode is stopped; the best trajectory so far is then the result.
 
-    `steps` are executed calls, `llm_calls` completions and scoring passes, `tokens` input and output tokens, summed
-    over all roles that a planner asks; `seconds` are those of the case's own time; None: without limit. The limits are
-    checked before each request and each call. So the use can exceed them by what is in flight: tokens and seconds, by
-    the requests that were sent in parallel.
+    `steps` are executed calls. `llm_calls` are completions and scoring passes, and `tokens` are input and output
+    tokens, both summed over all roles that a planner asks. `seconds` are those of the case's own time. None: no limit.
+    The limits are checked before each request and each call, so the use can exceed them by the requests that are in
+    flight: their tokens and their seconds.
     """
 
     llm_calls: int = 5000
@@ -32,9 +32,10 @@ class Budget:
 
 
 class Improvement(NamedTuple):
-    """A trajectory that was better than all before, and what had been used when it was found.
+    """A trajectory that was better than all before, and the use of the budget when it was found.
 
-    `value` is the planner's own value of it, None if it has no measure; `node` is its place in a search tree.
+    `value` is the planner's own value of the trajectory, or None if the planner has no such measure; `node` is the
+    trajectory's place in a search tree.
     """
 
     trajectory: Trajectory
@@ -46,7 +47,7 @@ class Improvement(NamedTuple):
 
 
 class Executed(NamedTuple):
-    """The state after a call, the call with its references filled in, and what it returned; None without a call."""
+    """The state after a call, the call with references filled in, and its observation (both None without a call)."""
 
     state: State
     call: ToolCall | None
@@ -54,7 +55,7 @@ class Executed(NamedTuple):
 
 
 class Before(NamedTuple):
-    """The steps before a planner begins, and, by the steps' places, the user's messages after them and the answers."""
+    """The steps before a planner begins; by the steps' places, the user's messages after steps, and the answers."""
 
     steps: tuple[Step, ...] = ()
     said: Mapping[int, str] = MappingProxyType({})
@@ -65,8 +66,8 @@ class Before(NamedTuple):
 class Plans:
     """The first plan that an episode's planner wrote: `draft` is the digest of its text, before any critique.
 
-    If it was written before anything was run and then carried out, `planned` is the plan that was carried out, and
-    `unrefined` the plan before a critique.
+    If the planner wrote the plan before it ran anything, and then carried it out, `planned` is the plan that was
+    carried out, and `unrefined` is the plan before a critique.
     """
 
     draft: str | None = None

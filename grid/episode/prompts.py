@@ -1,7 +1,7 @@
-"""The sections of planners' prompts. Their texts know no benchmark.
+"""The sections of planners' prompts. Their texts have nothing about a particular benchmark.
 
-Static sections come first, so that prefixes are shared: tools of the whole query are before the query, those of one
-substep after the history.
+Static sections come first, so that prompts share prefixes. So the tools of the whole query come before the query, and
+the tools of one substep come after the history.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from grid.episode.options import Options
 from grid.text.references import answering, reference
 
 Seen = Literal["all", "calls", "none"]
-"""What a decision sees of earlier steps: calls and observations, the calls alone, or nothing."""
+"""The visible part of earlier steps in a decision: calls and observations, the calls alone, or nothing."""
 
 ROLE = Section(
     "role",
@@ -83,13 +83,13 @@ ANSWER_TOOL = ToolSpec(
         ),
     ),
 )
-"""Replaces FINISH_TOOL if finishing answers the question."""
+"""The tool that replaces FINISH_TOOL if finishing answers the question."""
 TELL_TOOL = ToolSpec(
     FINISH,
     "Ends the work with the answer to the query, for whoever asked.",
     (Parameter("answer", "string", "the answer in words, with all that was asked for"),),
 )
-"""Replaces FINISH_TOOL if only the answer is left to be given."""
+"""The tool that replaces FINISH_TOOL if the work is done and only the answer is missing."""
 GIVE_UP_TOOL = ToolSpec(
     GIVE_UP, "Abandons this attempt, where it does not lead to the goal: an earlier decision is then taken anew.", ()
 )
@@ -100,9 +100,9 @@ _TOOLS = Section("tools", ("Tools:",))
 class Offer(NamedTuple):
     """The options of a decision, all in the order in which they are shown.
 
-    `options` are the names of all options. Among them is `no_tool` for a substep of an outline, or else `finish`, which
-    is a tool like the others: it is in `tools` and `cards`, but is no candidate. The same holds for `give_up`, if it is
-    offered; it comes directly after `finish` or `no_tool`. `section` lists the options.
+    `options` are the names of all options. For a substep of an outline they include `no_tool`, else `finish`. Like
+    other tools, `finish` is in `tools` and `cards`, but it is no candidate. The same is true of `give_up`, if it is
+    offered; `give_up` comes directly after `finish` or `no_tool`. `section` lists the options.
     """
 
     tools: dict[str, ToolSpec]
@@ -132,13 +132,13 @@ def _offered(options: Options, may_finish: bool, may_give_up: bool, answered: bo
 
 
 def tools_section(tools: Sequence[ToolSpec]) -> Section:
-    """The available tools, without numbers: for prompts in which none of them is to be chosen."""
+    """The available tools, without numbers, for prompts that do not ask for the choice of a tool."""
     return Section(_TOOLS.kind, (*_TOOLS.entries, *map(tool_text, tools)))
 
 
 @lru_cache(maxsize=65536)
 def tool_text(tool: ToolSpec) -> str:
-    """One tool on one line: name, arguments with types, fields of its outcome, its and its arguments' descriptions."""
+    """A tool on one line: name, arguments with types, fields of the outcome, descriptions of tool and arguments."""
     arguments = ", ".join(f"{p.name}{'*' if p.required else ''}: {p.type}" for p in tool.parameters)
     returns = f" -> {', '.join(tool.returns)}" if tool.returns else ""
     details = "; ".join(f"{p.name} = {p.description}" for p in tool.parameters if p.description)
@@ -149,14 +149,14 @@ _offer: Once[Options, Offer] = Once(_offered)
 
 
 def notes_section(episode: Episode) -> Section:
-    """The policy, and the notes on the things that the tools deal with, if the case has them."""
+    """The case's policy, and its notes on the things that the tools deal with; empty if it has neither."""
     case = episode.case
     entries = (*((POLICY, case.policy) if case.policy else ()), *((NOTES, *case.notes) if case.notes else ()))
     return Section("notes", entries) if entries else EMPTY
 
 
 def task_section(episode: Episode) -> Section:
-    """The request, and the outline if there is one: the same for all decisions of a case."""
+    """The request, and the outline if the case has one. The section is the same for all decisions of a case."""
     return _task(episode.case.query, episode.case.plan.lines)
 
 
@@ -166,12 +166,12 @@ def _task(query: str, outline: tuple[str, ...]) -> Section:
 
 
 def plan_section(lines: Sequence[str]) -> Section:
-    """A plan that was written before anything was run, the same for all decisions that follow it."""
+    """A plan that was written before anything was run; the section is the same for all decisions after the plan."""
     return Section("plan", (PLAN, *lines, PLAN_USE)) if lines else EMPTY
 
 
 def thought_section(thought: str) -> Section:
-    """The thought about this decision from before its tools were retrieved."""
+    """The thought about this decision that was written before the tools were retrieved."""
     return Section("thought", (THOUGHT, thought)) if thought else EMPTY
 
 
@@ -186,26 +186,26 @@ def lessons_section(lessons: Sequence[str]) -> Section:
 
 
 def siblings_section(lines: Sequence[str]) -> Section:
-    """The actions tried before at the same point, which failed or wait for their turn; something else is wanted."""
+    """Earlier actions at the same point, which failed or wait for their turn; the model shall choose another action."""
     return Section("siblings", (SIBLINGS, *lines, DIFFER)) if lines else EMPTY
 
 
 def demonstrations_section(episode: Episode, count: int) -> Section:
-    """Solved questions, nearest first; empty if the dataset has none. In answered cases they end with a finish, too."""
+    """Solved questions, the nearest first, or an empty section. In answered cases, their plans end with a finish."""
     solved = episode.demonstrations(count)
     return _demonstrated(solved, episode.case.answered) if solved else EMPTY
 
 
 def memory_section(episode: Episode) -> Section:
-    """What the planner did on other cases, the nearest first; empty if it remembers nothing."""
+    """The planner's work on other cases, the nearest first; empty if nothing is remembered."""
     return Section("memory", (MEMORY, *episode.remembered)) if episode.remembered else EMPTY
 
 
 def step_text(step: Step, observed: bool = True, most: int | None = None, answer: str | None = None) -> str:
-    """One step as a line of the history: its call as it was written and, if `observed`, what it returned.
+    """One step as a line of the history: its call as written and, if `observed`, the result of the call.
 
-    `most`: the most characters of the result; None: no limit. `answer` is the answer that the step finished with;
-    prompts that judge or reflect on a whole path show it.
+    `most`: the most characters of the result; None: no limit. `answer` is the answer with which the step finished;
+    prompts for judging a whole path, or reflecting on it, show this answer.
     """
     place = f"{step.substep.id} {step.substep.text}".strip()
     if step.malformed:
@@ -222,7 +222,7 @@ def step_text(step: Step, observed: bool = True, most: int | None = None, answer
 
 
 def told_of(step: Step, observation: Observation, most: int | None = None) -> str:
-    """The outcome as JSON, `most` characters of it; a world's own name of a result is replaced by its reference."""
+    """At most `most` characters of the outcome as JSON; a reference replaces a world's own name for a result."""
     shown = observation.text()
     if has_handle(observation):
         shown = to_json({**observation.content, RESULT: reference(step.substep.id, RESULT)})
@@ -258,9 +258,9 @@ def prompt(answer: Answer, *sections: Section) -> Prompt:
 
 
 def has_handle(observation: Observation) -> bool:
-    """Whether a world gave the result its own name, with the result's number; the value is then in another field.
+    """Whether `result` is only the world's own name for the result (`$1`); the value is then in another field.
 
-    A result without another field is no name: `$500` may be the answer to a question.
+    If there is no other field, `result` is no such name: `$500` may be the answer to a question.
     """
     handle = observation.content.get(RESULT)
     return len(observation.content) > 1 and isinstance(handle, str) and _HANDLE.fullmatch(handle) is not None
@@ -287,7 +287,7 @@ _demonstrated: Once[tuple[Demonstration, ...], Section] = Once(_demonstrations)
 
 
 async def all_turns(planner: Planner, episode: Episode) -> Trajectory:
-    """The steps of all turns, with the decisions, branches and replans of each."""
+    """The trajectory over all turns, with the decisions, branches and replans of all turns."""
     found = await planner.solve(episode)
     for _ in episode.case.messages:
         episode.next_turn(found)

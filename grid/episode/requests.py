@@ -1,4 +1,4 @@
-"""Requests to engines for one case: what was sent and answered, word for word, and what it cost."""
+"""Requests to engines for one case: prompts and answers word for word, and their costs."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from grid.engines.functions import handed_over
 from grid.text.objects import UnreadableError, characters, whole
 
 MOST_CHARACTERS = 20_000
-"""Characters of an answer that are read at most, by default (`budget.answer_characters`)."""
+"""The most characters of an answer that is read, by default (`budget.answer_characters`)."""
 _NOTHING = Usage()
 
 
@@ -25,9 +25,9 @@ _NOTHING = Usage()
 class Message:
     """One request as the engine got it, and the engine's answer, verbatim.
 
-    `decision` names the purpose of the request. `answers` are the `n` completions asked for, `probabilities` those of a
-    choice's options; without either, the engine did not answer. `unreadable` says, by the completion's place, why it
-    could not be used. `usage` is the cost of the answer.
+    `decision` names the purpose of the request. `answers` are the `n` completions, `probabilities` the probabilities of
+    a choice's options; if both are missing, the engine did not answer. `unreadable` maps a completion's place to the
+    reason why the completion could not be used. `usage` is the cost of the answer.
     """
 
     role: Role
@@ -44,10 +44,11 @@ class Message:
 
 
 class Answers(NamedTuple):
-    """Completions, what they cost, and the message that keeps them.
+    """Completions, their cost, and the message that keeps them.
 
-    `cut` has the places of completions that the limit on tokens ended, `withheld` those that the server kept back, with
-    its words; a completion of more than `most` characters cannot be read. `reasoning` is as in `Sampled`.
+    `cut` has the places of completions that the limit on tokens ended. `withheld` maps the places of completions that
+    the server kept back to the server's words about it. A completion of more than `most` characters counts as
+    unreadable. `reasoning` is as in `Sampled`.
     """
 
     texts: tuple[str, ...]
@@ -62,8 +63,8 @@ class Answers(NamedTuple):
         """The text of a completion, if it can be read.
 
         Raises:
-            UnreadableError: its server kept it back, it is too long, or the limit on tokens cut it off before it was
-                complete: the thoughts until then are no answer.
+            UnreadableError: the server kept the completion back, the completion is too long, or the limit on tokens cut
+                it off before it was complete (thoughts before the cut are no answer).
         """
         text = self.texts[place]
         if place in self.withheld:
@@ -76,12 +77,12 @@ class Answers(NamedTuple):
 
 
 class Requests:
-    """Engines by role, asked under one seed.
+    """The engines of all roles, and their requests under one seed.
 
     Every request derives its own seed from `seed` and the names of the decision, so that results do not depend on the
-    order in which requests are answered. `messages` has all requests and answers, `spent` the use of each role, and
-    `sources` says who answered for it. An answer of more than `answer_characters` is not read. With `fit_tokens`, the
-    actor's answers are limited to the tokens that its context has left, if these are fewer than asked for.
+    order in which requests are answered. `messages` has all requests and answers. For each role, `spent` has the use,
+    and `sources` says who answered. An answer of more than `answer_characters` is not read. `fit_tokens`: if the
+    actor's context has fewer tokens left than an answer may have, the answer's limit is lowered.
     """
 
     def __init__(
@@ -90,7 +91,7 @@ class Requests:
         seed: int,
         allow: Callable[[Prompt, int], None] = lambda prompt, calls: None,
     ) -> None:
-        """`allow` raises an error if a prompt for so many completions is not allowed."""
+        """`allow` gets a prompt and the number of completions, and raises an error if the request is not allowed."""
         self.messages: list[Message] = []
         self.spent = {role: Usage() for role in engines}
         self.sources: dict[Role, set[Source]] = {role: set() for role in engines}
@@ -100,7 +101,7 @@ class Requests:
 
     @property
     def converses(self) -> Tools | None:
-        """Whether the acting model is shown its history as messages, with calls in text or native; None: as text."""
+        """How a history of messages shows calls: as text (`prompt`) or `native`; None: histories are lines of text."""
         provided = self._engines[ACTOR].provides
         if MESSAGES not in provided:
             return None
@@ -111,7 +112,8 @@ class Requests:
     ) -> Answers:
         """`n` completions and what they cost; `key` names the decision.
 
-        An engine with native tool calls gets the prompt's tools as functions; the message keeps the prompt that it got.
+        An engine with native tool calls gets the prompt's tools as functions; the message keeps the prompt in this
+        form.
         """
         if NATIVE in self._engines[role].provides:
             prompt = handed_over(prompt)
@@ -132,7 +134,7 @@ class Requests:
         )
 
     async def _sampled(self, role: Role, message: Message, n: int, temperature: float, max_tokens: int) -> Sampled:
-        """The engine's completions; the message says how many tokens they could have."""
+        """The engine's completions; the message records the limit on their tokens."""
         ask = partial(self._engines[role].sample, message.prompt, n=n, temperature=temperature, seed=message.seed)
         try:
             return await ask(max_tokens=max_tokens)
@@ -172,7 +174,7 @@ class Requests:
 
 
 MOST_SHOWN = 2000
-"""Characters of a rejected answer that the next prompt shows."""
+"""The most characters of a rejected answer that the next prompt shows."""
 _MOST_REASON = 500
 _ANEW = "Read the instructions above again and answer anew, in the format asked for, without this fault."
 
@@ -187,16 +189,16 @@ class Rejected(NamedTuple):
 
 
 def rejected(asked: Answers, tried: int, tries: int) -> Rejected:
-    """The last of the answers that could not be used, according to their message."""
+    """The last one of a message's answers that could not be used."""
     place = max(asked.message.unreadable)
     return Rejected(asked.texts[place], asked.message.unreadable[place], tried, tries)
 
 
 def again(prompt: Prompt, last: Rejected | None) -> Prompt:
-    """The prompt of the next try: the last answer and its fault come after everything else, so the prefix is shared.
+    """The prompt of the next try. The last answer and its fault come at the end, so that tries share a prefix.
 
-    The answer is untrusted: it is cut, and shown on one line, so that it cannot look like another part of the prompt.
-    The number of the try makes all prompts different, even if a model without temperature repeats its answer.
+    The answer is untrusted, so it is cut and shown on one line: it cannot look like another part of the prompt. The
+    number of the try makes all prompts different, even if a model at temperature 0 repeats its answer.
     """
     if last is None:
         return prompt

@@ -1,4 +1,4 @@
-"""The tree of a search: nodes with the edge that leads to each, and the backup of rewards."""
+"""The tree of a search: nodes, each with the edge that leads to it, and the backup of rewards."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ from grid.episode.acting import Action, Path
 Pruned = Literal["unreadable", "schema", "repeated", "given_up", "pre", "top_k", "post"]
 """Why a node is not expanded.
 
-`unreadable`: no action could be read. `schema`: the call does not fit its tool. `repeated`: its path has made the same
-call. `given_up`: the policy said that its path leads nowhere. `pre`, `top_k`: before its execution it was judged too
-low, or not among the best. `post`: it was judged too low after its execution.
+`unreadable`: no action could be read. `schema`: the call does not fit its tool. `repeated`: the node's path already has
+the same call. `given_up`: the policy said that the path leads nowhere. `pre`: the judge's score before the execution
+was too low. `top_k`: this score was not among the best. `post`: the judge's score after the execution was too low.
 """
 
 
 @dataclass(eq=False, slots=True)
 class Node:
-    """A state with the path to it, and the edge (s, a) from its parent: the action, its scores, its visits.
+    """A state with the path to it, and the edge (s, a) from its parent: the action, its scores and its visits.
 
-    `label` has the places among siblings from the root on, `place` is the place among all nodes. `path` is None until
-    the action is executed (or imagined). `share` is the share of samples that proposed the action, or its probability.
-    `entropy`, in nats, is that of the exact distribution over the options after this node, None if it was not computed.
-    `visits` is N(s, a) and `value` Q(s, a) of the edge. `spent` is the cost of proposing the action, `execution` its
-    place in the order of executions, from 0. `pre_asked` and `post_asked` name the judge's requests for the two scores,
-    None if the judge was not asked.
+    `label` has the place among siblings for each node from the root to this node; `place` is the place among all nodes.
+    `path` is None until the action is executed (or imagined). `share` is the share of samples that proposed the action,
+    or its probability. `entropy` is the entropy, in nats, of the exact distribution over the options after this node,
+    or None if it was not computed. `visits` is N(s, a) and `value` Q(s, a) of the edge. `spent` is the cost of
+    proposing the action, `execution` its place in the order of executions, from 0. `pre_asked` and `post_asked` name
+    the requests to the judge for the scores before and after the execution, or are None if the judge was not asked.
     """
 
     label: str
@@ -64,7 +64,7 @@ class Node:
         return [child for child in self.children if child.pruned is None]
 
     def edges(self) -> Iterator[Node]:
-        """The nodes from here up to the root, without the root: each node represents the edge that leads to it."""
+        """The nodes from this node up to the root, without the root; each node represents the edge that leads to it."""
         node = self
         while node.parent is not None:
             yield node
@@ -82,7 +82,7 @@ def backup(node: Node, reward: float) -> None:
 
 
 def finish(end: Node, done: set[Node]) -> None:
-    """Mark an end as done, and every ancestor all of whose open children are done."""
+    """Mark the end of a path as done, and every ancestor whose open children are all done."""
     node: Node | None = end
     while node is not None and all(child in done for child in node.open):
         done.add(node)

@@ -1,13 +1,14 @@
-"""Runs of other tools as rows of our tables, so that the same statistics serve both.
+"""Runs of other tools as rows of our tables, so that the same statistics can be computed from both.
 
-`inspect_logs` reads logs of Inspect with its own library, `tau2_results` reads files of τ²-bench's runner; each gives
-the common data of all samples, and the samples. `episodes` defines these, and makes rows of them: a value that a file
-does not have is null.
+`inspect_logs` reads logs of Inspect with Inspect's own library; `tau2_results` reads files of τ²-bench's runner. Each
+gives the samples, and the common data of all samples. `episodes` defines these types, and makes rows from them. A value
+that a file does not have is null.
 
-It imports `store` and the layers below; no module of a sweep imports it. `launch/importing.py` is the command.
+This package imports `store` and the layers below; no module of a sweep imports it. `launch/importing.py` is the
+command.
 """
 
 IMPORTED = "imported"
-"""The key of a row's `config` that says where the row came from; rows of sweeps do not have it."""
+"""The key of a row's `config` that says where the row came from; no row of a sweep has this key."""
 RECORDED = {"inspect_ai": "Inspect", "tau2": "τ²-bench's runner"}
-"""The programs that recorded imported rows, by the rows' `engine`, which no sweep's row has."""
+"""The programs that recorded imported rows, as the rows' `engine` names them; no sweep's row has such an engine."""

@@ -1,4 +1,4 @@
-"""Another tool's run as rows of our tables; each sample has its rows once, however often its file is imported."""
+"""Another tool's run as rows of our tables; each sample gets its rows once, however often its file is imported."""
 
 from __future__ import annotations
 
@@ -25,31 +25,31 @@ from grid.imports import IMPORTED
 from grid.store.schema import COST
 
 AT_ONCE = 100
-"""The number of samples that are in memory, and written, together."""
+"""The number of samples that are in memory together, and are written together."""
 LONGEST = 2_000
-"""The most messages of a sample whose transcript is kept: each request's prompt names all messages before it."""
+"""The most messages of a sample whose transcript is kept, as each request's prompt lists all messages before it."""
 _DIGITS = 32
 _LABEL, _NAME = 120, 64  # characters, of a label and of a metric's name
 _OF_CASE = ("cluster", "depth", "breadth", "depth_edges", "breadth_edges", "plan_nodes")
-"""Columns that belong to the case, not to a run: they are taken from the folder's own rows of the case, if any."""
+"""Columns that belong to the case, not to a run; they come from the folder's own rows of the case, if it has any."""
 _KINDS: Mapping[str, SectionKind] = {"system": "role", "user": "request"}
 
 
 @dataclass(frozen=True)
 class Source:
-    """A file of another tool, and the common data of all its samples.
+    """A file of another tool, and the common data of all samples in the file.
 
     Args:
-        tool: `inspect` or `tau2`; it is put in front of the names of planners and metrics.
+        tool: `inspect` or `tau2`; the names of planners and metrics begin with it.
         package, version: the package that wrote the file (one of RECORDED), and its version.
         file, sha256: the file's name, without folders, and the digest of its bytes.
         identity: a text that identifies this run among others, even if the file grows.
         model, planner, dataset: the setting's labels.
         dataset_version: the version of the data, if the file has one.
         roles: the labels of further models, by role.
-        given: other parameters of the run in the file.
+        given: other parameters of the run, as far as the file has them.
         success: the name of the score that decides success.
-        planned: the number of samples when all are done; None if the file does not have it.
+        planned: the number of samples when all are done; None if the file does not say.
     """
 
     tool: str
@@ -74,7 +74,7 @@ class Source:
 
 
 class Called(NamedTuple):
-    """A tool call and its result; None if the file has no result. `wrong`: why the call could not be read."""
+    """A tool call and its result, which is None if the file has none. `wrong`: why the call could not be read."""
 
     id: str
     tool: str
@@ -85,7 +85,7 @@ class Called(NamedTuple):
 
 
 class Spent(NamedTuple):
-    """A role's usage for one message or a whole sample; None for figures that the file does not have."""
+    """A role's usage for one message or for a whole sample; a figure that the file does not have is None."""
 
     llm_calls: int | None = None
     input_tokens: int | None = None
@@ -96,7 +96,7 @@ class Spent(NamedTuple):
 
 
 class Said(NamedTuple):
-    """A message, `generated` by the acting model or given."""
+    """A message; `generated`: whether the acting model wrote it."""
 
     role: str
     text: str
@@ -107,7 +107,7 @@ class Said(NamedTuple):
 
 @dataclass(frozen=True)
 class Sample:
-    """One sample of a run, or one simulation, which becomes one of our cells."""
+    """One sample of a run (τ²-bench: one simulation), which becomes one of our cells."""
 
     case_id: str
     trial: int
@@ -135,26 +135,27 @@ class Sample:
 
 @dataclass
 class Found:
-    """The result of an import: the numbers of samples that are `new` or were `there` before, and notes on samples."""
+    """The result of an import: the numbers of samples that are `new` or were `there` already, and notes on samples."""
 
     new: int = 0
     there: int = 0
     notes: dict[str, int] = field(default_factory=dict)
 
     def note(self, what: str) -> None:
-        """Count a sample with this note."""
+        """Count one more sample to which this note applies."""
         self.notes[what] = self.notes.get(what, 0) + 1
 
 
 Read = Callable[[Callable[[str, int], bool], Found], Iterator[Sample]]
-"""Reads the samples for which a function of case and trial is true; samples that are left out are noted."""
+"""Reads the samples whose case and trial a function accepts, and notes the samples that cannot be used."""
 
 
 def add(root: Path, source: Source, read: Read, now: dt.datetime) -> Found:
     """Write the samples that the folder does not have yet, a hundred at a time, so that a killed import can continue.
 
     Raises:
-        StoreError: the folder cannot be written to, or it has the file's samples with success decided by another score.
+        StoreError: the folder cannot be written to, or it has the file's samples, but another score decided their
+            success.
         DataError: the file cannot be read.
     """
     with store.locked(root):
@@ -178,17 +179,20 @@ def add(root: Path, source: Source, read: Read, now: dt.datetime) -> Found:
 
 
 def planner_label(tool: str, name: str) -> str:
-    """`inspect:react`: tables so distinguish it from our planner, and none is paired with itself."""
+    """A planner's label, such as `inspect:react`.
+
+    With this label tables distinguish the planner from ours of the same name, and pair no planner with itself.
+    """
     return f"{tool}:{one_line(name, _LABEL)}"
 
 
 def score_name(tool: str, *parts: str) -> str:
-    """The name of a metric, made of the tool's and the scorer's name."""
+    """The name of a metric, made from the tool's name and the scorer's name."""
     return re.sub(r"[^a-z0-9]+", "_", "_".join([tool, *parts]).lower())[:_NAME]
 
 
 def resolved(value: float | str | None) -> bool | None:
-    """Success by a score: 1, the greatest value, is a success, less is not. None if the score is not from 0 to 1."""
+    """Whether a score is a success: only 1, the greatest value, is. None if the score is not between 0 and 1."""
     if not isinstance(value, float) or not 0 <= value <= 1:
         return None
     return value >= 1 - 1e-6
@@ -225,7 +229,10 @@ def _declared(root: Path, source: Source, samples: Iterable[Sample]) -> list[dic
 
 
 def _of_cases(root: Path, source: Source, samples: Sequence[Sample]) -> dict[str, dict[str, Any]]:
-    """The cases' columns (cluster, depth, breadth) by id, from the folder's own cells, undisturbed ones preferred."""
+    """The columns of the cases (cluster, depth, breadth), by id, from the folder's own cells.
+
+    Cells without a disturbance are preferred.
+    """
     ids = pa.array(sorted({sample.case_id for sample in samples}), pa.string())
     where = (pc.field("dataset") == source.dataset) & pc.field("case_id").isin(ids)
     rows = store.read(root, "episodes", ["case_id", "robustness", *_OF_CASE], where).to_pylist()
@@ -318,7 +325,7 @@ def _cost(spent: Spent) -> dict[str, Any]:
 
 
 def _steps(ids: Mapping[str, str], sample: Sample) -> list[dict[str, Any]]:
-    """A row for each call, in order; the first call of a message has the message's text and usage."""
+    """A row for each tool call, in order; the first call of a message gets the message's text and usage."""
     found: list[dict[str, Any]] = []
     for said in sample.messages:
         for place, call in enumerate(said.calls):
@@ -341,7 +348,7 @@ def _steps(ids: Mapping[str, str], sample: Sample) -> list[dict[str, Any]]:
 
 
 def _messages(ids: Mapping[str, str], sample: Sample) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    """A row for each message of the acting model, with all messages before it as prompt; and each message's section."""
+    """A row for each message of the acting model, with the messages before it as prompt; and all messages' sections."""
     digests: list[str] = []
     sections: dict[str, dict[str, Any]] = {}
     messages: list[dict[str, Any]] = []
@@ -384,7 +391,7 @@ def _case(sample: Sample) -> dict[str, Any]:
 
 
 def observed(messages: Sequence[Said], results: Mapping[str, tuple[str, bool]]) -> list[Said]:
-    """The messages, in which each call has the result with its id."""
+    """The messages, where each call has got the result with the call's id."""
 
     def whole(call: Called) -> Called:
         text, failed = results[call.id]

@@ -29,10 +29,10 @@ from grid.imports.episodes import (
 
 TOOL = "inspect"
 LARGEST = 512 << 20
-"""The most bytes of one unpacked sample, or of a log that is one JSON."""
+"""The most bytes of one unpacked sample, or of a log in the form of a single JSON file."""
 _SCORES = 64  # the most values that are read of one score
 _FLAGS = {"c": 1.0, "p": 0.5, "i": 0.0, "n": 0.0, "yes": 1.0, "true": 1.0, "no": 0.0, "false": 0.0}
-"""The values of texts as scores, as in Inspect's `value_to_float`, which counts any other text as 0."""
+"""The values of texts that are scores, as in Inspect's `value_to_float`, where any other text counts as 0."""
 _ROLES: Mapping[str, Role] = {**{role: role for role in (ACTOR, *ASKED)}, "grader": EVALUATOR}
 _LIMITS = {"token": "tokens", "time": "seconds", "working": "seconds", "cost": "money"}
 _UNREAD = {"store", "timelines", "error_retries"}
@@ -40,7 +40,7 @@ _INSTALL = "installed: pip install 'agent-grid[inspect]' (in an environment of i
 
 
 def opened(path: Path, sha256: str, success: str | None) -> tuple[Source, Read]:
-    """The source that a log is, and a function that reads its samples.
+    """The source of a log, and a function that reads the log's samples.
 
     Args:
         path: the log.
@@ -80,7 +80,7 @@ def opened(path: Path, sha256: str, success: str | None) -> tuple[Source, Read]:
 
 
 def _checked(path: Path) -> bool:
-    """Whether a log is a ZIP file; raises DataError if the log, or a sample in it, is too large to be read."""
+    """Whether a log is a ZIP file; raises DataError if the log, or a part of it, is too large or cannot be read."""
     try:
         with path.open("rb") as file:
             zipped = file.read(2) == b"PK"
@@ -94,7 +94,7 @@ def _checked(path: Path) -> bool:
 
 
 def _read(path: Path, zipped: bool) -> Any:
-    """The log's header, or the whole log if it is one JSON; Inspect raises any error of its parsers."""
+    """The log's header, or the whole log if it is a single JSON file. Inspect's parsers may raise any error."""
     from inspect_ai.log import read_eval_log
 
     try:
@@ -111,7 +111,7 @@ def _scorers(log: Any) -> list[str]:
 
 
 def _labels(roles: Mapping[str, Any]) -> dict[Role, str]:
-    """The labels of the log's models, by our roles."""
+    """The names of the log's models, by our roles."""
     found: dict[Role, str] = {}
     for name, config in roles.items():
         models = config if isinstance(config, list) else [config]
@@ -121,7 +121,7 @@ def _labels(roles: Mapping[str, Any]) -> dict[Role, str]:
 
 
 def _given(log: Any) -> dict[str, Any]:
-    """The run's parameters in the log, without folders of a machine and addresses."""
+    """The run's parameters in the log, without addresses and without folders of a machine."""
     spec = log.eval
     told = {
         "task": spec.task,
@@ -156,7 +156,7 @@ def _samples(path: Path, zipped: bool, log: Any, rule: str, wanted: Any, found: 
 
 
 def _each(path: Path, zipped: bool, log: Any) -> Iterator[tuple[str | int, int, Any]]:
-    """The id and the epoch of every sample, and a function that reads it."""
+    """The id and the epoch of every sample, and a function that reads the sample."""
     if not zipped:
         for one in log.samples or []:
             yield one.id, one.epoch, lambda one=one: one
@@ -213,7 +213,7 @@ def _cluster(metadata: Mapping[str, Any]) -> str | None:
 
 
 def _scores(scores: Mapping[str, Any]) -> dict[str, float | str]:
-    """The values of all scores by metrics' names; a value that is no number has a name that ends in `_text`."""
+    """The values of all scores by the metrics' names; the name of a value that is no number ends in `_text`."""
     found: dict[str, float | str] = {}
     for scorer, score in scores.items():
         several = score.value.items() if isinstance(score.value, dict) else ()
@@ -228,7 +228,7 @@ def _scores(scores: Mapping[str, Any]) -> dict[str, float | str]:
 
 
 def _worth(value: Any) -> float | str | None:
-    """A score as a number, or as a text if it is none; None for a number that is not finite."""
+    """The value of a score, as a number if possible, else as a text; None for a number that is not finite."""
     if isinstance(value, str):
         if (flag := _FLAGS.get(value.strip().lower())) is not None:
             return flag
@@ -265,7 +265,7 @@ def _thought(message: Any) -> str:
 
 
 def _spent(one: Any, model: str, events: Sequence[Any], found: Found) -> dict[Role, Spent]:
-    """Each role's usage by the model events; for the acting model the sample's sum, if the events have no usage."""
+    """Each role's usage, summed over its model events. If these have no usage, the actor gets the sample's own sum."""
     roles: dict[Role, list[Any]] = {ACTOR: []}
     for event in events:
         role = _ROLES.get(event.role) if event.role else ACTOR
@@ -280,7 +280,7 @@ def _spent(one: Any, model: str, events: Sequence[Any], found: Found) -> dict[Ro
 
 
 def _usage(events: Sequence[Any]) -> Spent:
-    """The summed usage of model events; null if any event has none."""
+    """The summed usage of model events; without figures if any event has no usage."""
     usages = [event.output.usage for event in events]
     told = _told(usages) if usages and all(usages) else Spent()
     return told._replace(llm_calls=len(events) or None)

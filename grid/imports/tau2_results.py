@@ -1,4 +1,4 @@
-"""Results of τ²-bench's own runner: one JSON in the form of its `Results`; its package is not needed to read them."""
+"""Results of τ²-bench's own runner: one JSON file in the form of its `Results`, read without its package."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ from grid.imports.episodes import (
 TOOL = "tau2"
 REWARD = "reward"
 LARGEST = 512 << 20
-"""The most bytes of a file."""
+"""The most bytes of a file of results."""
 _LIMITS = {"max_steps": "steps", "too_many_errors": "errors", "timeout": "seconds"}
 _BROKEN = {"agent_error": ErrorKind.MODEL, "infrastructure_error": ErrorKind.INFRASTRUCTURE, "user_error": None}
-"""The kind of error for each reason of termination that is an error; None if it is none of our kinds."""
+"""The kind of error, by reason of termination, for reasons that are errors; None if we have no such kind."""
 
 
 class _Part(BaseModel):
-    """The part of an object that is read; further keys, of other versions, are ignored."""
+    """The part of an object that we read; other keys, which other versions may have, are ignored."""
 
     model_config = ConfigDict(extra="ignore")
 
@@ -126,7 +126,7 @@ class _Results(_Part):
 
 
 def opened(path: Path, sha256: str, success: str | None) -> tuple[Source, Read]:
-    """The source that a file of results is, and a function that reads its simulations.
+    """The source of a file of results, and a function that reads the file's simulations.
 
     Args:
         path: the file.
@@ -184,7 +184,7 @@ def _read(path: Path) -> _Results:
 
 
 def _version(results: _Results) -> str:
-    """A digest of the tasks, as far as they are read, as a file of results has no version of the data."""
+    """A digest of the part of the tasks that we read, as a file of results has no version of its data."""
     tasks = to_json([task.model_dump(mode="json") for task in results.tasks])
     return f"{TOOL}-{hashlib.sha256(tasks.encode('utf-8', 'replace')).hexdigest()[:12]}"
 
@@ -237,14 +237,14 @@ def _scores(run: _Run) -> dict[str, float | str]:
 
 
 def _query(task: _Task | None, said: Sequence[Said]) -> str:
-    """The ticket, if there is one; else the first message of the user; else the scenario given to the user."""
+    """The text of the ticket or, if there is none, of the user's first message or, else, of the user's scenario."""
     first = next((one.text for one in said if one.role == "user" and one.text), "")
     scenario = to_json(task.user_scenario) if task and task.user_scenario is not None else ""
     return (task.ticket if task and task.ticket else "") or first or scenario
 
 
 def _messages(messages: Sequence[_Message]) -> list[Said]:
-    """The messages; the agent's calls are calls, and the user's own calls are added to the text of its message."""
+    """The messages. The agent's calls become calls; the user's own calls are added to the user's text."""
     results = {
         message.id: (message.content or "", message.error)
         for message in messages
@@ -262,7 +262,7 @@ def _messages(messages: Sequence[_Message]) -> list[Said]:
 
 
 def _spent(messages: Sequence[_Message]) -> dict[Role, Spent]:
-    """The usage of agent and user, by the messages that models wrote; the runner's own messages have no usage."""
+    """The usage of the agent and the user, from messages that a model wrote; messages of the runner have no usage."""
     roles: Mapping[Role, str] = {ACTOR: "assistant", USER: "user"}
     return {
         role: _usage(own)
@@ -291,7 +291,7 @@ def _sum(values: Sequence[float | None]) -> float | None:
 
 
 def _time(text: str | None) -> dt.datetime | None:
-    """The time in a text; a time without a zone, which the runner writes, is read as UTC."""
+    """The time that a text gives. The runner writes times without a zone; they are read as UTC."""
     try:
         found = dt.datetime.fromisoformat(text) if text else None
     except ValueError:

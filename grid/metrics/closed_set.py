@@ -1,10 +1,10 @@
 """Tool, Arg, Plan and Exec F1 of closed tool sets (tooltree §4.2, table 1).
 
-ToolTree's paper reports the four and defines none; `plan_f1="calls"` is Plan F1 of its authors' code. Ours are built
-from what its two benchmarks count: tool names (GTA's and m&m's tool F1), `tool--argument=value` (m&m's argument F1),
-names and edges of the plan (m&m's edge F1), and calls that ran and returned the wanted result. Each is the F1 of two
-multisets of one case, 2 · hits / (predicted + gold), where every item of the reference is hit once at most: superfluous
-calls cost precision. Over cases the mean is taken.
+ToolTree's paper reports the four metrics and defines none of them; `plan_f1="calls"` is Plan F1 as in its authors'
+code. Our metrics use the items that the paper's two benchmarks count: tool names (GTA's and m&m's tool F1),
+`tool--argument=value` (m&m's argument F1), names and edges of the plan (m&m's edge F1), and calls that ran and returned
+the wanted result. Each metric is the F1 of two multisets of one case, 2 · hits / (predicted + gold). Every item of the
+reference is hit at most once, so that superfluous calls cost precision. The metric of several cases is the mean.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from grid.worlds.equivalence import equivalent, paired_off
 
 Outcome: TypeAlias = Mapping[str, Json]
 PlanF1: TypeAlias = Literal["links", "calls"]
-"""The items that plan_f1 counts: tool names and links, or whole calls as in the released code of ToolTree's authors."""
+"""The items that plan_f1 counts: tool names and links, or whole calls as in the released code of ToolTree."""
 
 
 @dataclass(frozen=True)
 class _Made:
-    """A call of a path: as it was run, as it was written (with references), and its result if known."""
+    """A call of a path: as it was run, as it was written (with references), and its result if this is known."""
 
     place: str
     call: ToolCall
@@ -38,7 +38,7 @@ class _Made:
 class _Argument(NamedTuple):
     value: Json
     linked: str | None
-    """The value as it was written, with steps named by their tools; None if it refers to no step."""
+    """The value as it was written, with the names of tools in place of steps; None if the value refers to no step."""
 
 
 def closed_set_scores(
@@ -52,23 +52,23 @@ def closed_set_scores(
 ) -> dict[str, float | None]:
     """tool_f1, argument_f1, plan_f1 and execution_f1 of one trajectory, each in [0, 1].
 
-    tool_f1: of tool names. argument_f1: of (tool, argument, value); two values are the same if they are `equivalent`,
-    or refer to the same field of results of the same tool; empty arguments do not count. plan_f1: of tool names and
-    links (tool whose result is used, tool that uses it): an argument uses the results that it refers to or, if it
-    refers to none, the latest result that it repeats as a whole. With `plan_f1="calls"` it is of whole calls, each a
-    tool with all its arguments, compared to the letter. execution_f1: of (tool, outcome): a call that ran hits a call
-    of the reference that returned the same.
+    tool_f1 compares tool names. argument_f1 compares (tool, argument, value); two values are the same if they are
+    `equivalent` or refer to the same field of results of the same tool; empty arguments do not count. plan_f1 compares
+    tool names and links (tool whose result is used, tool that uses it). An argument uses the results to which it refers
+    or, without references, the latest result that it repeats as a whole. With `plan_f1="calls"`, plan_f1 compares whole
+    calls instead, each a tool with all its arguments, which must be identical. execution_f1 compares (tool, outcome): a
+    call that ran hits a call of the reference that returned the same outcome.
 
     Args:
-        trajectory: a planner's; its steps without the gold prefix.
-        reference: the case's; None among its calls means no call.
-        concrete: the reference's calls by substep, with earlier results filled in, as far as they are known.
+        trajectory: the planner's trajectory, without the steps of the gold prefix.
+        reference: the case's reference; None among its calls is a step without a call.
+        concrete: the reference's calls by substep, with earlier results filled in as far as they are known.
         outcomes: the results of the reference's calls by substep; without them execution_f1 is None.
         done: the gold prefix (`Case.done`), which counts only for links.
         decisions: the number of wanted steps of the reference after the prefix (`Case.decisions`); None: all.
         plan_f1: what plan_f1 counts.
 
-    A metric is None if the reference (after the prefix) has nothing to find.
+    A metric is None if the reference (after the prefix) has no item to be found.
     """
     part = reference.part(len(done), decisions).calls
     known = outcomes or {}
@@ -94,7 +94,7 @@ def closed_set_scores(
 
 
 def f1(hits: float, predicted: float, gold: float) -> float | None:
-    """2 · hits / (predicted + gold); None if there is nothing to find."""
+    """2 · hits / (predicted + gold); None if `gold` is 0."""
     return 2 * hits / (predicted + gold) if gold else None
 
 
@@ -124,7 +124,7 @@ def _returned(one: _Made) -> Hashable:
 
 
 def _links(calls: Sequence[_Made], into: Sequence[_Made]) -> Iterator[Hashable]:
-    """The links of the calls in `into` with earlier calls: a pair is linked once, however many results are used."""
+    """The links from earlier calls to the calls in `into`; a pair of calls has at most one link."""
     wanted = set(map(id, into))
     for number, one in enumerate(calls):
         earlier, producers = calls[:number], set[int]()
@@ -139,7 +139,7 @@ def _links(calls: Sequence[_Made], into: Sequence[_Made]) -> Iterator[Hashable]:
 
 
 def _repeated(value: Json, earlier: Sequence[_Made]) -> set[int]:
-    """The latest call that returned the value, or each item of it, as a field."""
+    """The latest call that returned the value as a field; if the value is a list, the latest call for each item."""
     items = value if isinstance(value, list) else [value]
     texts = {str(item) for item in items if isinstance(item, (str, int, float)) and not isinstance(item, bool)} - {""}
     found = (
@@ -153,7 +153,7 @@ def _fields(one: _Made) -> set[str]:
 
 
 def _arguments(calls: Sequence[_Made], path: Sequence[_Made]) -> dict[tuple[str, str], list[_Argument]]:
-    """The arguments that are not empty, by tool and name; `path` has the calls that they may refer to."""
+    """The arguments that are not empty, by tool and name; `path` has the calls to which they may refer."""
     tools = {one.place: one.call.tool for one in path}
     found: dict[tuple[str, str], list[_Argument]] = {}
     for one in calls:
@@ -177,7 +177,7 @@ def _argument_f1(
 
 
 def _pairs(about: str, predicted: Sequence[_Argument], gold: Sequence[_Argument]) -> int:
-    """The number of pairs that can be formed (`equivalent` is not transitive, so that counting groups would fail)."""
+    """The most pairs of equal arguments (`equivalent` is not transitive, so that counting groups would be wrong)."""
     return paired_off([[_same(about, one, other) for other in gold] for one in predicted])
 
 

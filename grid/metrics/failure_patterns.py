@@ -1,8 +1,8 @@
-"""Tool usage (traject_bench §4.1) and failure patterns (§4.2): are a call's arguments the reference's?
+"""Tool usage (traject_bench §4.1), which compares calls' arguments with the reference's, and failure patterns (§4.2).
 
-The steps by which arguments are normalised, and their order, are those of the authors' scorer: a literal is read, then
-come whitespace, countries, dates, truth values and numbers. Some steps go far ("1" becomes a number, "yes" true, which
-equals 1), but they are kept, so that figures can be compared.
+Arguments are normalised by the same steps, in the same order, as in the authors' scorer: literals are read first, then
+whitespace, countries, dates, truth values and numbers are normalised. Some steps go far ("1" becomes a number, and
+"yes" becomes true, which equals 1), but they are kept, so that figures can be compared.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from grid.metrics.scores import PATTERNS
 from grid.retrievers.scored import BM25, document
 
 _LONGEST = 10_000
-"""The most characters of a text that is read as a literal; longer texts stay texts."""
+"""The most characters of a text that may be read as a literal; longer texts stay texts."""
 _COMMA, _BLANK = re.compile(r" ?, ?"), re.compile(r"\s+")
 _DATE = re.compile(r"\d{4}-\d{1,2}-\d{1,2}")
 _TRUE, _FALSE = ("true", "1", "yes", "on"), ("false", "0", "no", "off")
@@ -42,7 +42,7 @@ def same_arguments(one: Mapping[str, Json], other: Mapping[str, Json]) -> bool:
 
 
 def normalised_arguments(arguments: Mapping[str, Json]) -> dict[str, object]:
-    """A call's arguments as they are compared."""
+    """A call's arguments in the form in which they are compared."""
     return {name.strip(): normalised(value) for name, value in arguments.items() if not _is_empty(value)}
 
 
@@ -51,7 +51,7 @@ def _is_empty(value: Json) -> bool:
 
 
 def normalised(value: Json) -> object:
-    """A value as it is compared."""
+    """A value in the form in which it is compared."""
     written = str(value).strip()
     found = _literal(written) if len(written) <= _LONGEST else written
     if not isinstance(found, str):
@@ -68,7 +68,7 @@ def normalised(value: Json) -> object:
 
 @lru_cache(maxsize=1024)  # a reference's values are read for every trial, and are only compared
 def _literal(text: str) -> object:
-    """The value of a text as a Python literal, which is read and never run; other texts stay as they are."""
+    """The value of a text that is a Python literal, which is read and never run; other texts stay as they are."""
     try:
         return ast.literal_eval(text)
     except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
@@ -131,14 +131,14 @@ NEAR = 8
 
 
 class Likeness:
-    """The likeness of the tools of a library, which is indexed at the first question."""
+    """The likeness of tools in a library; the library is indexed at the first question."""
 
     def __init__(self, library: Mapping[str, ToolSpec]) -> None:
         self._library = library
         self.near = lru_cache(maxsize=4096)(self._near)
 
     def related(self, one: str, other: str) -> bool:
-        """Whether two tools are of one service, or either is among the nearest of the other."""
+        """Whether two tools belong to one service, or either is among the tools nearest to the other."""
         service = service_of(one)
         same = bool(service) and service == service_of(other)
         return same or one in self.near(other) or other in self.near(one)
@@ -162,7 +162,7 @@ def service_of(name: str) -> str:
 
 
 def failure_patterns(steps: Sequence[Step], reference: Reference, likeness: Likeness) -> tuple[str, ...]:
-    """The patterns of a path, in the order of PATTERNS; none if the path is the reference's."""
+    """The patterns of a path, in the order of PATTERNS; empty if the path is the reference's."""
     wanted = [call for call in reference.calls.values() if call]
     made = [step for step in steps if step.call]
     right, called = Counter(call.tool for call in wanted), Counter(step.call.tool for step in made if step.call)
@@ -176,7 +176,10 @@ def failure_patterns(steps: Sequence[Step], reference: Reference, likeness: Like
 
 
 def _confused(right: Counter[str], called: Counter[str], likeness: Likeness) -> set[str]:
-    """The tools that were called instead of a tool that was not called, each instead of one."""
+    """The tools that were called in place of the reference's tools.
+
+    Each takes the place of one tool that was not called.
+    """
     taken = set[str]()
     for missed in right:
         if missed not in called:
@@ -200,7 +203,7 @@ def _any_related(right: Counter[str], called: Counter[str], likeness: Likeness) 
 
 
 def _of_parameters(wanted: Sequence[ToolCall], made: Sequence[Step]) -> Iterator[str]:
-    """The errors in the first call of each tool that both have."""
+    """The errors in the first call of each tool that both the reference and the path call."""
     for name in {call.tool for call in wanted}:
         own = next((step for step in made if step.call and step.call.tool == name), None)
         if own is None:

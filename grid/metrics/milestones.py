@@ -1,4 +1,4 @@
-"""Milestones: how much of the way to a resolution was reached, and which forbidden things were done."""
+"""Milestones: the share of a case's milestones that a path reaches, and its forbidden calls and states."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from grid.worlds.equivalence import equivalent
 
 
 def ordered(milestones: Sequence[Milestone]) -> tuple[Milestone, ...]:
-    """The milestones, each once, in the order of `after`, so that all can be reached.
+    """The milestones, each once, in an order that agrees with `after`.
 
     Raises:
-        ValueError: two have one name, `after` names none of them, they wait for one another, or one of them names
-            neither a tool nor a state, or names both.
+        ValueError: two milestones have the same name, an `after` names no milestone, milestones wait for one another,
+            or a milestone has neither a tool nor a state, or has both.
     """
     known = {one.name: one for one in milestones}
     if len(known) < len(milestones):
@@ -36,11 +36,11 @@ def ordered(milestones: Sequence[Milestone]) -> tuple[Milestone, ...]:
 
 
 def reached(milestones: Sequence[Milestone], trajectory: Trajectory) -> Mapping[str, int]:
-    """The milestones that a path reaches, each with the number, from 0, of the first step that reaches it.
+    """The milestones that a path reaches, each with the number (from 0) of the first step that reaches it.
 
-    One call may reach several milestones, but not two of which one comes after the other. A state's milestone has the
-    number of steps. It is best to take the first step that fits: reaching a milestone earlier never prevents a later
-    one.
+    One call may reach several milestones, but not two of which one comes after the other. A milestone that is a state
+    gets the number of all steps. Each milestone gets the first step that fits, since reaching a milestone earlier never
+    prevents a later milestone.
     """
     found: dict[str, int] = {}
     numbered = [*zip(count(), trajectory.steps)]
@@ -57,7 +57,10 @@ def reached(milestones: Sequence[Milestone], trajectory: Trajectory) -> Mapping[
 
 
 def measured(reference: Reference, trajectory: Trajectory) -> dict[str, Any]:
-    """`milestones`, the share that was reached, and `forbidden_calls`; each only if the case names some."""
+    """`milestones`, the share of milestones reached, if the case has milestones.
+
+    Also `forbidden_calls`, the number of forbidden calls and states, if the case forbids any.
+    """
     found: dict[str, Any] = {}
     if reference.milestones:
         found["milestones"] = len(reached(reference.milestones, trajectory)) / len(reference.milestones)
@@ -69,7 +72,7 @@ def measured(reference: Reference, trajectory: Trajectory) -> dict[str, Any]:
 
 
 def _fits(one: Milestone, step: Step) -> bool:
-    """Whether a step's call succeeded and is the milestone's."""
+    """Whether a step's call did not fail and is the call that the milestone wants."""
     call, seen = step.call, step.observation
     if not one.tool or not call or not seen or seen.failed or call.tool != one.tool or call.tool == FINISH:
         return False
@@ -77,7 +80,10 @@ def _fits(one: Milestone, step: Step) -> bool:
 
 
 def holds(wanted: Json | Mapping[str, Json], found: Json | Mapping[str, Json]) -> bool:
-    """Whether `found` has all that is `wanted`: an object's fields, at any depth; otherwise an equal value."""
+    """Whether `found` has every field that is `wanted`, at any depth.
+
+    Values that are no objects must be `equivalent`.
+    """
     if isinstance(wanted, Mapping):
         return isinstance(found, Mapping) and all(
             name in found and holds(value, found[name]) for name, value in wanted.items()

@@ -18,14 +18,14 @@ from grid.worlds.lookup import Entry, LookupSimulator
 from grid.worlds.schema import READ_AS
 
 SCORING = "3"
-"""Raise this when the same trajectory gets another score; it is part of every cell's id."""
+"""The version of scoring, part of every cell's id; raise it when the same trajectory gets another score."""
 PATTERNS = (
     "similar_tool_confusion", "wrong_parameters", "missing_parameters", "redundant_related", "redundant_unrelated",
     "intent_missed",
 )  # fmt: skip
 """The ways in which trajectories go wrong (traject_bench §4.2; `grid.metrics.failure_patterns` has the rules)."""
 SUCCESS = "success"
-"""The one metric that is a column of `episodes`: whether the case was resolved, None if nobody can say."""
+"""The only metric that is a column of `episodes`: whether the case was resolved; None if this cannot be determined."""
 UNSCORED: Mapping[str, Any] = MappingProxyType(
     {"repeated_call": False, "repeated_call_in_a_row": False, "failed_calls": 0, "finished": False}
 )
@@ -36,17 +36,18 @@ UNSCORED: Mapping[str, Any] = MappingProxyType(
 
 
 def replacements(step: Step) -> Mapping[str, str]:
-    """The replacements that tools report, by the parameters of a step's call; only in a world that mends."""
+    """The replaced arguments that a step's tool reports, by parameter; only tools in a world that mends report them."""
     found = step.observation.content.get(READ_AS) if step.observation else None
     return {name: taken for name, taken in found.items() if isinstance(taken, str)} if isinstance(found, dict) else {}
 
 
 def counts(path: Sequence[Step], reference: Reference) -> tuple[int, int]:
-    """How many arguments were replaced on a path, and how many of those wrongly.
+    """The number of arguments that tools replaced on a path, and the number of wrong replacements among them.
 
-    A replacement is wrong if no call of the reference, whatever its tool, has the new value as its argument of the same
-    name (`key`, `relation`, `concept_name`, `qkey`, `name`, `value`, `qvalue`). If a path is right with other names
-    than the reference's, this counts as wrong too, so that the number is an upper bound of silent wrong replacements.
+    A replacement is wrong if no call of the reference, whatever its tool, has the new value in the argument of the same
+    name (`key`, `relation`, `concept_name`, `qkey`, `name`, `value`, `qvalue`). On a path that is right with other
+    names than the reference's, replacements count as wrong too, so that the number is an upper bound on silent wrong
+    replacements.
     """
     calls = [call for call in reference.calls.values() if call]
     wanted = {(name, value) for call in calls for name, value in call.arguments.items() if isinstance(value, str)}
@@ -61,9 +62,9 @@ def _shape(reference: Reference) -> dict[str, Any]:
     """Depth, breadth and size of the reference plan, in calls and in edges.
 
     In calls (planning_horizon §3.1): depth is the longest chain of dependent calls, breadth is calls / depth. In edges
-    (the paper's official code): depth is the number of dependencies in that chain, which is one less, and breadth is
-    calls / dependencies; null for a plan without a dependency. The official code's longest path is too short in some
-    plans, since it visits a step before all steps that lead to it are known; ours is not.
+    (the paper's official code): depth is the number of dependencies in the same chain, which is one less, and breadth
+    is calls / dependencies; null for a plan without a dependency. The official code's longest path is too short in some
+    plans, since the code visits a step before all steps that lead to it are known; ours is always the longest.
     """
     calls = {step: call for step, call in reference.calls.items() if call}
     depth = references.depth(calls)
@@ -85,19 +86,21 @@ plan_shape: Once[Reference, dict[str, Any]] = Once(_shape)
 
 
 _LONGEST = 8
-"""The most words of a date or a number as a person writes it."""
+"""The most words in a date or number that is written out."""
 _SEPARATORS = re.compile(r"[\W_]+")
 
 
 def solvable(problem: Problem) -> bool | None:
-    """Whether every argument of the calls that the resolution takes is told before its call; None without such calls.
+    """Whether every argument of the calls needed for the resolution is told before its call; None if unknown.
 
-    A value is told if it is in the query, in a substep of the plan (if the planner gets one) or in the outcome of an
-    earlier call of the reference: a text word by word, whatever the letters' case and the characters between words; a
-    number or a date in any form that equals it. A whole reference to an earlier outcome, a truth value, and an argument
-    that is not compared are told too. A value that takes a paraphrase, a sum or a guess is not told, whoever says which
-    texts mean the same (`dataset.equivalence`): the rule errs on the side of no. A case whose tools were taken away
-    cannot be solved.
+    It is unknown in worlds without a table of calls and results.
+
+    A value is told if it is in the query, in a substep of the plan (if the planner gets a plan) or in the outcome of an
+    earlier call of the reference. A text must be there word by word, whatever the letters' case and the characters
+    between words; a number or a date may have any form with an equal value. A whole reference to an earlier outcome, a
+    truth value, and an argument that is not compared count as told too. A value that needs a paraphrase, a sum or a
+    guess is not told, even if a model decides which texts mean the same (`dataset.equivalence`): in doubt, the rule
+    says no. A case whose tools were taken away cannot be solved.
     """
     world = bare(problem.world)
     if not isinstance(world, LookupSimulator):
@@ -108,7 +111,7 @@ def solvable(problem: Problem) -> bool | None:
 
 
 def _all_told(table: tuple[Entry, ...], stated: Reference, resolution: frozenset[str], seen: tuple[str, ...]) -> bool:
-    """Whether a resolution's calls have only told arguments, if `seen` has all that is seen before the first call."""
+    """Whether all arguments of a resolution's calls are told; `seen` has the texts seen before the first call."""
     reference = Reference(stated.calls, tuple(resolution))
     entries = {step: entry for entry in table for step in entry.substeps}
     needed = _needed(reference)
@@ -126,11 +129,11 @@ def _all_told(table: tuple[Entry, ...], stated: Reference, resolution: frozenset
 
 
 _told: Once[tuple[Entry, ...], Once[Reference, bool]] = Once(lambda table: Once(partial(_all_told, table)), most=512)
-"""All trials and planners of a case have the same table and reference."""
+"""`_all_told`, computed once for a table and reference, which all trials and planners of a case share."""
 
 
 def _needed(reference: Reference) -> set[str]:
-    """The steps of the resolution, and those whose outcomes they take."""
+    """The steps of the resolution, and the steps whose outcomes they use, directly or through other steps."""
     pending = list(reference.resolution)
     for step in pending:  # which grows
         call = reference.calls[step]

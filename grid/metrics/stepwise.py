@@ -26,13 +26,13 @@ def score(
     own: Mapping[str, Any] = MappingProxyType({}),
     concrete: Mapping[str, ToolCall] = MappingProxyType({}),
 ) -> dict[str, Any]:
-    """All metrics of one episode. `resolved` is the environment's verdict on the final state, `own` the benchmark's.
+    """All metrics of one episode, including the benchmark's own, which are in `own`.
 
-    `concrete` is as for `trajectory_scores`.
+    `resolved` is the environment's verdict on the final state. `concrete` is as for `trajectory_scores`.
 
-    A substep that the trajectory does not reach counts as wrong; for the retrieval rate it does not count. If a plan
-    was given to follow, that rate is over its steps, with the tools offered at each; without a plan, rates of steps are
-    None.
+    A substep that the trajectory does not reach counts as wrong, but is left out of the retrieval rate. If the planner
+    had a plan to follow, the retrieval rate is the share of the plan's steps at which the right tool was offered.
+    Without a plan, `tool_match_rate` and `action_accuracy` are left out.
     """
     path = trajectory.steps
     found: dict[str, Any] = {
@@ -59,10 +59,10 @@ def score(
 def scored(
     problem: Problem, trajectory: Trajectory, resolved: bool, said: Mapping[str, Any] = MappingProxyType({})
 ) -> dict[str, Any]:
-    """All metrics of an episode, including the benchmark's own; `said` are those that a model was asked for.
+    """All metrics of an episode, including the benchmark's own; `said` has the metrics that a model judged.
 
-    They are measured on the trajectory in the reference's terms (`Problem.as_stated`): a tool that replaces another one
-    counts as the replaced tool.
+    Metrics are measured on the trajectory in the reference's terms (`Problem.as_stated`): a tool that replaces another
+    tool counts as the replaced tool.
     """
     own, case, world = {**problem.measure(trajectory), **said}, problem.case, bare(problem.world)
     stated = problem.as_stated(trajectory)
@@ -103,14 +103,14 @@ def _share(hits: Sequence[bool]) -> float | None:
 
 
 def any_two(steps: Sequence[Step]) -> bool:
-    """Whether one tool was called twice with identical arguments, as they were run."""
+    """Whether a tool was called twice with identical arguments, compared as they were run."""
     tools = Counter(step.call.tool for step in steps if step.call)
     calls = [_text(step.call) for step in steps if step.call and tools[step.call.tool] > 1]
     return len(set(calls)) < len(calls)
 
 
 def in_a_row(steps: Sequence[Step]) -> bool:
-    """Whether a call follows itself, with the arguments as they were written."""
+    """Whether the same call was made twice in a row, with arguments compared as they were written."""
     calls = [call for step in steps if (call := step.written or step.call)]
     return any(one.tool == other.tool and _text(one) == _text(other) for one, other in pairwise(calls))
 
@@ -125,15 +125,16 @@ def _text(call: ToolCall) -> str:
 def trajectory_scores(
     steps: Sequence[Step], reference: Reference, concrete: Mapping[str, ToolCall] = MappingProxyType({})
 ) -> Mapping[str, Any]:
-    """The metrics on tools and arguments of a path; none if the reference calls no tool.
+    """The metrics on the tools and arguments of a path; empty if the reference calls no tool.
 
-    exact_match: the names are the reference's, as lists if its calls are ordered, else as sets. inclusion: the names
-    found, divided by the length of the reference's *list*, as published: if that names a tool twice, inclusion cannot
-    reach 1, but `inclusion_set` can. usage: of the names in both, the share whose first call has the reference's first
-    arguments (`failure_patterns.same_arguments`), without calls that take an unknown result; None if none is left.
-    retrieval_rate: inclusion's formula on the tools offered at any step. tool_precision, tool_recall: of the set of
-    names called, compared with the reference's; 0 if nothing was called. `concrete` has the reference's calls, by
-    substep, filled in with the earlier results to which they refer.
+    exact_match: whether the called names are the reference's, compared as lists if the reference is ordered, else as
+    sets. inclusion: the number of the reference's names that were called, divided by the length of the reference's
+    *list*, as published. If the list has a tool twice, inclusion cannot reach 1, but `inclusion_set` can. usage: of the
+    tools that both call, the share whose first call has the arguments of the reference's first call
+    (`failure_patterns.same_arguments`). Tools whose reference call uses an unknown result are left out; None if no tool
+    is left. retrieval_rate: the formula of inclusion, for the tools offered at any step. tool_precision and tool_recall
+    compare the set of called names with the set of the reference's names; 0 if nothing was called. `concrete` has the
+    reference's calls, by substep, filled in with the earlier results to which they refer.
     """
     wanted = {step: call for step, call in reference.calls.items() if call}
     if not wanted:

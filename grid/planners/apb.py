@@ -1,8 +1,8 @@
 """Holistic, plan-first and step-wise planning (agent_planning_benchmark §3.1, §5.1, C.2, C.3).
 
 All three predict steps in one answer, before any step is run. If a case is diagnosed (`Case.diagnosed`), the calls stay
-as they are written, also calls of tools that do not exist: the scorer says what is wrong with them. Otherwise the calls
-are run, so that they have to be calls of the offered tools.
+as they are written, even calls of tools that do not exist: the scorer says which mistakes they have. Otherwise the
+calls are run, so that they must be calls of the offered tools.
 """
 
 from __future__ import annotations
@@ -67,9 +67,9 @@ REFUSE = (
 
 @plain_dataclass(frozen=True)
 class Form:
-    """The form of an answer: its kind, how it is read (with the tools) and written.
+    """The form of an answer: its kind, and how it is read (with the tools) and written.
 
-    `ask` says what is to be planned, `form` how it is answered.
+    `ask` is the instruction that says what to plan; `form` is the instruction that says how to write the answer.
     """
 
     ask: tuple[str, ...]
@@ -81,20 +81,20 @@ class Form:
 
 @plain_dataclass(frozen=True)
 class Plan:
-    """A prediction, as it was read and as actions; a refusal is a call of REJECT after the other calls."""
+    """A prediction, as it was read and as actions; a refusal becomes a call of REJECT after the other calls."""
 
     predicted: Predicted
     actions: tuple[Action, ...]
 
 
 def tools_of(view: View) -> tuple[ToolSpec, ...]:
-    """The tools to plan with: a refusal has its own form, and a finish is a call only if it takes an answer."""
+    """The tools to plan with, without REJECT, which has its own form, and without FINISH unless it takes an answer."""
     kept = FINISH if view.answered and not view.guided else None
     return tuple(tool for tool in view.offer.cards if tool.name not in (REJECT, FINISH) or tool.name == kept)
 
 
 def may_refuse(view: View) -> bool:
-    """Whether the case lets a request be refused."""
+    """Whether the case allows a refusal of its request."""
     return REJECT in view.offer.candidates
 
 
@@ -106,7 +106,10 @@ def first_step(view: View) -> int:
 def asking(
     episode: Episode, view: View, acting: Acting, form: Form, keep: Callable[[Plan], Trajectory] | None = None
 ) -> Asking[Plan]:
-    """The request for a prediction, static sections first. `keep` makes a draft the result in case a budget ends."""
+    """The request for a prediction, static sections first.
+
+    `keep` turns a draft into the trajectory that is the result if a budget ends.
+    """
 
     def read(asked: Answers) -> Plan | None:
         try:
@@ -139,7 +142,7 @@ def asking(
 
 
 def plan_of(form: Form, text: str, view: View, diagnosed: bool) -> Plan:
-    """The plan in an answer. Raises UnreadableError if it cannot be used."""
+    """The plan in an answer. Raises UnreadableError if the plan cannot be used."""
     tools = {tool.name: tool for tool in form.answer.tools}
     found = form.read(text, {} if diagnosed else tools)
     if found.refusal is not None and not form.answer.may_refuse:
@@ -153,7 +156,7 @@ def plan_of(form: Form, text: str, view: View, diagnosed: bool) -> Plan:
 def _action(
     call: ChainCall | None, found: Predicted, tools: dict[str, ToolSpec], view: View, diagnosed: bool
 ) -> Action:
-    """The action as which a predicted call is run or shown; without an outline, no call is the end."""
+    """The action for a predicted call; without an outline, an entry without a call ends the work."""
     if call is None:
         if view.guided:
             return Action(None)
@@ -171,7 +174,7 @@ def _action(
 def as_predicted(episode: Episode, view: View, plan: Plan, usage: Usage, draft: Plan | None) -> Trajectory:
     """The trajectory of a prediction that is not run: its steps are rows without outcomes.
 
-    Under an outline each step is a substep's; there are as many as the prediction has.
+    Under an outline, the steps belong to its substeps in order; the trajectory ends with the prediction.
     """
     path = imagined(episode, view, plan, usage)
     episode.decisions.extend(path.steps[len(view.path.steps) :])
@@ -180,7 +183,7 @@ def as_predicted(episode: Episode, view: View, plan: Plan, usage: Usage, draft: 
 
 
 def imagined(episode: Episode, view: View, plan: Plan, usage: Usage) -> Path:
-    """The path after a prediction, as if each of its calls were taken as a step; the first step has its cost."""
+    """The path after a prediction, as if each of its calls were a step; the first step has the prediction's cost."""
     outline = episode.case.plan.substeps[len(view.path.steps) :]
     path = view.path
     for place, action in enumerate(plan.actions):
@@ -195,7 +198,7 @@ def imagined(episode: Episode, view: View, plan: Plan, usage: Usage) -> Path:
 
 
 def chain_of(plan: Plan, view: View) -> Chain:
-    """A prediction as the chain that is scored; a finish with an answer is no call."""
+    """A prediction as the chain that is scored, without a finish that has an answer."""
     found = plan.predicted.chain(first_step(view))
     return replace(found, calls=tuple(call for call in found.calls if not (view.answered and call.name == FINISH)))
 
@@ -205,12 +208,12 @@ def chain_of(plan: Plan, view: View) -> Chain:
 
 @dataclass(frozen=True, config=STRICT)
 class Holistic(Acting):
-    """A plan with its tool chain, or a refusal if the case lets a request be refused.
+    """A plan with its tool chain, or a refusal if the case allows one.
 
     If a case is diagnosed, the chain is scored as it is written: nothing is run, and tools and arguments that do not
-    exist stay in it. Otherwise the chain is run to its end without the model, like the chain of `zero_shot`, and a plan
-    with a tool that was not offered is asked for again. An answer that both refuses and plans counts as both. By
-    default no solved questions are shown, as in the paper.
+    exist stay in it. Otherwise the chain is run to its end without the model, like the chain of `zero_shot`; if a plan
+    has a tool that was not offered, the model is asked again. An answer that both refuses and plans counts as both. By
+    default prompts show no solved questions, as in the paper.
     """
 
     temperature: Annotated[float, Field(ge=0)] = 0.0
@@ -230,11 +233,11 @@ class Holistic(Acting):
         return True
 
     async def solve(self, episode: Episode) -> Trajectory:
-        """Predict the chain. Raises ModelError if none can be read after the retries."""
+        """Predict the chain. Raises ModelError if no chain can be read after the retries."""
         return await self.write(episode, None)
 
     async def write(self, episode: Episode, refine: Refine | None) -> Trajectory:
-        """The same, with the chain refined before it counts."""
+        """As `solve`, with the chain refined before it counts."""
         path = begin(episode)
         view = whole_view(episode, path, self.max_calls)
         if view is None:
@@ -245,7 +248,7 @@ class Holistic(Acting):
         return trajectory(episode, await self.carried_out(episode, view, plan, usage))
 
     async def carried_out(self, episode: Episode, view: View, plan: Plan, usage: Usage) -> Path:
-        """The path after a plan, which is run as it is, without the model."""
+        """The path after the plan was run as it is, without the model."""
         # A plan without calls says that nothing has to be done; its summary is the answer.
         actions = [*plan.actions] or [Action(None, finished=True, answer=plan.predicted.plan or None)]
         if not view.guided and not actions[-1].finished:
@@ -270,10 +273,10 @@ FORM = (
 
 
 async def plan_chain(episode: Episode, view: View, acting: Acting, refine: Refine | None) -> Drafted[Plan]:
-    """The plan from a point on, of which nothing is run; refined if the setting says so.
+    """The plan from a decision point on, refined if the setting says so; none of its calls is run here.
 
-    If a case is diagnosed, a draft is the result of an episode that a budget ends. Otherwise the plan of the first turn
-    goes into every trajectory of the episode (`Trajectory.planned`, `unrefined`).
+    If a case is diagnosed and a budget ends the episode, the draft is the episode's result. If a case is not diagnosed,
+    the plan of the first turn goes into every trajectory of the episode (`Trajectory.planned`, `unrefined`).
 
     Raises:
         ModelError: no usable plan after all retries.
@@ -301,7 +304,7 @@ def _form(episode: Episode, view: View, acting: Acting) -> Form:
 
 
 def _read_plan(text: str, tools: dict[str, ToolSpec], episode: Episode, view: View, left: int) -> Predicted:
-    """The chain in an answer, cut to the steps that a case asks for. Raises UnreadableError if it cannot be used."""
+    """The chain in an answer, cut to the steps that a case asks for. Raises UnreadableError for a useless chain."""
     found = read_chain(text, tools)
     if view.guided and found.refusal is None and len(found.calls) != left:
         raise UnreadableError(f"a tool_chain of {len(found.calls)} entries, where {left} are wanted")
@@ -322,14 +325,14 @@ def _read_plan(text: str, tools: dict[str, ToolSpec], episode: Episode, view: Vi
 class PlanFirst(Holistic):
     """The plan that `holistic` writes, then one sampled call for each decision, with the plan in its prompt.
 
-    With the keys of conf/planner/direct.yaml the decisions are asked for as by `direct`: only the plan differs. No call
-    is run merely because it is in the plan: a decision has to make it, and may depart from the plan, also from a
-    planned refusal. If the user speaks more than once, each turn has its own plan. A case that is diagnosed ends with
-    the plan, as for `holistic`.
+    With the keys of conf/planner/direct.yaml, the prompts of decisions differ from those of `direct` only by the plan.
+    No call is run merely because it is in the plan: a decision has to make the call. Decisions may depart from the
+    plan, also from a planned refusal. If the user speaks more than once, each turn has its own plan. A case that is
+    diagnosed ends with the plan, as for `holistic`.
     """
 
     async def carried_out(self, episode: Episode, view: View, plan: Plan, usage: Usage) -> Path:
-        """The path of the decisions that are taken with the plan in view."""
+        """The path after decisions whose prompts show the plan."""
         policy = partial(_by_plan, acting=self, plan=plan_lines(episode, view, plan), first=view.substep.id, cost=usage)
         return (await rollout(episode, policy, self, view.path)).path
 
@@ -374,13 +377,14 @@ NO_TOOL = 'For a substep that calls no tool, "tool_calls" is an empty list.'
 
 @dataclass(frozen=True, config=STRICT)
 class Stepwise(Acting):
-    """The next k steps in one answer, or a refusal if the case lets a request be refused.
+    """The next k steps in one answer, or a refusal if the case allows one.
 
-    If a case asks for a fixed number of steps (`Case.decisions`) and is diagnosed, one prediction is made, and nothing
-    is run. Otherwise the steps are run, and the next k are predicted from their results, up to the end.
+    If a case asks for a fixed number of steps (`Case.decisions`) and is diagnosed, there is one prediction, and nothing
+    is run. Otherwise the k steps are run, the next k steps are predicted from their results, and so on to the end.
 
     Args:
-        k: steps of a prediction; None: as many as the case asks for, or one if it does not say.
+        k: the number of steps in a prediction; None: the number that the case asks for, or one if the case does not
+            say.
     """
 
     temperature: Annotated[float, Field(ge=0)] = 0.0
@@ -396,11 +400,14 @@ class Stepwise(Acting):
         return True
 
     async def solve(self, episode: Episode) -> Trajectory:
-        """Predict the next steps. Raises ModelError if none can be read after the retries."""
+        """Predict the next steps. Raises ModelError if no steps can be read after the retries."""
         return await self.write(episode, None)
 
     async def write(self, episode: Episode, refine: Refine | None) -> Trajectory:
-        """The same, with every prediction refined before it counts; `unrefined` is the draft if there is only one."""
+        """As `solve`, with every prediction refined before it counts.
+
+        The trajectory's `unrefined` is the draft, if there is only one draft.
+        """
         path, drafts = begin(episode), list[Chain]()
         while (view := whole_view(episode, path, self.max_calls)) is not None:
             if episode.case.diagnosed and episode.case.decisions is not None:
@@ -435,7 +442,7 @@ class Stepwise(Acting):
 
 
 def _read_steps(text: str, tools: dict[str, ToolSpec], count: int, guided: bool) -> Predicted:
-    """The steps in an answer. Without an outline, a message without a call is the end if no call follows it."""
+    """The steps in an answer. Without an outline, a last message without a call ends the work."""
     found = read_messages(text, count, tools)
     if guided or found.refusal is not None or not any(found.calls):
         return found

@@ -23,10 +23,11 @@ from grid.planners.search import Search, TreeSearch
 from grid.planners.side_by_side import every
 
 Frontier = list[tuple[float, float, int, Node]]
-"""A heap of f(n), minus the mean share of the plan's actions, the node's place, and the node.
+"""A heap of tuples: f(n), the negative mean share of the plan's actions, the node's place, and the node.
 
-Our rule: among equal costs, the plan whose actions were proposed most often is taken, then the first one made. Equal
-costs are common: if g1 is 1, samples do not count, and calls of one tool with other arguments cost the same.
+Our rule for plans of equal cost: the plan whose actions were proposed most often comes first; if these are equal too,
+the plan that was made first. Equal costs are common: if g1 is 1, samples do not count, and calls of one tool with
+different arguments cost the same.
 """
 
 
@@ -34,28 +35,29 @@ costs are common: if g1 is 1, samples do not count, and calls of one tool with o
 class AStar(TreeSearch):
     """Extend the plan with the least f(n) = g(n) + h(n), until it is complete (ToolChain*, algorithm 1).
 
-    g(n) = Σ (1 − g1)^α (1 − g2)^(1−α) over the actions from the root to n. g1 is the longest common subsequence of the
-    plan up to there with the solved plan most like it, divided by the shorter one's length; g2 is the share of the
-    `branching` samples that proposed the action. h(n) = (1 − h1)^β (1 − h2)^(1−β). h1 is the action's average place in
-    solved plans, h2 is n's depth divided by the length of the plan that the model imagines from n on. No judge is
-    asked.
+    g(n) = Σ (1 − g1)^α (1 − g2)^(1−α) over the actions from the root to n. g1 is the length of the longest common
+    subsequence of the plan up to the action and the solved plan most like it, divided by the length of the shorter of
+    the two; g2 is the share of the `branching` samples that proposed the action. h(n) = (1 − h1)^β (1 − h2)^(1−β). h1
+    is the average place of n's action in solved plans; h2 is n's depth divided by the length of the whole plan, for
+    which the model imagines the part after n. No judge is asked.
 
-    The authors' code is not public, and we found no values of α and β: they are 0.5. In ToolChain* states are plans,
-    and no tool's result enters the costs; so `executes: end` plans without running anything, then runs the one plan.
-    `executes: expanded` runs an action when its node is expanded, so that later steps are planned with its result. Two
-    samples are the same action if they are the same call (in the paper: if a model finds them alike).
+    The authors' code is not public, and we found no values of α and β: both are 0.5. In ToolChain*, states are plans,
+    and no tool's result enters the costs. So `executes: end` plans without running anything, and then runs the best
+    plan. `executes: expanded` runs an action when its node is expanded, so that later steps are planned with its
+    result. Two samples are the same action if they are the same call (in the paper: if a model finds them alike).
 
-    Solved plans are the demonstrations; the paper's grow with each solved case, which would make cases depend on each
-    other. If a dataset has no demonstrations, `solved: other_half` takes as many reference plans from cases of its
-    other half, the nearest queries first and none from the case's own cluster: costs use these plans, prompts do not
-    show them. `none`: there are no solved plans. The actions of solved plans are tools, since arguments belong to a
-    question. A tool that is in no solved plan has the place of the tool whose name is most like its own. Without solved
-    plans g1 and h1 are left out: 1 − g2 and 1 − h2 are the costs. Under an outline the imagined plan has the outline's
-    length and is not asked for; an imagined plan that cannot be read makes h2 0.
+    Solved plans are those of the demonstrations. In the paper, each solved case adds a plan, which would make cases
+    depend on each other. If a dataset has no demonstrations, `solved: other_half` uses reference plans of cases in the
+    dataset's other half, as many as there would be demonstrations: the nearest queries come first, and the case's own
+    cluster is left out. Costs use these plans, but prompts do not show them. `none`: there are no solved plans. The
+    actions of solved plans are compared as tools, since arguments belong to a question. A tool that is in no solved
+    plan has the place of the tool with the most similar name. Without solved plans, g1 and h1 are left out, and the
+    costs are 1 − g2 and 1 − h2. Under an outline the model is not asked: the whole plan has the outline's length. If
+    the imagined part cannot be read, h2 is 0.
 
-    After `expansions`, or if the model's budget is used up, the complete plan with the least f in the frontier is run,
-    or, if none is complete, the plan with the least f. The value of an incomplete path is −h: it is higher the nearer
-    the path's end is.
+    After `expansions`, or if the model's budget is used up, the complete plan with the least f in the frontier is run.
+    If no plan is complete, the plan with the least f is run. The value of an incomplete path is −h, so that it is
+    higher if the path's end is nearer.
     """
 
     max_tokens: Annotated[int, Field(ge=1)] = 2048
@@ -68,17 +70,17 @@ class AStar(TreeSearch):
 
     @property
     def goes_by_solved(self) -> bool:
-        """Whether it asks for solved cases of a dataset's other half, if the dataset has no demonstrations."""
+        """Whether the planner uses solved cases of a dataset's other half if the dataset has no demonstrations."""
         return self.solved == OTHER_HALF
 
     @property
     def plans_ahead(self) -> bool:
-        """Always: the plan that the model imagines measures the steps to come."""
+        """Always: the length of the plan that the model imagines is a part of the costs."""
         return True
 
     @property
     def answers_ahead(self) -> bool:
-        """If the whole plan is run at the end."""
+        """Only if the whole plan is run at the end."""
         return self.executes == "end"
 
     async def search(self, search: Search) -> None:
@@ -101,7 +103,7 @@ class AStar(TreeSearch):
         await self._run(search, min(complete or frontier)[-1], costs)
 
     async def _expand(self, search: Search, frontier: Frontier, costs: Costs) -> bool:
-        """Put the children of the frontier's first node in its place; False if nothing would be left."""
+        """Replace the frontier's first node by its children; False if the frontier would be empty."""
         node = frontier[0][-1]
         if self.executes == "expanded":
             await self._run(search, node, costs)
@@ -118,7 +120,7 @@ class AStar(TreeSearch):
         return True
 
     async def _run(self, search: Search, node: Node, costs: Costs) -> bool:
-        """Run a plan's actions that were not run yet; returns whether the search may stop."""
+        """Run the actions of a plan that were not run before; returns whether the search may stop."""
         stop = False
         for edge in reversed([*node.edges()]):
             if edge.execution is None:
@@ -128,7 +130,7 @@ class AStar(TreeSearch):
 
 
 class Costs:
-    """g(n), h(n) and the sum of the shares of a plan's actions, by a node's label."""
+    """By a node's label: g(n), h(n), and the sum of the shares of the plan's actions."""
 
     def __init__(self, search: Search, planner: AStar) -> None:
         self._search, self._planner = search, planner
@@ -141,7 +143,7 @@ class Costs:
         self.shares = {search.root.label: 0.0}
 
     async def of(self, node: Node) -> float:
-        """f(n); g of the parent must be known."""
+        """f(n), for a node whose parent's g is known."""
         tools = [edge.action.tool for edge in reversed([*node.edges()]) if edge.action]
         known = self._memory.likeness([tool for tool in tools if tool != NO_TOOL])
         share, before = node.share or 0.0, (node.parent or self._search.root).label
@@ -152,7 +154,7 @@ class Costs:
         return self.g[node.label] + self.h[node.label]
 
     async def _imagined(self, node: Node) -> float:
-        """h2: the depth of a node, divided by the depth of the end that the model imagines for its plan."""
+        """h2: the depth of a node, divided by the depth of the imagined end of its plan."""
         view, depth = self._search.view(node), node.depth
         if view is None:
             return 1.0

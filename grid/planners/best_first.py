@@ -1,4 +1,4 @@
-"""Best-first search (Koh et al. 2024): states are taken in the order of their parents' values, and then valued."""
+"""Best-first search (Koh et al. 2024): states are taken in the order of their parents' values, and then judged."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from grid.episode.tree import Node
 from grid.planners.search import Search, TreeSearch
 
 Frontier = list[tuple[float, float, int, Node]]
-"""A heap: the parent's value and the share of the samples, both negative, the place, the node."""
+"""A heap of tuples: the parent's value and the state's share of the samples, both negated, its place, and its node."""
 
 
 @dataclass(frozen=True, config=STRICT)
@@ -21,15 +21,16 @@ class BestFirst(TreeSearch):
     """Algorithm 1, repeated: each search starts at the state to which the previous search committed (§3.3).
 
     `branching` is b: the b most frequent of `samples` sampled actions are used (§4.1); `depth` is d, the steps that a
-    search looks ahead (None: to the paths' ends); `expansions` is c, the states that a search takes from its frontier;
-    `threshold` is θ.
+    search looks ahead (None: to the paths' ends); `expansions` is c, the number of states that a search takes from its
+    frontier; `threshold` is θ.
 
-    A call is run when its state is taken, as in the authors' code, so that a call in the frontier costs nothing. A
-    state has one set of actions: a search from it uses the actions that an earlier search sampled there.
+    A call is run when its state is taken from the frontier, as in the authors' code, so that a call in the frontier
+    costs nothing. Actions are sampled only once at each state: a later search uses the actions that an earlier search
+    sampled at the same state.
 
-    Where the paper is silent: among equal states in the frontier, the one sampled more often is taken, then the first
-    one made. A search that finds no state to commit to, since no action fits, is the last. With `oracle_stop` no search
-    commits to an end, since the end is known not to resolve the case.
+    Our rules where the paper is silent: among states of equal value in the frontier, the state sampled more often comes
+    first, then the state made first. If a search finds no state to commit to, since no action fits, the planner stops.
+    With `oracle_stop`, no search commits to a path's end, since a known end does not resolve the case.
     """
 
     samples: Annotated[int, Field(ge=1, le=2000)] = 20
@@ -44,7 +45,10 @@ class BestFirst(TreeSearch):
             start = await self._best_below(search, start)
 
     async def _best_below(self, search: Search, start: Node) -> Node | None:
-        """Algorithm 1 from a state: the state of the highest value; None without one, or if the case is resolved."""
+        """Algorithm 1 from a state: the state of the highest value.
+
+        The result is None if there is no such state or the case is resolved.
+        """
         best: Node | None = None
         frontier: Frontier = []
         await self._push(search, start, frontier)
@@ -65,7 +69,7 @@ class BestFirst(TreeSearch):
         return best
 
     async def _value(self, search: Search, node: Node) -> bool:
-        """v_p ← f_v(s_p), for a state that no search has taken before; returns whether it resolves the case."""
+        """v_p ← f_v(s_p), for a state that no search has taken before; returns whether the state resolves the case."""
         if node.execution is not None:
             return False
         search.count(node)
@@ -74,7 +78,7 @@ class BestFirst(TreeSearch):
         return search.reached(node, node.value)
 
     async def _push(self, search: Search, node: Node, frontier: Frontier) -> None:
-        """Put the b most frequent actions into the frontier, with the value of the state that they are taken from."""
+        """Put the b most frequent actions at a state into the frontier, with the value of this state."""
         if not node.children:
             await search.propose([node], self.samples)
             ranked = sorted(node.open, key=lambda child: -(child.share or 0.0))

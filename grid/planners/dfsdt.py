@@ -32,24 +32,25 @@ NOT_RUN = {
 
 @dataclass(frozen=True, config=STRICT)
 class DFSDT(TreeSearch):
-    """Depth first; the first path that ends is the result. If a path is given up, the search goes on from higher up.
+    """Depth-first search; the first path that ends is the result. If a path is given up, the search goes on higher up.
 
-    A node has `branching` children. Each is sampled when its turn comes, with a prompt that shows the earlier children
-    and their outcomes, and asks for something else. `order: compared` (the released code's DFS): all children are
-    sampled and run first, then entered in the order of how many others each beats: the judge scores each child of a
-    pair against the other. Only this order needs a judge.
+    A node has `branching` children. A child is sampled when its turn comes, with a prompt that shows the earlier
+    children and their outcomes, and asks for a different action. With `order: compared` (DFS in the released code), all
+    children are sampled and run first. Then the judge scores each child against each other child, and the children that
+    beat the most others are entered first. Only this order needs a judge.
 
     `give_up` is an option of every decision, beside `finish` or, under an outline, `no_tool`, whatever the dataset.
     After a child that gives up or ends its path, the search backs up two levels: its parent gets no further child, its
     grandparent does. After a child at the greatest depth, or one that cannot be run, it backs up one level.
 
     What the paper leaves open:
-    - A path ends if it says so (`finish`) or, under an outline, after the last substep. Without `oracle_stop` the
-      first end is the result; with it the search goes on, as after `give_up`, until an end resolves the case.
+    - A path ends with `finish` or, under an outline, after the last substep. Without `oracle_stop` the first end is the
+      result; with it the search goes on, as after `give_up`, until an end resolves the case.
     - The depth counts calls (`max_calls`). The released code counts a call's thought, name and arguments as three.
-    - If no path ended, a path cut off at the greatest depth is the result, else the longest path, the first of several.
-      The released code takes a random path that was given up. A path's value is its share of the depth, 1 at its end.
-    - If a child repeats an earlier one, against the instruction, the search goes on from it as from any other.
+    - If no path ended, the result is the longest path (such as a path cut off at the greatest depth), and the first of
+      several equally long paths. The released code returns a random path that was given up. A path's value is 1 if it
+      ended, else its length as a share of the greatest depth.
+    - If a child repeats an earlier child, against the instruction, the search goes on from it as from any other child.
     - `requests` limits all requests of an episode, including those for a drafted outline and those to the judge.
     """
 
@@ -65,7 +66,7 @@ class DFSDT(TreeSearch):
         return frozenset({SAMPLE, BRANCHING, *([JUDGE] if self.order == "compared" else [])})
 
     def look(self, view: View) -> View:
-        """Outcomes are cut, and it may give up."""
+        """The view, in which outcomes are cut and giving up is an option."""
         return replace(view, may_give_up=True, most_observed=self.most_observed)
 
     async def search(self, search: Search) -> None:
@@ -97,7 +98,7 @@ class DFSDT(TreeSearch):
                 yield child
 
     async def _another(self, search: Search, node: Node) -> Node:
-        """One more child, which should differ from the existing ones; it is run if it can be."""
+        """Sample one more child, which should differ from the existing children, and run it if possible."""
         self._allow(search, 1)
         await search.propose([node], 1, siblings=tuple(map(self._told, node.children)))
         child = node.children[-1]
@@ -106,7 +107,7 @@ class DFSDT(TreeSearch):
         return child
 
     async def _compared(self, search: Search, made: Sequence[Node]) -> list[Node]:
-        """The best first: a child has a point for each sibling that it beats, half a point if both are equally good.
+        """The children, best first: a child gets a point for each sibling that it beats, half a point for a draw.
 
         Children that were not run come last.
         """
@@ -128,14 +129,17 @@ class DFSDT(TreeSearch):
         return await search.scores.ask(asked, "better")
 
     def _told(self, child: Node) -> str:
-        """A sibling and its outcome."""
+        """The line that shows a sibling and its outcome."""
         if child.path is not None:
             return prompts.step_text(child.path.steps[-1], most=self.most_observed)
         call = child.action.call if child.action else None
         return f"{call.text() if call else GIVE_UP}: {NOT_RUN.get(child.pruned or '', '')}"
 
     def _allow(self, search: Search, requests: int) -> None:
-        """Raise BudgetError if so many more requests are too many: the search ends with its best path so far."""
+        """Raise BudgetError if this number of further requests is too many.
+
+        The search ends with its best path so far.
+        """
         if len(search.episode.messages) + requests > self.requests:
             raise BudgetError("planner.requests", self.requests)
 
@@ -143,6 +147,6 @@ class DFSDT(TreeSearch):
         return len(search.episode.case.plan.substeps) or self.max_calls
 
     def _ends(self, search: Search, node: Node) -> bool:
-        """Whether a path ends here, rather than being cut off."""
+        """Whether a path ends here, and is not merely cut off at the greatest depth."""
         finished = node.path is not None and node.path.finished
         return search.ended(node) and (finished or bool(search.episode.case.plan.substeps))

@@ -1,7 +1,7 @@
 """Entropy-Guided Branching (egb_slate §5, algorithms 1 to 3).
 
-One implementation of the branching (algorithm 1), two of the entropy: over sampled actions (algorithm 2) and
-over the exact distribution of the option's index (algorithm 3).
+There is one implementation of the branching (algorithm 1), and two of the entropy: over sampled actions (algorithm 2),
+and over the exact distribution of the option's index (algorithm 3).
 """
 
 from __future__ import annotations
@@ -34,16 +34,17 @@ class EntropyGuidedBranching(Acting, ABC):
     """Algorithm 1.
 
     `trajectories` is the budget b of §6.2, the first pass included; `branch_limit` and `step_branch_limit` are the
-    pseudocode's B and B_s; `max_candidates` counts 'no tool', or 'finish'. `parallel`: branches are tried side by side;
-    the first in order that resolves the case wins as before, and the branches after it are cancelled. The usage of
-    cancelled branches is counted, and also shown separately (`Episode.cancelled`): branches that are tried one after
-    another would not have spent it (§6.2, table 5).
+    pseudocode's B and B_s; `max_candidates` includes 'no tool' or 'finish'. `parallel`: branches are tried side by
+    side. As without it, the first branch in order that resolves the case wins; the branches after it are cancelled. The
+    usage of cancelled branches is counted, and is also shown separately (`Episode.cancelled`), since branches tried one
+    after another would not have spent it (§6.2, table 5).
 
-    `branch_order`: with `step` (lines 17 to 22) all alternatives of the most uncertain step come before any of the
-    next, so that with b = 5 and B_s = 5 one step takes all four branches. `round_robin` is not in the paper: the best
-    alternative of each step, most uncertain first, then the second best of each, and so on.
+    `branch_order`: with `step` (lines 17 to 22), all alternatives of the most uncertain step come before any
+    alternative of the next step, so that with b = 5 and B_s = 5 one step gets all four branches. `round_robin`, which
+    is not in the paper: first the best alternative of each step (the most uncertain step first), then the second best
+    of each step, and so on.
 
-    In an answer with several native calls, only the first counts: a decision has one entropy.
+    If an answer has several native calls, only the first call counts, since the entropy belongs to one decision.
     """
 
     trajectories: Annotated[int, Field(ge=1)] = 5
@@ -95,8 +96,9 @@ class EntropyGuidedBranching(Acting, ABC):
     def _branches(self, first: Rollout) -> Iterator[tuple[int, str]]:
         """(decision's index, alternative tool), in the order of trial (lines 15 to 22).
 
-        Decisions by entropy descending, ties in their order; at each the alternatives by probability descending, at
-        most B_s of them. Either decision by decision, or one alternative of each decision in turn.
+        Decisions come in order of falling entropy; equal ones keep their order in the path. The alternatives of a
+        decision, at most B_s, come in order of falling probability. `branch_order` says whether all alternatives of a
+        decision come together, or one alternative of each decision in turn.
         """
         indices = [index for index, decision in enumerate(first.decisions) if decision.entropy is not None]
         indices.sort(key=lambda index: -(first.decisions[index].entropy or 0.0))
@@ -126,7 +128,7 @@ class EntropyGuidedBranching(Acting, ABC):
 class EGBSampling(EntropyGuidedBranching):
     """Algorithm 2: entropy of the votes of `samples` (m) sampled actions; alternatives use the sampled calls.
 
-    The steps after a branching point take one sample each: a majority of m would be no single pass (line 29).
+    Each step after a branching point uses one sample, since a majority of m samples would be no single pass (line 29).
     """
 
     thought: Annotated[int, Field(ge=0, le=10_000)] = 400
@@ -146,19 +148,22 @@ class EGBSampling(EntropyGuidedBranching):
 class EGBLogits(EntropyGuidedBranching):
     """Algorithm 3: entropy of the exact distribution over the options' indices.
 
-    It branches on alternatives with probability `threshold` (τ) or more, and generates their arguments only then.
+    Only alternatives with a probability of at least `threshold` (τ) become branches; their arguments are generated only
+    when a branch is tried.
 
-    `suffix` says how the steps after a branching point are decided: `sampled`, one sampled action each as in
-    EGB-Sampling (with a `thought`, which nothing else here has), or `chosen`, the most probable option, then its
-    arguments. The paper says only 'single-pass selection' (line 29). That it samples is inferred from table 5:
-    EGB-Logits makes 149.6 forward passes per case, and one distribution takes 11 (lines 4 and 10). 149.6 is 13.6 × 11:
-    a distribution for each step of a first pass of 13.6 steps, and none in any suffix. Beyond such a first pass, both
-    estimators make about equally many calls, 44.6 − 13.6 = 31.0 here and 176.4 − 136 = 40.4 for sampling with m = 10,
-    as they would with suffixes of one kind. ReAct's 32.0 calls per case remain unexplained.
+    `suffix` says how the steps after a branching point are decided: `sampled`, by one sampled action for each step, as
+    in EGB-Sampling (only these actions may have a `thought`); or `chosen`, by the most probable option, for which the
+    arguments are then generated. The paper says only 'single-pass selection' (line 29). We infer from table 5 that this
+    selection samples: EGB-Logits makes 149.6 forward passes per case, and one distribution takes 11 (lines 4 and 10).
+    149.6 is 13.6 × 11: one distribution for each step of a first pass of 13.6 steps, and no distribution in any suffix.
+    Beyond such a first pass, the numbers of calls of the two estimators are similar: 44.6 − 13.6 = 31.0 here, and 176.4
+    − 136 = 40.4 for sampling with m = 10. This is to be expected if both have suffixes of the same kind. ReAct's 32.0
+    calls per case remain unexplained.
 
-    `labels` is `numbers` in the paper. With `names` the model is asked for a call as in EGB-sampling without a thought,
-    and the distribution is the limit of the votes over tools as m grows. This holds at temperature 1, if calls are
-    sampled under their schema, and as far as the model writes them in its tokenizer's own tokens (`choice`).
+    `labels` is `numbers` in the paper. With `names`, the model is asked for a call as in EGB-sampling without a
+    thought, and the distribution is the limit of the votes over tools as m grows. This holds at temperature 1, if calls
+    are sampled under their schema, and as far as the model writes calls in the tokens in which its tokenizer would
+    write them (`choice`).
     """
 
     thought: Annotated[int, Field(ge=0, le=10_000)] = 400
@@ -187,7 +192,7 @@ class EGBLogits(EntropyGuidedBranching):
         )
 
     async def select_tool(self, episode: Episode, view: View, name: str) -> Decision:
-        """One sampled action, or the most probable option, without regard to its entropy."""
+        """One sampled action, or the most probable option; entropy plays no part here."""
         if self.suffix == "sampled":
             return await single_pass(episode, view, name, self, several=False)
         return await self.compute_entropy(episode, view, name)
@@ -200,18 +205,19 @@ class EGBLogits(EntropyGuidedBranching):
 class EGBTree(RewardedSearch):
     """Tree search that expands a state by the exact entropy of its options (egb_slate algorithm 3, tooltree §3).
 
-    At a state that was not expanded, one scoring pass gives the distribution over the options. If its entropy is above
-    `entropy_threshold` (nats), the `branching` (K) most probable options become children; otherwise only the most
-    probable option does, and the search goes on from there without a choice. Options with a probability below
-    `threshold` (EGB's τ) are never children. Each child has one draft of its arguments, and its option's probability as
-    r_pre in equation 1: no judge is asked before a call. Everything else is as in `RewardedSearch`: rewards, pruning
-    after a call, backup and the end.
+    At a state that was not expanded, one scoring pass gives the distribution over the options. If the distribution's
+    entropy is above `entropy_threshold` (nats), the `branching` (K) most probable options become children. If not, only
+    the most probable option becomes a child, and the search goes on from there without a choice. Options with a
+    probability below `threshold` (EGB's τ) are never children. For each child, arguments are drafted once, and r_pre in
+    equation 1 is the probability of the child's option: no judge is asked before a call. Rewards, pruning after a call,
+    backup and the end are as in `RewardedSearch`.
 
-    If an option's call cannot be made from a state (its path has made the same call), the next option takes its place.
+    If an option's call cannot be made from a state, because the path has already made the same call, the next option
+    takes its place.
 
-    `entropy_threshold` is a number learned on cases that are not tested (`agent-grid threshold`): 0 branches
-    everywhere, anything above ln(options) nowhere. `labels`: whether options are asked for by number or by name; their
-    entropies differ, and so do their thresholds.
+    `entropy_threshold` is learned on cases that are not tested (`agent-grid threshold`). With 0 the search branches at
+    every state, with a value above ln(options) at no state. `labels`: whether options are asked for by number or by
+    name; the two kinds of labels have different entropies and need different thresholds.
     """
 
     entropy_threshold: Annotated[float, Field(ge=0)] = 1.0
@@ -220,7 +226,7 @@ class EGBTree(RewardedSearch):
     needs: ClassVar[frozenset[str]] = frozenset({SAMPLE, CHOOSE, BRANCHING, JUDGE})
 
     async def _expand(self, search: Search, node: Node) -> None:
-        """Several children, or one."""
+        """Make several children of a state if its entropy is above the threshold, else one child."""
         shares = await search.probabilities(node, self.labels)
         ranked = sorted(shares, key=lambda tool: -shares[tool])
         left = [tool for tool in ranked if shares[tool] >= self.threshold] or ranked[:1]

@@ -1,4 +1,4 @@
-"""Single-step and full horizon (planning_horizon §2.1, §2.2, eqs. 1 to 3), with the keys that both have."""
+"""Single-step and full horizon (planning_horizon §2.1, §2.2, eqs. 1 to 3), and the keys that they share."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ from grid.episode.planning import Refine, chain_written, plan_ahead, run_plan, w
 class Horizon(Acting):
     """The limits under which horizons are compared (planning_horizon §4.1, B.2), the same for all of them.
 
-    Other calls may follow a failed call, `max_failed_calls` times in all: the path ends after the next failed one. A
-    refused finish is a failed call. The path also ends after `max_calls`, which include the finish.
+    A path goes on after a failed call, up to `max_failed_calls` times in all; the next failed call ends it. A refused
+    finish is a failed call. The path also ends after `max_calls` calls, which include the finish.
     """
 
     temperature: Annotated[float, Field(ge=0)] = 0.0
@@ -35,7 +35,7 @@ class Horizon(Acting):
     needs: ClassVar[frozenset[str]] = frozenset({SAMPLE})
 
     def given_up(self, episode: Episode, path: Path) -> bool:
-        """Whether more calls have failed, since the user last spoke, than may fail."""
+        """Whether more than `max_failed_calls` calls have failed since the user last spoke."""
         steps = path.steps[len(episode.before.steps) :]
         return sum(step.observation is not None and step.observation.failed for step in steps) > self.max_failed_calls
 
@@ -51,7 +51,7 @@ def failed(path: Path) -> bool:
 
 @dataclass(frozen=True, config=STRICT)
 class SingleStepHorizon(Horizon):
-    """a_t from π(q, a_1, o_1, ..., a_t-1, o_t-1), until it finishes or the limits of `Horizon` are reached (B.2).
+    """a_t from π(q, a_1, o_1, ..., a_t-1, o_t-1), until the model finishes or a limit of `Horizon` is reached (B.2).
 
     Every decision is offered the tools for the whole query, as in `fh`.
     """
@@ -87,8 +87,9 @@ ASK_AGAIN = "What was done stays as it is, with its results: do not plan it agai
 class FullHorizon(Horizon):
     """a_1 ... a_T from π(q); after a failed call at t, a_t+1 ... from π(q, a_1, o_1, ..., a_t, o_t) (B.2).
 
-    A new plan is appended to the executed calls: no call that succeeded is made again. Its prompt shows the rest of the
-    previous plan, which the model may keep. With an outline, a plan has one entry for each substep that is left.
+    A new plan is appended to the executed calls: no call that succeeded is made again. The prompt for a new plan shows
+    the rest of the previous plan, which the model may keep. With an outline, a plan has one entry for each substep that
+    is left.
     """
 
     @property
@@ -106,7 +107,7 @@ class FullHorizon(Horizon):
         return await self.write(episode, None)
 
     async def write(self, episode: Episode, refine: Refine | None) -> Trajectory:
-        """The same with every plan refined, also those after a failure; `unrefined` is the first draft."""
+        """As `solve`, with every plan refined, also plans after a failure; `unrefined` is the first draft."""
         path, replans = begin(episode), -1
         notes: tuple[str, ...] = ()
         unrefined: Chain | None = None
@@ -122,9 +123,9 @@ class FullHorizon(Horizon):
 
 
 def replanning(step: str, rest: Sequence[Action]) -> tuple[str, ...]:
-    """The notes after a failed step: the rest of its plan, which was not run, and that the model may keep this rest.
+    """The notes after a failed step: they show the rest of its plan, which was not run and which the model may keep.
 
-    The rest can stay as it is, with its references: the failed call was a step, so that later steps keep their numbers.
+    References in the rest stay valid: the failed call was a step too, so that later steps keep their numbers.
     """
     told = FAILED.format(step=step)
     if not rest:

@@ -21,27 +21,28 @@ FAILED = -1.0
 
 @dataclass(frozen=True, config=STRICT)
 class LATS(TreeSearch):
-    """Select a leaf, expand it, evaluate its children, simulate to an end, back its reward up, reflect on a failure.
+    """Select a leaf, expand it, evaluate its children, simulate to an end, back up the reward, reflect on a failure.
 
-    `branching` is n, `mixing` λ, `exploration` w. All nodes that a simulation expands stay in the tree. The search ends
-    after `iterations` (k), at the first success, or when every end in the tree was visited.
+    `branching` is n, `mixing` is λ, `exploration` is w. All nodes that a simulation expands stay in the tree. The
+    search ends after `iterations` (k), at the first success, or when every end in the tree was visited.
 
-    `max_visited` is the k of LATS-k (egb_slate §6.2, B.3): at most so many different nodes are visited, not counting
-    the root. A node is visited when the selection or a simulation moves to it, which its N(s) counts; its siblings,
-    which were sampled, run and judged with it, are not visited. At the limit nothing more is expanded, and a simulation
-    that is cut short backs up the value of its last node. (Another reading would count every node that was run. With
-    n = 5 and k = 10 no path would then be longer than two steps, and LATS-10 could not solve 71% in table 9. There it
-    takes 4.9 times ReAct's tokens; with our reading 4.8 [4.5, 5.0] times on that benchmark, with a simulated policy.)
+    `max_visited` is the k of LATS-k (egb_slate §6.2, B.3): the most different nodes that are visited, not counting the
+    root. A node is visited when the selection or a simulation moves to it; N(s) is the number of these visits. The
+    node's siblings, which were sampled, run and judged together with it, are not visited. At the limit no further node
+    is expanded, and a simulation that is cut short backs up the value of its last node. (Another reading would include
+    every node that was run. With n = 5 and k = 10, no path would then be longer than two steps, and LATS-10 could not
+    solve 71% of the cases in table 9. In that table, LATS-10 uses 4.9 times ReAct's tokens; with our reading it uses
+    4.8 [4.5, 5.0] times ReAct's tokens on the same benchmark, with a simulated policy.)
 
-    An end's reward r is the judge's score of the whole path. An end is a success if its score is `success` or more, and
-    has failed, with r = −1, if its score is less than `failure`. With `oracle_stop` (the authors' protocol), both
-    depend on whether the end resolves the case. A path that cannot go on, since no action sampled there fits, has
-    failed; a path that `max_calls` cuts off is an end like others.
+    An end's reward r is the judge's score of the whole path. An end is a success if its score is at least `success`. It
+    is a failure, with r = −1, if its score is below `failure`. With `oracle_stop` (the authors' protocol), an end is a
+    success if it resolves the case, and otherwise a failure. A path that cannot go on, since no action sampled there
+    fits, is a failure; a path that `max_calls` cuts off is an ordinary end.
 
-    Where the paper is silent: `unvisited` is the UCT of a node without visits. With `first` it is infinite, as in
-    eq. 1, so that such nodes come first, of several the one with the highest V; with `value` it is V, as in the
-    authors' code for HotpotQA. An end is visited once, since its reward does not change. The `reflections` are on the
-    first failures, as in the authors' code.
+    Our rules where the paper is silent: `unvisited` is the UCT of a node without visits. With `first` it is infinite,
+    as in eq. 1: nodes without visits come first, and among them the node with the highest V. With `value` it is V, as
+    in the authors' code for HotpotQA. An end is visited only once, since its reward does not change. The first failures
+    get the `reflections`, as in the authors' code.
     """
 
     iterations: Annotated[int, Field(ge=1, le=100_000)] = 50
@@ -88,10 +89,12 @@ class LATS(TreeSearch):
         return child.value + self.exploration * sqrt(log(visits) / child.visits), child.value
 
     async def _simulate(self, search: Search, leaf: Node, lessons: tuple[str, ...], visited: set[Node]) -> Node | None:
-        """Expand and evaluate from a leaf on, always at the child of the highest value; the end, None for a success.
+        """Expand and evaluate from a leaf to an end, always moving to the best child.
 
-        The leaf's own expansion and evaluation are those of §4.2, the further ones are its simulation. The nodes to
-        which it moves are added to `visited`.
+        The result is the end that was reached, or None if the search has found a success.
+
+        The first expansion and evaluation, at the leaf, are those of §4.2; the others are the simulation. The nodes to
+        which the method moves are added to `visited`.
         """
         node = leaf
         if leaf is not search.root:
@@ -128,6 +131,6 @@ class LATS(TreeSearch):
         return self.mixing * score + (1 - self.mixing) * consistency
 
     def _reward(self, search: Search, end: Node) -> float:
-        """The reward of an end that is no success."""
+        """The reward of an end that is not a success."""
         score = end.r_post or 0.0
         return FAILED if self.oracle_stop or score < self.failure or not search.ended(end) else score

@@ -1,4 +1,4 @@
-"""Plain UCT: the baseline of tooltree §4.1 that the paper calls Monte Carlo tree search."""
+"""Plain UCT: the baseline that the ToolTree paper calls Monte Carlo tree search (tooltree §4.1)."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from grid.planners.search import Search, TreeSearch
 
 @dataclass(frozen=True, config=STRICT)
 class MCTS(TreeSearch):
-    """Selection by UCT, expansion by sampled actions, simulation by the policy, backup of the judge's score of its end.
+    """Selection by UCT, expansion by sampled actions, simulation by the policy, backup of the judge's score of the end.
 
-    The paper names the method, and ToolTree's 60 rollouts and exploration of 1.4 (§2, B.4). The rest is inferred from
-    the plain algorithm (Kocsis & Szepesvári 2006, as in §2): a state's `branching` sampled actions are its children, in
-    the order sampled; a child that was never visited comes before those that were; it is run, and from it the policy
-    goes on to the path's end, one sampled action after another. Simulated steps do not join the tree, but a
-    simulation's end may be the answer. The judge scores all steps together, once, at the end. A path's end is selected
-    like any other node: its score counts again, at no cost.
+    The paper gives the method's name, and ToolTree's 60 rollouts and exploration of 1.4 (§2, B.4). The rest is inferred
+    from the plain algorithm (Kocsis & Szepesvári 2006, as in §2). The children of a state are its `branching` sampled
+    actions, in the order sampled. A child that was never visited is selected before visited children. It is run, and
+    from it the policy goes on to the path's end, one sampled action after another. Simulated steps do not join the
+    tree, but the end of a simulation may be the answer. The judge scores all steps together, once, at the end. A path's
+    end is selected like any other node: then its score is backed up again, at no cost.
     """
 
     exploration: Annotated[float, Field(ge=0)] = 1.4
@@ -40,7 +40,7 @@ class MCTS(TreeSearch):
             backup(leaf, value)
 
     async def _select(self, search: Search) -> Node:
-        """Go down to a child that was never visited, and run it; or to a node from which no way leads on."""
+        """Go down to a child that was never visited, and run it; or to a node that has no open child."""
         node = search.root
         while not search.ended(node):
             if not node.children:
@@ -54,7 +54,10 @@ class MCTS(TreeSearch):
         return node
 
     def _uct(self, visits: int, edge: Node) -> float:
-        """Q(s, a) + c √(ln N(s) / N(s, a)); among equals, the first child made is taken."""
+        """Q(s, a) + c √(ln N(s) / N(s, a)), infinite without visits.
+
+        Among equal children, the first child made is selected.
+        """
         if not edge.visits:
             return math.inf
         return edge.value + self.exploration * math.sqrt(math.log(visits) / edge.visits)

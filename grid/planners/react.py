@@ -24,8 +24,8 @@ from grid.text.objects import UnreadableError
 class ReAct(Acting):
     """One sampled thought and action for each decision, given all earlier thoughts, calls and observations.
 
-    With `retriever.mode=thought` the thought comes first, by itself, and the action is decided among the tools that it
-    finds (`thought_first`).
+    With `retriever.mode=thought`, the thought is sampled first, in its own request, and the action is decided among the
+    tools that the retriever finds for the thought (`thought_first`).
     """
 
     thought: Annotated[int, Field(ge=0, le=10_000)] = 400
@@ -33,7 +33,7 @@ class ReAct(Acting):
 
     @property
     def thinks_first(self) -> bool:
-        """Whether tools can be retrieved between its thought and its action."""
+        """Whether tools can be retrieved after the thought and before the action."""
         return self.thought > 0
 
     async def solve(self, episode: Episode) -> Trajectory:
@@ -47,8 +47,8 @@ class ReAct(Acting):
 class BaselineLLM(Acting):
     """One sampled action for each decision, without thought and without execution history (egb_slate §6.1).
 
-    With an outline each substep is decided by itself. Without one the model sees its own calls, since otherwise it
-    could not know how far it is, but none of their results.
+    With an outline, each substep is decided by itself. Without an outline, the model sees its own calls, from which it
+    can tell how far it is, but not their results.
     """
 
     needs: ClassVar[frozenset[str]] = frozenset({SAMPLE})
@@ -74,7 +74,7 @@ ASK = (
 
 
 async def thought_first(episode: Episode, view: View, name: str, acting: Acting) -> Decision:
-    """A decision with both thoughts, among the tools that a thought finds; without a thought, among those at hand."""
+    """A decision among the tools that a thought finds; without a thought, among the tools offered already."""
     thought, spent = await _thought(episode, view, name, acting)
     if thought:
         substep = None if view.whole_query else view.substep
@@ -87,7 +87,7 @@ async def thought_first(episode: Episode, view: View, name: str, acting: Acting)
 
 
 async def _thought(episode: Episode, view: View, name: str, acting: Acting) -> tuple[str, Usage]:
-    """A thought on one line, cut to the characters that it may have; empty if none could be read."""
+    """A thought on one line, cut to its maximal length; empty if no thought could be read."""
     before = sections(episode, view, view.offer.section, acting)
     ask = Section("instruction", (ASK,))
     asked = await episode.sample(

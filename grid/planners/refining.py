@@ -1,9 +1,9 @@
 """Plans that are criticised and written again before they count (agent_planning_benchmark §5.3, C.7).
 
-Three requests: the plan is predicted, a critique of it is written, and the plan is written anew in its light. The
-critique comes from the acting model (`self`) or from the role `critic`. With the taxonomy it goes through the six kinds
-of error (§3.3) one by one; without it, it looks for any error. All prompts begin like the plan's own prompt, so that
-they share its prefix.
+There are three requests: one predicts the plan, one writes a critique of the plan, and one rewrites the plan with the
+critique in view. The critique comes from the acting model (`self`) or from the role `critic`. With the taxonomy, the
+critique goes through the six kinds of error (§3.3) one by one; without it, the critique looks for any error. All three
+prompts begin like the plan's own prompt, so that they share this prefix.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from grid.episode.planning import Asking, Read, WritesPlans
 Mode = Literal["none", "self", "critic"]
 NOT_REFINED: Mode = "none"
 MOST_SHOWN = 12_000
-"""Characters of a critique that the next prompt shows."""
+"""The most characters of a critique that the next prompt shows."""
 ASKED = "What was to be planned:"
 DRAFT = "The plan as it was drafted; nothing of it has been run:"
 CRITIQUE = "What a review says of the draft:"
@@ -58,7 +58,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, config=STRICT)
 class Criticising:
-    """A critic is asked as `refine` says: the role has no keys except its model's."""
+    """The keys of the role `critic`: none, since its requests follow `refine` and only its model is configured."""
 
 
 @dataclass(frozen=True, config=STRICT)
@@ -66,11 +66,11 @@ class Refining:
     """How plans are refined: the group `refine`.
 
     Args:
-        mode: `none`; `self`, the acting model criticises its own plan; `critic`, the model of that role does
-            (`model@critic`).
-        taxonomy: the critique goes through E1 to E6, with their meanings.
-        temperature: of the critique. The rewriting has the planner's temperature.
-        max_tokens: of the critique.
+        mode: `none`: plans are not refined; `self`: the acting model criticises its own plan; `critic`: the model of
+            the role `critic` criticises it (`model@critic`).
+        taxonomy: the critique goes through the errors E1 to E6, whose meanings the prompt gives.
+        temperature: the critique's temperature. The rewriting has the planner's temperature.
+        max_tokens: the most tokens of the critique.
     """
 
     mode: Mode = NOT_REFINED
@@ -79,13 +79,13 @@ class Refining:
     max_tokens: Annotated[int, Field(ge=1)] = 1024
 
     def around(self, planner: Planner) -> Planner:
-        """The planner, with its plans refined. A planner that writes none was refused before (`writes_plans`)."""
+        """The planner, with its plans refined. Planners without plans were refused before (`writes_plans`)."""
         return planner if self.mode == NOT_REFINED else Refined(cast(WritesPlans, planner), self)
 
     async def __call__(self, episode: Episode, asking: Asking[T], draft: T) -> Read[T]:
-        """The plan that is written in the light of a critique; None if no such answer can be read.
+        """The plan that is rewritten with a critique in view; None if no rewritten plan can be read.
 
-        A critique without words is shown as such. Raises BudgetError, and ContextError if a prompt is too long.
+        If the critique is empty, the next prompt says so. Raises BudgetError, and ContextError if a prompt is too long.
         """
         role: Role = CRITIC if self.mode == "critic" else ACTOR
         told = await episode.sample(
@@ -99,7 +99,7 @@ class Refining:
         return read._replace(usage=read.usage + (told.usage if role == ACTOR else Usage()))
 
     def critique_prompt(self, asking: Asking[T], draft: T) -> Prompt:
-        """The plan's own prompt, with the draft, and with the review's instruction instead of its own."""
+        """The plan's own prompt, with the draft, and with the critique's instruction in place of the plan's."""
         errors = Section("errors", ERRORS) if self.taxonomy else prompts.EMPTY
         ask = Section("instruction", ASK_CRITIQUE)
         return prompts.prompt(TextAnswer(), *_before(asking.prompt), _drafted(asking, draft), errors, ask)
@@ -108,7 +108,8 @@ class Refining:
 def rewrite_prompt(asking: Asking[T], draft: T, critique: str) -> Prompt:
     """The plan's own prompt, followed by the draft and its critique.
 
-    The critique is untrusted: it is cut, and its lines are marked, so that none looks like another part of the prompt.
+    The critique is untrusted: it is cut, and its lines are marked, so that no line looks like another part of the
+    prompt.
     """
     said = "\n".join(f"> {line}" for line in shown_lines(critique[:MOST_SHOWN]).strip().split("\n") if line) or SILENT
     wanted = Section("instruction", (ASK_REWRITE, *asking.prompt.entries("instruction")))

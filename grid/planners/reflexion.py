@@ -1,4 +1,4 @@
-"""Reflexion (Shinn et al. 2023, egb_slate §4.2): whole attempts, after each failure a lesson; and its control."""
+"""Reflexion (Shinn et al. 2023, egb_slate §4.2): whole attempts, with a lesson after each failure; and its control."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ from grid.episode.episode import Episode
 class Retry(Acting):
     """Up to `attempts` ReAct passes, each from the start and with its own seed, until one resolves the case.
 
-    Its success is ReAct's pass@k (egb_slate §6.1): any gain beyond it, by a planner that asks equally often, is due to
-    that planner. Before each further attempt it asks whether the case is resolved, as Reflexion does; it does not ask
-    about the last attempt.
+    Its success rate is ReAct's pass@k (egb_slate §6.1). If another planner with equally many attempts has a higher
+    rate, the gain is due to that planner. Before each further attempt, `Retry` asks whether the case is resolved, as
+    Reflexion does; it does not ask after the last attempt.
     """
 
     thought: Annotated[int, Field(ge=0, le=10_000)] = 400
@@ -47,7 +47,7 @@ class Retry(Acting):
         return trajectory(episode, path, everything, branches=attempt)
 
     async def learn(self, episode: Episode, path: Path, attempt: int, lessons: tuple[str, ...]) -> tuple[str, ...]:
-        """The lessons for the next attempt, given those of the failed one: none."""
+        """The lessons for the next attempt, given the lessons of the failed attempt; here there are no lessons."""
         return ()
 
 
@@ -58,13 +58,13 @@ class Retry(Acting):
 class Reflexion(Retry):
     """As `Retry`, but before each further attempt the failed trajectory is reflected on.
 
-    `memory` is how many of the latest lessons a pass sees (Ω of Shinn et al., 1 to 3).
+    `memory` is the number of latest lessons that a pass sees (Ω of Shinn et al., 1 to 3).
     """
 
     memory: Annotated[int, Field(ge=1, le=20)] = 3
 
     async def learn(self, episode: Episode, path: Path, attempt: int, lessons: tuple[str, ...]) -> tuple[str, ...]:
-        """The latest lessons, with one from this attempt."""
+        """The latest lessons, including a lesson from this attempt."""
         return (*lessons, await reflect(episode, path, attempt, self.temperature))[-self.memory :]
 
 
@@ -78,7 +78,7 @@ ASK_REFLECTION = (
 
 
 async def reflect(episode: Episode, path: Path, attempt: int, temperature: float) -> str:
-    """One lesson from a failed path, as later prompts show it; `attempt` counts from 0."""
+    """A lesson from a failed path, in the form in which later prompts show it; `attempt` counts from 0."""
     prompt = prompts.prompt(
         TextAnswer(),
         prompts.ROLE,

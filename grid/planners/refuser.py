@@ -16,22 +16,22 @@ REASON = "Whatever is asked is refused."
 
 @dataclass(frozen=True, config=STRICT)
 class Refuser:
-    """Rejects every request at once, asks no model, and runs nothing but the rejection, if one is offered.
+    """Rejects every request at once, asks no model, and runs only the rejection, if rejecting is offered.
 
-    So it has no keys. If predicted plans are scored, its plan is a refusal.
+    So the planner has no keys. If predicted plans are scored, its plan is a refusal.
     """
 
     needs: ClassVar[frozenset[str]] = frozenset()
 
     async def solve(self, episode: Episode) -> Trajectory:
-        """A refusal, and nothing after it."""
+        """The trajectory of a refusal, with no step after it."""
         done = await rollout(episode, _refuse, Acting(), begin(episode))
         found = trajectory(episode, done.path)
         return Trajectory(found.steps, found.decisions, found.end, chain=Chain((), refusal=REASON))
 
 
 async def _refuse(episode: Episode, view: View, name: str) -> Decision:
-    """Reject at the first point; call no tool, or finish, at all others."""
+    """Reject at the first decision point; at all other points call no tool, or finish."""
     steps = view.path.steps[len(episode.before.steps) :]
     if not steps and REJECT in view.offer.candidates:
         return Decision(Action(ToolCall(REJECT, {"reason": REASON})), Usage())

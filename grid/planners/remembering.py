@@ -1,7 +1,7 @@
-"""A planner's traces of other cases in its prompts: the group `memory` (egb_slate B.1).
+"""A planner's traces of other cases, shown in its prompts: the group `memory` (egb_slate B.1).
 
-A trace is one case: its request, every step on the path to the result, as in a history, and whether the case was
-resolved. The run layer decides which traces are shown and where they come from (`grid.settings.remembered`).
+A trace shows one case: its request, every step on the path to the result (in the form of a history), and whether the
+case was resolved. The run layer decides which traces are shown and where they come from (`grid.settings.remembered`).
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ class Remembering:
     Args:
         mode: `none`, or `traces`: the traces of the same setting in an earlier sweep.
         path: the results folder of that sweep.
-        kept: traces of the cases that it resolved, or of all cases.
-        count: traces in a prompt, those with the nearest requests.
-        apart: leave out traces of cases in the same cluster, such as cases of the same template.
+        kept: `resolved` keeps only traces of resolved cases, `all` keeps traces of all cases.
+        count: the number of traces in a prompt: those whose requests are nearest to the case's request.
+        apart: leave out traces of cases in the case's own cluster, such as cases from the same template.
     """
 
     mode: Mode = NOT_REMEMBERED
@@ -45,7 +45,7 @@ class Remembering:
 
 @plain_dataclass(frozen=True)
 class Trace:
-    """The work on a case: `lines` has one line for each step."""
+    """The work on an earlier case; `lines` has one line for each step."""
 
     case_id: str
     cluster: str
@@ -61,7 +61,7 @@ class Trace:
 
 
 def step_lines(steps: Sequence[Step], answer: str | None) -> tuple[str, ...]:
-    """The steps of a path as a history shows them; `answer` is the answer with which the last step finished."""
+    """The steps of a path, in the form of a history; `answer` is the answer with which the last step finished."""
     ends = (answer if place == len(steps) else None for place in range(1, len(steps) + 1))
     return tuple(prompts.step_text(step, most=MOST_SHOWN, answer=end) for step, end in zip(steps, ends, strict=True))
 
@@ -70,25 +70,28 @@ def step_lines(steps: Sequence[Step], answer: str | None) -> tuple[str, ...]:
 
 
 SolvedPlans: TypeAlias = Literal["other_half", "none"]
-"""The solved plans if a dataset has no demonstrations: those of cases of its other half, or none."""
+"""The solved plans that are used if a dataset has no demonstrations: of cases in its other half, or no plans."""
 OTHER_HALF: SolvedPlans = "other_half"
 
 
 @plain_dataclass(frozen=True)
 class Memory:
-    """Plans as sequences of tools."""
+    """Solved plans as sequences of tools."""
 
     plans: tuple[tuple[str, ...], ...]
 
     def likeness(self, plan: Sequence[str]) -> float | None:
-        """g1: the longest common subsequence with the plan most like it, over the shorter length; None without any."""
+        """g1: how similar a sequence of tools is to the most similar solved plan (`alike`).
+
+        The result is None without solved plans.
+        """
         return max((alike(plan, known) for known in self.plans if known and plan), default=None)
 
     def place(self, tool: str) -> float | None:
-        """h1: a tool's average place in the plans that use it, with the last action at 1; None without plans.
+        """h1: a tool's average place in the plans that use it, where the last action has place 1; None without plans.
 
-        If a plan uses the tool several times, its place there is the mean of its places. A tool that no plan uses has
-        the place of the tool whose name is most like its own.
+        If a plan uses the tool several times, the mean of the tool's places in that plan is used. A tool that no plan
+        uses has the place of the tool with the most similar name.
         """
         known = dict.fromkeys(name for plan in self.plans for name in plan)
         if not known:
@@ -104,7 +107,7 @@ class Memory:
 
 
 def alike(one: Sequence[str], other: Sequence[str]) -> float:
-    """The longest common subsequence of two sequences, neither empty, over the length of the shorter."""
+    """The longest common subsequence's length, divided by the length of the shorter sequence; neither is empty."""
     return _common(one, other) / min(len(one), len(other))
 
 

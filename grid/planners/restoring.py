@@ -1,7 +1,8 @@
 """Restoration analysis (tooltree A.2): what would a planner reach if its judge's wrong decisions were corrected?
 
-A decision compares a score with a threshold: a call goes on if its score reaches the threshold. Corrected scores are no
-result of the judge: the run layer corrects them with the reference, and the planner sees only the score.
+A decision compares a score with a threshold: a call is accepted if its score reaches the threshold. The run layer
+corrects wrong scores with the reference, so that corrected scores are not results of the judge. The planner sees only
+the score.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ _Threshold = Annotated[float, Field(ge=0, le=1)]
 
 
 class Bounds(NamedTuple):
-    """The bounds of right decisions: a wrong call scores below `low`, a right call at least `high`."""
+    """The bounds of right decisions: a wrong call has to score below `low`, a right call at least `high`."""
 
     low: float
     high: float
@@ -31,8 +32,8 @@ class Restoring:
     """The decisions that are corrected: the keys `judge.restored`, `judge.pre_threshold` and `judge.post_threshold`.
 
     `false_positives`: wrong calls that were accepted; `false_negatives`: right calls that were rejected. The judge does
-    not know the planner's thresholds, so they are keys; by default they are the planner's own if it has them, else
-    those of B.4.
+    not know the planner's thresholds, so that they are keys here. By default the thresholds are the planner's own or,
+    if the planner has none, those of B.4.
     """
 
     restored: Restored = NOT_RESTORED
@@ -40,16 +41,16 @@ class Restoring:
     post_threshold: _Threshold = 0.4
 
     def fixes(self, score: float, right: bool, bounds: Bounds) -> bool:
-        """Whether a score is a wrong decision of the kind that is corrected."""
+        """Whether a score leads to a wrong decision of a kind that is to be corrected."""
         if right:
             return score < bounds.high and self.restored in ("false_negatives", "both")
         return score >= bounds.low and self.restored in ("false_positives", "both")
 
     def restore(self, score: float, right: bool, bounds: Bounds) -> float:
-        """The score that a planner sees: a wrong decision is reversed and stays equally sure (the paper is silent).
+        """The corrected score: the wrong decision is reversed, and stays equally sure (our rule; the paper is silent).
 
-        A rejection at 0 becomes an acceptance at 1; a score that was nearer to the threshold stays nearer to it. With a
-        threshold of 0 nothing can be rejected.
+        A rejection with score 0 becomes an acceptance with score 1; a score nearer to the threshold is moved to a score
+        that is also nearer to the threshold. With a threshold of 0 nothing can be rejected.
         """
         low, high = bounds
         if not self.fixes(score, right, bounds):

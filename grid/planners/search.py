@@ -1,8 +1,8 @@
 """The work of search planners in one episode: propose, execute with a cache, ask the judge, keep the best path so far.
 
-Independent work runs side by side. Nodes are labelled by their place among their siblings, requests by nodes, and nodes
-are made after that work has ended, so that results do not depend on the order of answers: never call `draft` or `add`
-in such work.
+Independent work runs side by side. Nodes are labelled by their place among their siblings, requests by their nodes.
+Nodes are made only after work that runs side by side has ended, so that results do not depend on the order of answers:
+never call `draft` or `add` within such work.
 """
 
 from __future__ import annotations
@@ -43,10 +43,10 @@ class Search:
 
     Args:
         episode: the case.
-        acting: how calls are asked for; `max_calls` is the depth of a path without an outline.
-        oracle_stop: ask whether a complete path resolves the case, and stop if it does (EGB's and LATS' protocol).
+        acting: the keys with which calls are asked for; `max_calls` is the greatest depth of a path without an outline.
+        oracle_stop: ask whether a complete path resolves the case, and stop if it does (the protocol of EGB and LATS).
         repeats: which repeated calls are not admissible on a path without an outline.
-        look: changes what a decision sees and may take, if this is not the same as elsewhere.
+        look: changes the view of a decision and its options, for planners whose decisions differ from the usual ones.
     """
 
     def __init__(
@@ -99,11 +99,11 @@ class Search:
     async def propose(
         self, nodes: Sequence[Node], n: int, lessons: tuple[str, ...] = (), siblings: tuple[str, ...] = ()
     ) -> None:
-        """Children of each node for the distinct actions among `n` sampled ones, in the order in which they came.
+        """Make children of each node for the distinct actions among `n` samples, in the order in which they came.
 
-        A child's `share` is the share of its samples. An action that cannot be executed here becomes a pruned child.
-        `siblings` are lines about the children that exist already: the prompt asks for something else. In an answer
-        with several native calls, the first counts.
+        A child's `share` is the share of the samples that are its action. An action that cannot be executed at the node
+        becomes a pruned child. `siblings` are lines about existing children, for prompts that ask for a different
+        action. In an answer with several native calls, only the first call counts.
         """
         found = await every([partial(self._sampled, node, n, lessons, siblings) for node in nodes])
         for node, (actions, usage) in zip(nodes, found, strict=True):
@@ -123,7 +123,7 @@ class Search:
         return await sample_actions(self.episode, view, name, n, self.acting)
 
     async def probabilities(self, node: Node, labels: OptionLabels) -> dict[str, float]:
-        """The exact distribution over a node's options: tool, NO_TOOL or FINISH to probability. Sets the entropy."""
+        """The exact distribution over a node's options, by tool, NO_TOOL or FINISH; also sets the node's entropy."""
         view = self._point(node)
         asked = choice_prompt(self.episode, view, self.acting, labels)
         choice = await self.episode.choose(asked, f"node{node.label}", view.substep.id)
@@ -134,7 +134,7 @@ class Search:
         return shares
 
     async def draft(self, node: Node, tools: Sequence[str]) -> list[Node]:
-        """A child for each tool; the arguments of all are written side by side."""
+        """Make a child for each tool; the arguments of all calls are asked for side by side."""
         view = self._point(node)
         work = [partial(draft_arguments, self.episode, view, tool, f"node{node.label}", self.acting) for tool in tools]
         made = []
@@ -145,7 +145,7 @@ class Search:
         return made
 
     def _leave_undone(self, made: Sequence[Node]) -> None:
-        """If no call can be run, go on without one, as ReAct does after an answer that cannot be read."""
+        """If no child can be run, reopen the first without its call, as ReAct goes on after an unreadable answer."""
         if made and all(node.pruned in ("unreadable", "schema") for node in made):
             first = made[0]
             why = "the call does not fit its tool" if first.pruned == "schema" else None
@@ -154,7 +154,7 @@ class Search:
             first.pruned = None
 
     def add(self, node: Node, action: Action, share: float | None = None) -> Node:
-        """A child for an action; it is pruned if the action cannot be executed there."""
+        """Make a child for an action; it is pruned if the action cannot be executed at the node."""
         label, pruned = f"{node.label}.{len(node.children)}", unfit(node, self._point(node), action, self.repeats)
         child = Node(label, len(self.nodes), node, action, share=share, pruned=pruned)
         node.children.append(child)
@@ -164,13 +164,16 @@ class Search:
     # --- the execution of nodes
 
     async def execute(self, node: Node) -> Path:
-        """Run a node's action from its parent's state, once for each state and call (tooltree §3.1)."""
+        """Run a node's action from the parent's state.
+
+        The same call is run only once from each state (tooltree §3.1).
+        """
         if node.path is None:
             node.path = await self._performed(node)
         return node.path
 
     async def execute_all(self, nodes: Sequence[Node]) -> None:
-        """Run siblings or other nodes side by side; they count as executed in the order in which they are given."""
+        """Run several nodes side by side; their order of execution is the order in which they are given."""
         for node in nodes:
             self.count(node)
         await every([partial(self.execute, node) for node in nodes])
@@ -181,7 +184,7 @@ class Search:
             node.execution, self.executions = self.executions, self.executions + 1
 
     async def simulate(self, node: Node) -> Node:
-        """Sample and run actions to the path's end or a repeated call; returns the last node. The tree is unchanged."""
+        """Sample and run actions to the path's end or a repeated call, outside the tree; returns the last node."""
         while (view := self.view(node)) is not None:
             decision = await single_pass(self.episode, view, f"simulated{node.label}", self.acting, several=False)
             step = Node(f"{node.label}.s", len(self.nodes), node, decision.action, spent=decision.usage)
@@ -195,14 +198,17 @@ class Search:
         return node
 
     def imagine(self, node: Node) -> Path:
-        """The path extended by a node's action, which is not run: the path's state stays as it was."""
+        """The path with a node's action, which is not run, so that the path's state stays as it was."""
         if node.path is None:
             view, action = self._edge(node)
             node.path = imagine(view, Decision(action, node.spent))
         return node.path
 
     async def enact(self, node: Node) -> None:
-        """Run an imagined action after its parent's was run, and update its path. An action that was run stays."""
+        """Run a node's imagined action and update the node's path; the parent's action was run before.
+
+        An action that was run already is not run again.
+        """
         if node.execution is None:
             node.path = await self._performed(node)
             self._views.pop(node.label, None)
@@ -232,7 +238,8 @@ class Search:
     async def post(self, node: Node) -> float:
         """r_post(s, a): the judge's score of the result of a node's call.
 
-        An action without a call returns nothing that could be judged: it gets its score as before it is run.
+        An action without a call returns nothing that could be judged: it gets the score of an action that is not yet
+        run.
         """
         if node.r_post is None:
             view, action = self._edge(node)
@@ -252,7 +259,7 @@ class Search:
         samples: int = 1,
         temperature: float = 0.0,
     ) -> float:
-        """The judge's score of all steps up to a node together; `planned`: none of them was run."""
+        """The judge's score of all steps up to a node together; `planned`: none of these steps was run."""
         asked = so_far(self.episode, self._get(node).lines, planned, lessons)
         return await self.scores.ask(asked, "value", samples, temperature)
 
@@ -261,7 +268,8 @@ class Search:
     def reached(self, node: Node, value: float) -> bool:
         """Take a node's path as the answer if it is better than the best so far; returns whether the search may stop.
 
-        A complete path is better than an incomplete one, then the higher value decides; among equals the first stays.
+        A complete path is better than an incomplete path. Of two complete or two incomplete paths, the path with the
+        higher value is better. Of equal paths, the first stays the best.
         """
         complete, path = self.ended(node), self._get(node)
         if complete:
@@ -275,7 +283,7 @@ class Search:
         return self.resolved
 
     def settle(self, node: Node) -> bool:
-        """Take a node's path as the answer, whatever was the best before; returns the same as `reached`."""
+        """Take a node's path as the answer, even if another path was better; returns whether the search may stop."""
         if self._best is not None and self._get(node).lines == self._path.lines:
             self.best_value = node.value if self.ended(node) else None
             return self.resolved
@@ -283,9 +291,10 @@ class Search:
         return self.reached(node, node.value)
 
     async def run(self, node: Node) -> bool:
-        """Execute the imagined actions up to a node, from the root on, whatever they return, and make them the answer.
+        """Execute the imagined actions from the root to a node, whatever they return, and make this path the answer.
 
-        Actions that were executed already stay. Returns and values as `reached`, with the node's value.
+        Actions that were executed already are not executed again. The path's value is the node's. Returns whether the
+        search may stop, as `reached`.
         """
         last = self.root
         try:
@@ -298,7 +307,7 @@ class Search:
         return self.resolved
 
     def trajectory(self) -> Trajectory:
-        """The best path, and every step that was taken, in the order of the nodes."""
+        """The trajectory with the best path, and with every step that was taken, in the order of the nodes."""
         taken = tuple(self._steps[node.label] for node in self.nodes if node.label in self._steps)
         return trajectory(self.episode, self._path, taken, branches=max(len(self._complete) - 1, 0))
 
@@ -326,7 +335,7 @@ T = TypeVar("T")
 
 
 class Scores:
-    """The questions of a search to its judge."""
+    """The questions of a search to its judge, and the judge's answers."""
 
     def __init__(self, episode: Episode) -> None:
         self._episode = episode
@@ -334,7 +343,7 @@ class Scores:
         self._unscored: VerdictError | None = None
 
     async def ask(self, prompt: Prompt, kind: str, samples: int = 1, temperature: float = 0.0) -> float:
-        """The score in [0, 1], or the mean of several; an answer without a score counts as the lowest."""
+        """The score in [0, 1], or the mean of several samples; 0 if no answer has a score."""
         digest = question(prompt)
         work = partial(self._episode.judge, prompt, kind, digest, samples=samples, temperature=temperature)
         try:
@@ -345,7 +354,7 @@ class Scores:
         return score
 
     async def votes(self, prompt: Prompt, candidates: Sequence[str], samples: int, temperature: float) -> list[float]:
-        """The share of the votes that each candidate gets; zero for all if no vote can be read."""
+        """The share of the votes for each candidate; 0 for all candidates if no vote can be read."""
         digest = question(prompt, *candidates)
         work = partial(self._episode.vote, prompt, candidates, "vote", digest, samples=samples, temperature=temperature)
         try:
@@ -364,13 +373,13 @@ class Scores:
 
 
 def question(prompt: Prompt, *candidates: str) -> str:
-    """The name of a question: equal for equal prompts."""
+    """The name of a question, which is the same for equal prompts."""
     text = "".join([*(section.digest for section in prompt.sections), Section("candidates", candidates).digest])
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 async def once(known: dict[Any, asyncio.Future[T]], key: Hashable, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
-    """The work's result; callers that ask for the same key while the work is being done wait for that result."""
+    """The result of work, which is done once for each key; later callers with the same key get the same result."""
     if (found := known.get(key)) is not None:
         return found.result() if found.done() else await found
     done = known[key] = asyncio.get_running_loop().create_future()
@@ -446,30 +455,33 @@ NONE = Section("proposal", ("Call:", "none"))
 
 
 def before(episode: Episode, view: View, action: Action) -> Prompt:
-    """How promising is this action as the next one (B.7)?"""
+    """The prompt that asks how promising an action is as the next step (B.7)."""
     return _asked(BEFORE, episode, view.history, prompts.request_section(view.substep), _proposal(view, action))
 
 
 def after(episode: Episode, view: View, action: Action, observation: Observation) -> Prompt:
-    """What has this call added (B.8)? `view` shows the context before it."""
+    """The prompt that asks what a call has added (B.8); `view` is the context before the call."""
     shown = _proposal(view, action), outcome_section(observation)
     return _asked(AFTER, episode, view.history, prompts.request_section(view.substep), *shown)
 
 
 def better(episode: Episode, view: View, other: str, action: Action, observation: Observation | None) -> Prompt:
-    """How much better is this step than another at the same point, which the line `other` shows?"""
+    """The prompt that asks how much better a step is than another at the same point, which the line `other` shows."""
     outcome = (outcome_section(observation),) if observation else ()
     shown = Section("siblings", ("The other step:", other)), _proposal(view, action), *outcome
     return _asked(BETTER, episode, view.history, prompts.request_section(view.substep), *shown)
 
 
 def so_far(episode: Episode, lines: Sequence[str], planned: bool = False, lessons: Sequence[str] = ()) -> Prompt:
-    """How well do all steps so far go? `lines` show them; `planned`: none was run. `lessons`: from earlier failures."""
+    """The prompt that asks for the score of all steps so far, which are in `lines`.
+
+    `planned`: none of the steps was run. `lessons`: the lessons from earlier failures.
+    """
     return _asked(SO_FAR, episode, lines, PLANNED if planned else WHOLE, lessons=lessons)
 
 
 def best(episode: Episode) -> Prompt:
-    """Which of the candidates is the best? None of their steps was run."""
+    """The prompt that asks which candidate is the best, if none of the candidates' steps was run."""
     return prompts.prompt(ScoreAnswer(), BEST, prompts.notes_section(episode), prompts.task_section(episode))
 
 
@@ -492,11 +504,11 @@ def _proposal(view: View, action: Action) -> Section:
 
 
 Repeats = Literal["path", "state"]
-"""The calls that are not admissible any more: all that the path has made, or only those made from the same state."""
+"""Which calls may not be repeated: all calls of the path, or only its calls from the same state."""
 
 
 def unfit(node: Node, view: View, action: Action, repeats: Repeats) -> Pruned | None:
-    """Why an action cannot be executed at a node, whose view is `view`; None if it can."""
+    """The reason why an action cannot be executed at a node with this view; None if it can be executed."""
     if action.unreadable is not None:
         return "unreadable"
     if action.call is None:
@@ -507,7 +519,10 @@ def unfit(node: Node, view: View, action: Action, repeats: Repeats) -> Pruned | 
 
 
 def _repeated(node: Node, call: ToolCall, repeats: Repeats) -> bool:
-    """Whether a path has made a call already. Not asked under an outline: two of its substeps may make one call."""
+    """Whether a path has made a call already.
+
+    This is not asked under an outline, since two substeps may make the same call.
+    """
     text = call.text()
     for edge in node.edges():
         made = edge.action.call if edge.action else None
@@ -523,12 +538,13 @@ def _repeated(node: Node, call: ToolCall, repeats: Repeats) -> bool:
 
 @dataclass(frozen=True, config=STRICT)
 class TreeSearch(Acting, ABC):
-    """A search over paths of calls, until it stops by itself or `budget.*` is used up; its best path is the result.
+    """A search over paths of calls, whose best path is the result; it ends by itself or when `budget.*` is used up.
 
-    `branching` is the number of actions that are proposed at a node. `oracle_stop`: the search asks of each complete
-    path whether it resolves the case, and the first that does ends the search (the protocol of EGB and LATS); without
-    it the search never asks. `repeats`: which calls are not admissible again on a path without an outline: any that the
-    `path` has made (tooltree §3.1: A(s) without a_1 to a_t), or those that it made from the same `state`.
+    `branching` is the number of actions that are proposed at a node. `oracle_stop`: the search asks for each complete
+    path whether it resolves the case, and ends with the first path that does (the protocol of EGB and LATS); without
+    `oracle_stop` the search never asks. `repeats`: which calls may not be repeated on a path without an outline: all
+    calls that the `path` has made (tooltree §3.1: A(s) without a_1 to a_t), or only the calls that it made from the
+    same `state`.
     """
 
     thought: Annotated[int, Field(ge=0, le=10_000)] = 400
@@ -550,7 +566,7 @@ class TreeSearch(Acting, ABC):
         return search.trajectory()
 
     def look(self, view: View) -> View:
-        """What a decision sees and may take; unchanged, if a planner does not say otherwise."""
+        """The view of a decision and its options; a planner may override this method to change them."""
         return view
 
     @abstractmethod

@@ -1,4 +1,4 @@
-"""Self-consistency: per decision (egb_slate figure 5) or over whole trajectories (appendix B.3)."""
+"""Self-consistency: for each decision (egb_slate figure 5), or over whole trajectories (appendix B.3)."""
 
 from __future__ import annotations
 
@@ -26,17 +26,17 @@ from grid.planners.votes import vote
 
 @dataclass(frozen=True, config=STRICT)
 class SelfConsistency(Acting):
-    """The majority of `samples`.
+    """The planner that acts by the majority of `samples` samples.
 
-    `level: step` executes the majority of sampled actions at every decision. `level: plan` runs whole ReAct passes side
+    `level: step` executes, at every decision, the action with most samples. `level: plan` runs whole ReAct passes side
     by side from the same start and keeps the first pass of the largest group that agrees.
 
     Appendix B.3 says only 'plan-level majority vote', so that `vote` has both readings. `outcome`: passes agree if
-    their last valid results are the same; a pass whose calls all failed has no outcome and no vote, since otherwise all
+    their last valid results are the same. A pass whose calls all failed has no outcome and no vote, since otherwise all
     failures would count as one outcome. `plan`: passes agree if they made the same calls in the same order, with
-    references filled in; a pass without a call has no vote. If finishing answers the question, `outcome` is the answer,
-    `plan` is the calls and the answer, and a pass without an answer has no vote. If no pass has a vote, and among
-    equals, the first pass wins.
+    references filled in; a pass without a call has no vote. If finishing answers the question, passes are compared by
+    their answers (`outcome`) or by their calls and answers (`plan`), and a pass without an answer has no vote. If no
+    pass has a vote, the first pass wins; of equally large groups, the group with the first pass wins.
     """
 
     thought: Annotated[int, Field(ge=0, le=10_000)] = 400
@@ -50,7 +50,7 @@ class SelfConsistency(Acting):
 
     @property
     def needs(self) -> frozenset[str]:
-        """The abilities that it needs of the engine and the dataset."""
+        """The abilities that the planner needs from the engine and the dataset."""
         return frozenset({SAMPLE, BRANCHING} if self.level == "plan" else {SAMPLE})
 
     async def solve(self, episode: Episode) -> Trajectory:
@@ -86,7 +86,7 @@ class SelfConsistency(Acting):
 
 
 def _outcome(path: Path) -> str | None:
-    """The result of the last call that did not fail; None without one. The world's own name of it is left out."""
+    """The result of the last call that did not fail, without the world's name for it; None if there is no such call."""
     seen = (step.observation for step in reversed(path.steps))
     last = next((observation for observation in seen if observation and not observation.failed), None)
     if last is None:

@@ -14,9 +14,10 @@ Work = Callable[[], Coroutine[Any, Any, T]]
 
 
 async def every(works: Sequence[Work[T]]) -> list[T]:
-    """All results, in the works' order; the first error ends the others.
+    """The results of all coroutines, in their order; the first error cancels the others.
 
-    A used-up budget does not end them: requests in flight are paid for, so that their answers are awaited and counted.
+    A used-up budget does not cancel the others: requests in flight are paid for, so that their answers are awaited and
+    counted.
     """
     if len(works) == 1:
         return [await works[0]()]
@@ -41,10 +42,10 @@ async def _unless_used_up(work: Work[T]) -> T | BudgetError:
 
 
 async def until(works: Sequence[Work[T]], enough: Callable[[T], bool], parallel: bool) -> list[T]:
-    """The results in order, up to the first that is `enough`, which is tested for each in turn.
+    """The results in order, up to the first result for which `enough` is true; the results are tested in turn.
 
-    The works after it are cancelled if they run (`parallel`), and not begun otherwise. Work that waits for nothing ends
-    before the next work is begun, so that in this case nothing is done in vain.
+    The later coroutines are cancelled if they run already (`parallel`); otherwise they are not begun. A coroutine that
+    waits for nothing ends before the next one is begun, so that in this case no work is done in vain.
     """
     waiting, running, found = deque(works), deque[asyncio.Task[T]](), list[T]()
     try:

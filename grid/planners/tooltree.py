@@ -34,54 +34,55 @@ Share = Annotated[float, Field(ge=0, le=1)]
 class RewardedSearch(TreeSearch, ABC):
     """Selection, execution, post-evaluation, post-pruning and backup of ToolTree, defaults as in B.4.
 
-    A rollout descends by equation 1. At a state that was not expanded, `_expand` makes children, each with its r_pre.
-    The selected child is run, its result is judged, and r_post enters the mean of every edge up to the root. The search
-    does not go on from an edge with r_post < `post_threshold` (τ_post). λ is `exploration` · `annealing`^depth. The
-    search ends after `rollouts` (R_max), or once the best Q rose by less than 10⁻³ in `patience` rollouts (B.4).
-    Without `post_evaluation` the reward is r_pre, and nothing is pruned by r_post; the latter holds also without
-    `post_pruning`.
+    A rollout goes down the tree by equation 1. At a state that was not expanded, `_expand` makes children, each with
+    its r_pre. The selected child is run, its result is judged, and r_post enters the mean of every edge from there to
+    the root. The search does not go on from an edge with r_post < `post_threshold` (τ_post). λ is `exploration` ·
+    `annealing`^depth. The search ends after `rollouts` (R_max), or once the best Q rose by less than 10⁻³ in `patience`
+    rollouts (B.4). Without `post_evaluation` the reward is r_pre. Without `post_evaluation` or without `post_pruning`,
+    nothing is pruned by r_post.
 
     What the paper leaves open, and our readings:
 
-    `unvisited`: the value of equation 1 for an edge with N(s, a) = 0. `first`: its limit, which is above any visited
-    edge, and of two such edges the one with the higher r_pre comes first. `drawn`: the same limit, but the higher r_pre
-    counts only in the rollout that expands the state; later only a jitter does. `prior`: as if the edge had been
-    visited once with a reward of r_pre.
+    `unvisited`: the value of equation 1 for an edge with N(s, a) = 0. `first`: the limit of equation 1, so that
+    unvisited edges come before visited ones, and among them the edge with the highest r_pre. `drawn`: the same limit,
+    but r_pre counts only in the rollout that expands the state; in later rollouts, unvisited edges are ordered by a
+    random jitter. `prior`: the value as if the edge had been visited once with a reward of r_pre.
 
-    `state_visits`: N(s) is the sum over the edges `below` (§3.1), or also includes the visit that led to s (`own`).
+    `state_visits`: N(s) is the sum of the visits of the edges of s (`below`, §3.1), or this sum and the visit that led
+    to s (`own`).
 
-    `empty_rollouts`: whether a descent that runs nothing, since no way leads on from its last state, is `counted` in
-    R_max and in the rollouts of the early stop, or `free`.
+    `empty_rollouts`: a rollout runs nothing if its last state has no open edge. It is either `counted` in R_max and in
+    the rollouts of the early stop, or `free`.
 
-    `rollout`: `node` runs one new call and backs its score up, "from the new child back to the root"; `end` goes on
-    from it to the path's end or to a pruned edge, and each score is backed up.
+    `rollout`: `node` runs one new call and backs up its score, "from the new child back to the root"; `end` goes on
+    from this call to the path's end or to a pruned edge, and backs up each score.
 
     `worth`, the value of a finished trajectory: the `mean` of the rewards on its path; their `product`; `last`, Q of
-    its last edge; or `judge`, which asks for a score of all steps together. Among equal trajectories the first found is
+    its last edge; or `judge`, the judge's score of all steps together. Of equal trajectories, the one found first is
     returned. The value of an unfinished trajectory is the sum of its rewards, divided by the number of steps that it
     can have, and any finished trajectory is better.
 
-    `result`: the trajectory of the highest worth (`best`: "the highest-valued trajectory is returned"), or the one that
-    follows the edge of the highest Q from the root on, as far as there is one (`greedy`; among equal edges the one with
-    the higher r_pre). An edge that was never run has Q = 0; if it is the last edge of the final greedy trajectory, it
-    is run.
+    `result`: the trajectory of the highest worth (`best`: "the highest-valued trajectory is returned"), or the
+    trajectory that follows, from the root on, the edge of the highest Q, as long as there is an edge (`greedy`; of
+    equal edges, the one with the higher r_pre). An edge that was never run has Q = 0; if such an edge is the last of
+    the final greedy trajectory, it is run.
 
     `post_pruned`: whether an edge below τ_post may be in the result (`kept`), or not (`left_out`). §3.2 says only that
-    there is no further budget for it.
+    such an edge gets no further budget.
 
     `stop_by`: the meaning of "best Q" in the early stop. `trajectory`: the highest worth, once there is a finished
-    trajectory. `root`: the highest Q of the root's edges that are not pruned, now compared with `patience` rollouts
-    ago.
+    trajectory. `root`: the highest Q of the root's edges that are not pruned; the present value is compared with the
+    value `patience` rollouts ago.
 
-    `dead_end`: what happens if every way is pruned, and no trajectory was finished (with `oracle_stop`: none that
-    resolves the case). `reopen`: the pruned edge with the highest score is restored, one edge at a time: pruning is
-    meant to spend the budget on better edges (§3.2), and there are none. `stop`: the search ends, with the path of the
-    highest value, or with none.
+    `dead_end`: how the search goes on if every open edge is used up or pruned, and no trajectory was finished (with
+    `oracle_stop`: no trajectory that resolves the case). `reopen`: the pruned edge with the highest score is restored,
+    one edge at a time, since pruning is meant to spend the budget on better edges (§3.2), and none are left. `stop`:
+    the search ends with the path of the highest value, or without any path.
 
     Ties in equation 1 are broken by the larger N(s, a), since N(s) is the same for siblings, then by a jitter drawn for
-    each node. A path's end, and a state from which every way is pruned or at its end, are not visited again: calls are
-    cached, so that the visit would bring the same result. `r_post` of an action without a call is judged as before the
-    action, since it returns nothing.
+    each node. A path's end is not visited again, since calls are cached and a visit would bring the same result; nor is
+    a state all of whose edges are pruned or lead only to visited ends. An action without a call returns nothing, so
+    that its `r_post` is judged in the same way as its r_pre.
     """
 
     max_retries: Annotated[int, Field(ge=0, le=100)] = 3
@@ -105,14 +106,14 @@ class RewardedSearch(TreeSearch, ABC):
 
     @abstractmethod
     async def _expand(self, search: Search, node: Node) -> None:
-        """Make the children of a state that has none, with their r_pre; those not to be visited are pruned."""
+        """Make the children of a state without children, with their r_pre; children not to be visited are pruned."""
 
     def _prior(self, edge: Node) -> float:
-        """r_pre of an edge; 1 if it has none."""
+        """The r_pre of an edge; 1 if the edge has no r_pre."""
         return 1.0 if edge.r_pre is None else edge.r_pre
 
     async def search(self, search: Search) -> None:
-        """Rollouts until R_max, until the best Q has not risen for long, or until nothing is left to visit."""
+        """Make rollouts until R_max is reached, the best Q has not risen for long, or nothing is left to visit."""
         with suppress(BudgetError):  # the episode says which part
             await self._rollouts(search)
         if self.result == "greedy" and not search.resolved:
@@ -161,20 +162,23 @@ class RewardedSearch(TreeSearch, ABC):
         return False
 
     def _selected(self, search: Search, strength: float, node: Node, edges: list[Node], new: bool) -> Node:
-        """Selection among the edges of a state; `new`: the edges were made in this rollout."""
+        """The edge that is selected among the edges of a state; `new`: the edges were made in this rollout."""
         if new and self.unvisited == "drawn":
             return max(edges, key=lambda edge: (self._prior(edge), -edge.place))
         visits = node.visits if self.state_visits == "own" and node.parent else node.visits_below
         return max(edges, key=partial(self._preference, search, strength, visits))
 
     def _best_q(self, search: Search) -> float | None:
-        """The best Q for the early stop; None while there is none."""
+        """The best Q for the early stop; None as long as there is no such value."""
         if self.stop_by == "root":
             return max((edge.value for edge in search.root.open), default=0.0)
         return search.best_value
 
     def _reopen(self, search: Search, done: set[Node]) -> bool:
-        """Restore the best pruned edge, if nothing else is left and no trajectory will do; returns whether it did."""
+        """Restore the best pruned edge if no finished trajectory is good enough.
+
+        Returns whether an edge was restored.
+        """
         pruned = [node for node in search.nodes if node.pruned in ("pre", "top_k", "post")]
         enough = search.best_value is not None and not self.oracle_stop
         if self.dead_end == "stop" or enough or not pruned:
@@ -235,16 +239,19 @@ class RewardedSearch(TreeSearch, ABC):
 
 
 class Plateau(Protocol):
-    """Gets the best value after each rollout."""
+    """A test whether the best value has stopped rising; it gets the best value after each rollout."""
 
     def reached(self, best: float | None) -> bool:
-        """Whether the best value rose too little for long; None: there is none yet, and the rollout does not count."""
+        """Whether the best value rose too little for long.
+
+        If `best` is None, there is no value yet, and the rollout does not count.
+        """
         ...
 
 
 @plain_dataclass
 class Since:
-    """Reached `patience` rollouts after the best value last rose by `rise`, in one rise or several smaller ones."""
+    """A plateau is reached `patience` rollouts after the best value last rose by `rise`, in one step or several."""
 
     patience: int
     rise: float
@@ -262,7 +269,10 @@ class Since:
 
 @plain_dataclass
 class Window:
-    """Reached if the highest of the last `patience` values is not `rise` above the one before them; values may fall."""
+    """A plateau is reached if none of the last `patience` values is `rise` above the value before them.
+
+    Unlike in `Since`, values may fall.
+    """
 
     patience: int
     rise: float
@@ -283,8 +293,8 @@ class Window:
 class ToolTree(RewardedSearch):
     """Monte Carlo tree search with dual evaluation and bidirectional pruning (§3.1, §3.2), defaults as in B.4.
 
-    At a state that was not expanded, its candidates become children; children with r_pre < `pre_threshold` (τ_pre), or
-    not among the `branching` (K) best, are pruned. Everything else is as in `RewardedSearch`.
+    At a state that was not expanded, the candidates become children. Children with r_pre < `pre_threshold` (τ_pre), and
+    children not among the `branching` (K) best, are pruned. Everything else is as in `RewardedSearch`.
 
     The switches of table 4 are `pre_evaluation` (without it r_pre is 1 in equation 1, and nothing is pruned by it),
     `post_evaluation` (without it the reward is r_pre, and nothing is pruned by r_post), `pre_pruning`, `post_pruning`.
@@ -292,25 +302,26 @@ class ToolTree(RewardedSearch):
     What the paper leaves open, and our readings:
 
     `candidates`: the meaning of "the remaining admissible actions". An action is a call with its arguments (§2), of
-    which there are infinitely many. `tools`: every offered tool and the finish, with one draft of its arguments, as
-    §3.1 says literally; with 50 tools that is a hundred requests for each state, but table 4 has 18,200 tokens per
-    case. `tools_alone`: without the finish, so that every path goes on to `max_calls`. `sampled`: the distinct ones
-    among `branching` sampled actions, as in all the other searches here; none of these is outside the best K. Without
-    `pre_evaluation` tools have no order, and with `pre_pruning` the first `branching` tools of the offer, whose order
-    is drawn, are drafted. `repeats`: A_rem(s) excludes a_1 to a_t, as calls with the same arguments.
+    which there are infinitely many. `tools`: every offered tool and the finish, with one draft of the arguments for
+    each, as §3.1 says literally; with 50 tools, this takes a hundred requests for each state, but table 4 has 18,200
+    tokens per case. `tools_alone`: the same without the finish, so that every path goes on to `max_calls`. `sampled`:
+    the distinct actions among `branching` sampled actions, as in all other searches here; all of these are among the
+    best K. Without `pre_evaluation`, tools have no order: with `pre_pruning`, arguments are then drafted for the first
+    `branching` offered tools, whose order is random. `repeats`: A_rem(s) excludes a_1 to a_t, as calls with the same
+    arguments.
 
-    `dead_end`: according to the text, pruned edges stay pruned (`stop`).
+    `dead_end`: the default is `stop`, since according to the paper's text pruned edges stay pruned.
 
-    The form of the authors' released code is conf/planner/released/tooltree.yaml: where a key there differs from
-    tooltree.yaml, that code decides otherwise. It also differs in the following: a judge's answer that cannot be read
-    scores 0 (here the judge is asked again), tools that take images or files wait until there are some, and a draft
-    that cannot be read is a call without arguments.
+    The form of the authors' released code is conf/planner/released/tooltree.yaml: each key there that differs from
+    tooltree.yaml is a point on which that code differs from our reading. The released code also differs from ours as
+    follows: a judge's answer that cannot be read scores 0 (here the judge is asked again), tools that take images or
+    files wait until there are images or files, and a draft that cannot be read becomes a call without arguments.
 
-    `prior`: with `policy` r_pre is not judged but is p / max p, from the exact distribution over the options, which
-    takes one request for all children. Thresholds are made for scores, which do not sum to 1 over the options: of fifty
-    options, a good one may have p = 0.1. With p / max p the best option has r_pre = 1 and is never pruned, and
-    τ_pre = 0.3 keeps options that are at least three tenths as likely. Of the `tools`, only those that are kept are
-    drafted. `labels`: whether options are asked for by number or by name.
+    `prior`: with `policy`, r_pre is not the judge's score but p / max p, from the exact distribution over the options;
+    this takes one request for all children. Thresholds are made for scores, which do not sum to 1 over the options: of
+    fifty options, a good one may have p = 0.1. With p / max p, the best option has r_pre = 1 and is never pruned, and
+    τ_pre = 0.3 keeps options that are at least three tenths as likely as the best. Of the `tools`, arguments are
+    drafted only for those that are kept. `labels`: whether options are asked for by number or by name.
     """
 
     pre_threshold: Share = 0.3
@@ -323,7 +334,7 @@ class ToolTree(RewardedSearch):
 
     @property
     def needs(self) -> frozenset[str]:  # type: ignore[override]
-        """A choice if the prior is the policy's."""
+        """The needs of a search, and exact choices if the prior is the policy's."""
         chooses = {CHOOSE} if self.prior == "policy" and self.pre_evaluation else set()
         return frozenset({SAMPLE, BRANCHING, JUDGE, *chooses})
 
@@ -331,7 +342,10 @@ class ToolTree(RewardedSearch):
         return super()._prior(edge) if self.pre_evaluation else 1.0
 
     async def _expand(self, search: Search, node: Node) -> None:
-        """Children for the candidates; A_keep(s) are open, the K best of A⁺(s), which have r_pre ≥ τ_pre (§3.2)."""
+        """Make children for the candidates.
+
+        Only A_keep(s) stay open: the K best of A⁺(s), where r_pre ≥ τ_pre (§3.2).
+        """
         by_policy = self.pre_evaluation and self.prior == "policy"
         told = await self._told(search, node) if by_policy else {}
         if self.candidates == "sampled":
@@ -355,13 +369,16 @@ class ToolTree(RewardedSearch):
                     edge.pruned = "top_k"
 
     async def _told(self, search: Search, node: Node) -> dict[str, float]:
-        """r_pre of each option from the policy's own distribution."""
+        """The r_pre of each option, from the policy's own distribution."""
         shares = await search.probabilities(node, self.labels)
         most = max(shares.values())
         return {tool: share / most if most else 0.0 for tool, share in shares.items()}
 
     def _drafted(self, options: Sequence[str], told: Mapping[str, float]) -> Sequence[str]:
-        """The options that can be kept, if that is known before they are drafted; else all options."""
+        """The options whose arguments are drafted: those that will be kept, if this is known already.
+
+        If it is not known, these are all options.
+        """
         if not self.pre_pruning or (self.pre_evaluation and not told):
             return options
         kept = [tool for tool in options if told.get(tool, 1.0) >= self.pre_threshold]

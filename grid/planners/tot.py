@@ -1,4 +1,4 @@
-"""Tree of thoughts (Yao et al. 2023a, algorithm 1: ToT-BFS): breadth-first over plans, of which the best one is run."""
+"""Tree of thoughts (Yao et al. 2023a, algorithm 1: ToT-BFS): breadth-first search over plans; the best plan is run."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ from grid.planners.side_by_side import every
 class TreeOfThoughts(TreeSearch):
     """A thought is a call that is written down and not executed (tooltree B.3).
 
-    At each level `branching` (k) thoughts are sampled after each of the kept chains, and the `beam` (b) best chains of
-    all are kept. They are rated by `value`, the mean of `values` judgements of each chain by itself, or by `vote`, the
-    share of `votes` votes that call a chain the best of all. Thoughts and judgements are sampled at `temperature`.
+    At each level, `branching` (k) thoughts are sampled after each kept chain, and the `beam` (b) best of all resulting
+    chains are kept. Chains are rated by `value`, the mean of `values` judgements of each chain by itself, or by `vote`,
+    the share of `votes` votes that call a chain the best. Thoughts and judgements are sampled at `temperature`.
 
-    A chain that has ended stays in the competition as it is. When all kept chains have ended, the best one is run
+    A chain that has ended is still compared with the others. When all kept chains have ended, the best chain is run
     without the model, with references filled in on the way.
 
     What the paper leaves open:
-    - A call that fails while the chain runs: the rest is run all the same, since no thought looks at what calls return.
-      References to its result stay unfilled in later calls.
-    - Among equal chains the first one made is kept.
-    - A budget that is used up while it thinks: the best chain kept until then is run, as far as the budget allows.
+    - If a call fails while the chain runs, the rest is run all the same, since no thought depends on the results of
+      calls. References to the failed call's result stay unfilled in later calls.
+    - Among equal chains, the chain made first is kept.
+    - If a budget is used up during the search, the best chain kept until then is run, as far as the budget allows.
     - With `oracle_stop` the kept chains are run in their order, until one resolves the case.
     """
 
@@ -45,17 +45,17 @@ class TreeOfThoughts(TreeSearch):
 
     @property
     def judge_temperature(self) -> float:
-        """The temperature at which its judge is asked; other planners ask theirs at 0."""
+        """The temperature at which this planner asks its judge; other planners ask at 0."""
         return self.temperature
 
     @property
     def needs(self) -> frozenset[str]:  # type: ignore[override]
-        """A world that branches only if more than one chain may be run."""
+        """The needs of a search; the world has to branch only if more than one chain may be run."""
         return frozenset({SAMPLE, JUDGE, *([BRANCHING] if self.oracle_stop else [])})
 
     @property
     def answers_ahead(self) -> bool:
-        """Always: the best chain is run when it is whole."""
+        """Always, since the best chain is run only when it is complete."""
         return True
 
     async def search(self, search: Search) -> None:
@@ -70,7 +70,10 @@ class TreeOfThoughts(TreeSearch):
                 return
 
     async def _thoughts(self, search: Search, kept: list[Node]) -> list[Node]:
-        """The chains with one thought more each, and those that have ended; empty if all have ended."""
+        """The kept chains, each extended by one further thought or, if it has ended, as it is.
+
+        The list is empty if all chains have ended.
+        """
         growing = [node for node in kept if not search.ended(node)]
         if not growing:
             return []

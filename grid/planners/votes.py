@@ -17,8 +17,8 @@ def entropy(probabilities: Iterable[float]) -> float:
 def vote(actions: list[Action], usage: Usage) -> Decision:
     """The majority's action with the vote shares, most votes first; ties go to the action sampled first.
 
-    Unreadable actions count among the m actions and as one outcome of the entropy, but cannot win or be branched on. If
-    there are no others, the decision is unreadable and has no entropy.
+    Unreadable actions count among the m actions and as one outcome of the entropy, but they cannot win, and are no
+    alternatives to branch on. If all actions are unreadable, the decision is unreadable and has no entropy.
     """
     calls: dict[str, list[Action]] = {}
     for action in actions:

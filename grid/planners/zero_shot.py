@@ -1,4 +1,4 @@
-"""Zero-shot and chain-of-thought (Wei et al. 2022), as tooltree compares with them (§4.2, B.1, B.3)."""
+"""Zero-shot and chain-of-thought (Wei et al. 2022), as in the comparisons of tooltree (§4.2, B.1, B.3)."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ from grid.episode.planning import Refine, chain_written, plan_ahead, run_plan, w
 class ZeroShot(Acting):
     """The model gets the task and the tools, and the results of its calls are not used (B.3).
 
-    `mode: chain` (B.1, end-to-end): one answer has the whole chain, which is run to its end without the model: nobody
-    checks whether a call failed, and calls that do not use its result are as good as before. `mode: step` (B.1,
-    step-by-step): each prompt asks for one call. `thought` above 0 is chain of thought: reasoning comes before the
-    chain, or before each call. In both modes, no solved questions are shown, and the tools are those of the whole
-    query.
+    `mode: chain` (B.1, end-to-end): one answer has the whole chain, which is run to its end without the model. If a
+    call fails, the chain goes on: the later calls that do not use the failed call's result can still be right. `mode:
+    step` (B.1, step-by-step): each prompt asks for one call. `thought` above 0 is chain of thought: reasoning comes
+    before the chain, or before each call. In both modes, no solved questions are shown, and the tools are those of the
+    whole query.
 
-    The paper leaves open what a step sees of earlier steps. `seen: calls`: their calls and thoughts, but not their
-    results; otherwise chain of thought would be ReAct, which B.3 distinguishes by its acting. `seen: all`: the results
-    too, as in the benchmark GTA, whose mode this is.
+    The paper leaves open which parts of earlier steps a prompt shows. `seen: calls`: the calls and thoughts, but not
+    the results; otherwise chain of thought would be ReAct, and B.3 says that ReAct differs from it by acting. `seen:
+    all`: the results too, as in the step-by-step mode of the benchmark GTA.
     """
 
     temperature: Annotated[float, Field(ge=0)] = 0.0
@@ -53,7 +53,7 @@ class ZeroShot(Acting):
 
     @property
     def answers_ahead(self) -> bool:
-        """Also call by call, if it does not see the calls' results."""
+        """If the whole chain is one answer, or if prompts do not show the results of calls."""
         return self.mode == "chain" or self.seen == "calls"
 
     @property
@@ -62,11 +62,11 @@ class ZeroShot(Acting):
         return self.mode == "chain"
 
     async def solve(self, episode: Episode) -> Trajectory:
-        """One chain. Raises ModelError if no plan can be read after the retries."""
+        """Make one chain. Raises ModelError if no plan can be read after the retries."""
         return await self.write(episode, None)
 
     async def write(self, episode: Episode, refine: Refine | None) -> Trajectory:
-        """The same, with the chain refined before it is run."""
+        """As `solve`, with the chain refined before it is run."""
         path, unrefined = begin(episode), None
         if self.mode == "step":
             policy = partial(single_pass, acting=self)

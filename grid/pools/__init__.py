@@ -1,6 +1,6 @@
-"""Pools: the tools from which a case's tools are retrieved, or which are offered if nothing is retrieved.
+"""Pools: the tools from which the tools for a case are retrieved. If nothing is retrieved, the whole pool is offered.
 
-Read it in this order: `whole` (the protocol, and the pool of every tool), `domain` (the tools of the case's
-domain), `case` (the tools that the case itself names), `grown` (as many tools as are wanted, tooltree A.11, also from
-files). `conf/pool` names its classes. It imports `datasets` and the rooms below it.
+Read it in this order: `whole` (the protocol, and the pool of all tools), `domain` (the tools of the case's domain),
+`case` (the tools that the case itself names), `grown` (any number of tools, also from files: tooltree A.11). The files
+of `conf/pool` name the pools' classes. This room imports `datasets` and the rooms below it.
 """

@@ -1,4 +1,4 @@
-"""The right tools and the candidates that the case's own record names."""
+"""The pool of a case's own tools: the right tools, and the candidates that the case's record names."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from grid.pools.whole import Whole, used
 
 @dataclass(frozen=True, config=STRICT)
 class CaseTools(Whole):
-    """`Problem.own`, in the library's order, so that a tool's place does not show whether it is right."""
+    """The right tools and those of `Problem.own`, in the library's order, which does not show the right ones."""
 
     needs: ClassVar[str | None] = "the case's own candidate tools"
 

@@ -1,4 +1,4 @@
-"""The tools of the case's domain (traject_bench §4.1)."""
+"""The pool of the tools in the case's domain (traject_bench §4.1)."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from grid.pools.whole import Whole, used
 class Domain(Whole):
     """The tools whose category is `Problem.domain`, in the library's order.
 
-    A case's own tools of other domains (UltraTool has tools that several domains use) are in it too, and not only the
-    right ones, which would stand out otherwise.
+    The pool also has all of the case's own tools that are of other domains (in UltraTool, several domains use the same
+    tools). If it had only the right ones of these, they would be easy to spot.
     """
 
     needs: ClassVar[str | None] = "the case's domain, one that tools are of"

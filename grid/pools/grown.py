@@ -1,4 +1,4 @@
-"""A pool of a given number of tools (tooltree A.11): a case's own, and distractors of other domains."""
+"""A pool of a given size (tooltree A.11): a case's own tools, and distractors from other domains."""
 
 from __future__ import annotations
 
@@ -29,19 +29,20 @@ from grid.pools.whole import used
 from grid.retrievers.scored import BM25
 
 OWN = 14
-"""The number of a case's own tools, if its reference does not call more."""
+"""The number of a case's own tools; there are more only if the reference calls more."""
 
 
 @dataclass(frozen=True, config=STRICT)
 class Grown:
-    """A case's own tools and `distractors` of other domains, whatever is in the dataset's library.
+    """A case's own tools and `distractors` tools of other domains. The size does not depend on the dataset's library.
 
-    14 tools are the case's: those that its reference calls, those that its record names, and those that BM25 finds for
-    its substeps in the dataset's library, the best of each first; there are more if the reference calls more. The
-    distractors are tools of the dataset, of SLATE and of the files in `path`. None is of the case's domain or of the
-    domain of a tool of the reference, and none has the function of such a tool. If there are too few, real tools are
-    varied (`variations`). A larger pool contains a smaller one's tools: `seed` draws their order, the same for all
-    cases, trials and planners.
+    Of these tools, 14 are the case's own (more if its reference calls more): first the tools that the reference calls,
+    then those that the case's record names, then those that BM25 finds in the dataset's library for the substeps,
+    beginning with the best tool for each substep. The distractors are tools of the dataset, of SLATE and of the files
+    in `path`. No distractor is of the case's domain or of the domain of a tool of the reference, and no distractor has
+    the function of such a tool. If there are too few distractors, real tools are varied (`variations`). The order of
+    the distractors is drawn from `seed` and is the same for all cases, trials and planners, so that a larger pool
+    contains the tools of a smaller pool.
     """
 
     needs: ClassVar[str | None] = None
@@ -52,11 +53,11 @@ class Grown:
 
     @property
     def version(self) -> str:
-        """Changes whenever the tools from which distractors are taken change."""
+        """A name for the tools from which distractors are taken. It changes whenever these tools change."""
         return f"tools-{fingerprint(self.path)}"
 
     def stock(self, library: Mapping[str, ToolSpec]) -> Mapping[str, ToolSpec]:
-        """The library and distractors for any case: twice as many as a case takes, as some are of its own domains."""
+        """The library, and distractors: twice as many as a case takes, since some are of the case's own domains."""
         if not self.distractors:
             return library
         own = tuple(library.values())
@@ -64,11 +65,11 @@ class Grown:
         return MappingProxyType({**{tool.name: tool for tool in found}, **library})
 
     def fits(self, problem: Problem) -> bool:
-        """Whether the pool fits a case; it fits any."""
+        """True: the pool fits every case."""
         return True
 
     def tools(self, problem: Problem, stock: Mapping[str, ToolSpec]) -> Mapping[str, ToolSpec]:
-        """The case's tools, then as many distractors as are wanted.
+        """The case's own tools and `distractors` distractors, sorted by name.
 
         Raises:
             ConfigError: there are too few distractors.
@@ -92,7 +93,7 @@ class Grown:
         return dict(sorted(found.items()))  # so that the right tools may be anywhere
 
     def _near(self, problem: Problem) -> dict[str, ToolSpec]:
-        """The tools that BM25 finds, whatever the planner's retriever is, so that all retrievers get the same pool."""
+        """The tools that BM25 finds. It is used with every retriever, so that all retrievers get the same pool."""
         index = _indexed(tuple(problem.library.values()))
         near = Retrieved(index.retrieve, problem.case.plan.substeps, OWN).tools(problem.case, None)
         return {tool.name: tool for tool in near}
@@ -108,22 +109,23 @@ def _indexed(tools: tuple[ToolSpec, ...]) -> Index:
 
 @lru_cache(maxsize=4)
 def real_tools(path: str | None) -> tuple[ToolSpec, ...]:
-    """SLATE's tools and those in the folder, one for each description."""
+    """The tools of SLATE and of the folder, without repeated names or descriptions."""
     return distinct((*Slate().tools.values(), *(read_tools(path) if path else ())))
 
 
 @lru_cache(maxsize=4)
 def fingerprint(path: str | None) -> str:
-    """Twelve hexadecimal digits of `real_tools`."""
+    """Twelve hexadecimal digits that identify `real_tools`."""
     parts = ([t.name, t.description, t.category, [[p.name, p.type] for p in t.parameters]] for t in real_tools(path))
     return hashlib.sha256("\n".join(map(to_json, parts)).encode()).hexdigest()[:12]
 
 
 def distractors(own: Sequence[ToolSpec], path: str | None, seed: int, count: int) -> tuple[ToolSpec, ...]:
-    """The first `count` (or as many as there are): real tools in an order drawn from `seed`, then variations.
+    """The first `count` distractors, or all if there are fewer.
 
-    `own` are a dataset's tools: they are distractors too, for cases of other domains, and no other tool has the name or
-    the description of one of them. The order does not depend on `count`.
+    First come real tools in an order drawn from `seed`, then variations of them. The order does not depend on `count`.
+    `own` are the dataset's tools, which are distractors for cases of other domains. No other distractor has the name or
+    the description of one of them.
     """
     real = distinct((*own, *real_tools(path)))
     drawn = sorted(real, key=lambda tool: derive_seed(seed, "distractor", tool.name))
@@ -131,11 +133,12 @@ def distractors(own: Sequence[ToolSpec], path: str | None, seed: int, count: int
 
 
 def variations(tools: Sequence[ToolSpec]) -> Iterator[ToolSpec]:
-    """Real tools as another domain's service would offer them: large libraries have one function from many providers.
+    """Real tools as services of other domains would offer them.
 
-    `track_parcel` "Tells where a parcel is." becomes `finance_track_parcel` "Tells where a parcel is, for Finance.",
-    with the same arguments and its own domain. This is done for every other domain that a real tool names and for every
-    two of them ("for Finance and Travel"), for each tool once before it is done for any twice.
+    In large libraries, many services offer the same function. `track_parcel` "Tells where a parcel is." becomes
+    `finance_track_parcel` "Tells where a parcel is, for Finance.", with the same arguments and the domain of
+    `track_parcel`. There is a variation for every other domain that a real tool names and for every pair of these
+    domains ("for Finance and Travel"). Each tool is varied once before any tool is varied twice.
     """
     named_by_tools = sorted({tool.category for tool in tools if tool.category})
     domains = [*named_by_tools, *map(" and ".join, combinations(named_by_tools, 2))]
@@ -158,7 +161,7 @@ def variations(tools: Sequence[ToolSpec]) -> Iterator[ToolSpec]:
 
 MAX_NAME = 64
 MAX_DESCRIPTION = 400
-"""Characters; the rest of a longer description is left out."""
+"""The most characters of a description; the rest is left out."""
 _SHORTEST = 15  # characters of a description that says anything
 _LISTS = ("required_parameters", "required parameters", "optional_parameters", "optional parameters")
 _SCHEMAS = ("parameters", "arguments", "inputSchema", "input_schema", "api_arguments")
@@ -174,14 +177,14 @@ _TOOLS = "tools.jsonl"
 
 @lru_cache(maxsize=4)
 def read_tools(path: str) -> tuple[ToolSpec, ...]:
-    """Every tool in the folder's `.json` and `.jsonl` files, in the order of the files' names (`distinct`).
+    """All different tools (`distinct`) in the folder's `.json` and `.jsonl` files, in the order of the files' names.
 
-    Names are made of letters, digits and underscores. Reading takes a second for 10 MB; the tools found are kept in the
-    user's cache until a file's content changes.
+    Names are turned into letters, digits and underscores. Reading takes a second for 10 MB. The tools are kept in the
+    user's cache until the content of a file changes.
 
     Raises:
-        ConfigError: no folder, or no tool in it.
-        DataError: a file that is no JSON.
+        ConfigError: there is no folder, or no tool in it.
+        DataError: a file is not JSON.
     """
     key, root = "pool.path", Path(path).expanduser()
     if not root.is_dir():
@@ -196,7 +199,10 @@ def read_tools(path: str) -> tuple[ToolSpec, ...]:
 
 
 def distinct(tools: Iterable[ToolSpec]) -> tuple[ToolSpec, ...]:
-    """The tools without those that share a name or a description, in any case of letters, with an earlier tool."""
+    """The tools without those that have the name or the description of an earlier tool.
+
+    Upper and lower case do not count.
+    """
     known, found = set[str](), list[ToolSpec]()
     for tool in tools:
         marks = {f"name {tool.name.casefold()}", f"text {tool.description.casefold()}"}
@@ -217,7 +223,7 @@ def _of_json(record: Mapping[str, Any]) -> ToolSpec:
 
 
 def _records(file: Path) -> Iterator[Any]:
-    """The value of a file, or the values of its lines if it has one per line, whatever its name ends in."""
+    """The value in a file, or the values of its lines if each line is JSON; the file's ending does not decide."""
     if file.suffix == ".json":
         try:
             yield read_json(file)
@@ -228,7 +234,10 @@ def _records(file: Path) -> Iterator[Any]:
 
 
 def _found(record: object) -> Iterator[ToolSpec]:
-    """All tools that a value describes, in its order; a tool that names no domain has that of the object around it."""
+    """All tools that a value describes, in order.
+
+    A tool without a domain of its own gets that of the object around it.
+    """
     pending = [(record, "")]
     while pending:
         value, around = pending.pop()
@@ -245,7 +254,7 @@ def _found(record: object) -> Iterator[ToolSpec]:
 
 
 def _tool(record: Mapping[str, Any], category: str) -> ToolSpec | None:
-    """The tool that an object describes; None if it describes none."""
+    """The tool that an object describes; None if the object describes no tool."""
     if not any(key in record for key in (*_LISTS, *_SCHEMAS)):
         return None
     api, service = record.get("api_name"), record.get("tool_name")
@@ -257,7 +266,7 @@ def _tool(record: Mapping[str, Any], category: str) -> ToolSpec | None:
 
 
 def named(text: str) -> str:
-    """A text as a tool's name: letters, digits and underscores, at most `MAX_NAME`."""
+    """A text turned into a tool's name: letters, digits and underscores, at most `MAX_NAME` characters."""
     return re.sub(r"[^A-Za-z0-9]+", "_", text).strip("_")[:MAX_NAME].strip("_")
 
 
@@ -270,7 +279,7 @@ def _spec(name: object, text: object, parameters: tuple[Parameter, ...], categor
 
 
 def _parameters(record: Mapping[str, Any]) -> Iterator[Parameter]:
-    """A tool's parameters, each name once."""
+    """A tool's parameters. If a name is repeated, only the first counts."""
     known = set[str]()
     for name, spec, required in _written(record):
         if isinstance(name, str) and name and name not in known:
@@ -284,7 +293,7 @@ def _parameters(record: Mapping[str, Any]) -> Iterator[Parameter]:
 
 
 def _written(record: Mapping[str, Any]) -> Iterator[tuple[object, object, bool]]:
-    """(name, specification, required) of each parameter, in the forms that files use."""
+    """The name, the specification and `required` of each parameter, read from the various forms that files use."""
     for key in _LISTS:
         listed = record.get(key)
         for item in listed if isinstance(listed, list) else ():
@@ -304,7 +313,7 @@ def _written(record: Mapping[str, Any]) -> Iterator[tuple[object, object, bool]]
 
 
 def _operations(paths: object) -> Iterator[ToolSpec]:
-    """The operations of an OpenAPI document."""
+    """The operations of an OpenAPI document, as tools."""
     for place, item in paths.items() if isinstance(paths, Mapping) else ():
         for verb in _VERBS:
             operation = item.get(verb) if isinstance(item, Mapping) else None

@@ -1,4 +1,4 @@
-"""The protocol of pools, and the pool that has every tool of the benchmark."""
+"""The protocol of pools, and the pool that has all tools of a benchmark."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Whole:
         return library
 
     def fits(self, problem: Problem) -> bool:
-        """Whether the pool fits a case; it fits any."""
+        """True: the pool fits every case."""
         return True
 
     def tools(self, problem: Problem, stock: Mapping[str, ToolSpec]) -> Mapping[str, ToolSpec]:
@@ -37,33 +37,39 @@ class Whole:
 
 
 class Pool(Protocol):
-    """A choice of tools, made for each case. It knows the reference, whose tools are always included."""
+    """A choice of tools for each case. A pool knows the reference, whose tools it always includes."""
 
     @property
     def in_context(self) -> int:
-        """A pool of at most so many tools is offered whole, whatever the retriever's limits are."""
+        """The greatest size at which a pool is offered whole, without regard to the retriever's limits."""
         ...
 
     @property
     def version(self) -> str:
-        """Changes whenever the files that it reads change; empty if it reads none. Part of every cell's id."""
+        """A name for the files that the pool reads, which changes when they change; empty if it reads none.
+
+        Part of every cell's id.
+        """
         ...
 
     def stock(self, library: Mapping[str, ToolSpec]) -> Mapping[str, ToolSpec]:
-        """All tools that any case of a dataset may get. They are indexed once; words have their weights from them."""
+        """All tools that the cases of a dataset may get.
+
+        They are indexed once, and the weights of words come from them.
+        """
         ...
 
     @property
     def needs(self) -> str | None:
-        """What a case must name, in words; None if any case will do."""
+        """A description of what a case must name; None if the pool fits every case."""
         ...
 
     def fits(self, problem: Problem) -> bool:
-        """Whether a case names what is needed."""
+        """Whether a case names what the pool needs."""
         ...
 
     def tools(self, problem: Problem, stock: Mapping[str, ToolSpec]) -> Mapping[str, ToolSpec]:
-        """The case's pool from the stock, in the order that tools have if nothing ranks them."""
+        """The case's tools from the stock, in the order that is used if nothing ranks them."""
         ...
 
 

@@ -1,6 +1,6 @@
-"""Retrievers: the tools that a decision is offered from a pool, by words, by meaning, all, or the right ones first.
+"""Retrievers: they choose the tools of a pool that are offered for a decision.
 
-Read it in this order: `scored` (BM25, dense and hybrid retrieval: how tools, and any other texts, are ranked, by words
-or by meaning, and how many are kept), `oracle` (the right ones first), `unranked` (all of them). `sources` gets an
-embedding model. `conf/retriever` names their classes. The room imports `core`, `text` and `engines`.
+Read it in this order: `scored` (BM25, dense and hybrid retrieval, which rank tools and other texts by words or by
+meaning), `oracle` (offers the right tools first), `unranked` (offers all tools). `sources` fetches an embedding model.
+The files of `conf/retriever` name the retrievers' classes. This room imports `core`, `text` and `engines`.
 """

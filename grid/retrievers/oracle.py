@@ -1,4 +1,4 @@
-"""The right tools first: shows what planners do if retrieval never fails."""
+"""A retriever that offers the right tools first, to show what planners do if retrieval never fails."""
 
 from __future__ import annotations
 
@@ -15,9 +15,10 @@ from grid.retrievers.scored import BM25, Ranking
 
 @dataclass(frozen=True, config=STRICT)
 class Oracle(Ranking):
-    """All tools that the case's reference calls, in the order of its calls, then BM25's tools, `top_k` in all.
+    """All tools that the reference calls, in the order of its calls, then the tools that BM25 finds; `top_k` in all.
 
-    Every decision is offered all of them, so that the offer does not show which tool is the decision's own.
+    All right tools are offered for every decision, so that the offer does not show which of them is right for the
+    decision.
     """
 
     def index(self, library: Mapping[str, ToolSpec]) -> Index:
@@ -27,7 +28,7 @@ class Oracle(Ranking):
 
 
 class OracleIndex:
-    """An index whose right tools come first; before it is `told` a reference, no tools are right."""
+    """An index that puts the right tools first. Without a reference (see `told`), it has no right tools."""
 
     def __init__(self, library: Mapping[str, ToolSpec], other: Index, right: Mapping[str, ToolSpec]) -> None:
         self._library, self._other, self._right = library, other, right
@@ -35,16 +36,16 @@ class OracleIndex:
         self._found = lru_cache(maxsize=4096)(self._with_right)
 
     def told(self, reference: Reference) -> Index:
-        """The index for the case of a reference."""
+        """The index for a case, whose right tools are those of the case's reference."""
         names = [call.tool for call in reference.calls.values() if call]
         return OracleIndex(self._library, self._other, {name: self._library[name] for name in names})
 
     def retrieve(self, case: Case, substep: Substep) -> tuple[ToolSpec, ...]:
-        """The right tools, then those that BM25 finds."""
+        """The right tools, then the tools that BM25 finds."""
         return self._found(self._other.retrieve(case, substep))
 
     def nearest(self, text: str) -> list[ToolSpec]:
-        """All tools by their BM25 score for a text."""
+        """All tools, sorted by their BM25 score for a text."""
         return self._other.nearest(text)
 
     def of(self, names: Collection[str], at_least: int = 0) -> Index:
@@ -53,6 +54,9 @@ class OracleIndex:
         return OracleIndex(kept, self._other.of(names, at_least), self._right)
 
     def _with_right(self, found: tuple[ToolSpec, ...]) -> tuple[ToolSpec, ...]:
-        """The right tools, then those found: as many as were found, or more if more tools are right."""
+        """The right tools, then the tools found.
+
+        There are as many as were found, or more if there are more right tools.
+        """
         ranked = {**self._right, **{tool.name: tool for tool in found}}
         return tuple(ranked.values())[: max(len(found), len(self._right))]

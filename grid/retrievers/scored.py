@@ -1,4 +1,4 @@
-"""Tools, and any other texts, ranked by a score for a query: by the words that they share with it, or by meaning."""
+"""Tools and other texts, ranked by a score for a query: by the words shared with the query, or by meaning."""
 
 from __future__ import annotations
 
@@ -29,26 +29,28 @@ from grid.retrievers.sources import Wheel, check_modules, check_source, fingerpr
 from grid.text.words import stems
 
 Scores: TypeAlias = np.ndarray
-"""One score per tool, float32; the higher, the nearer."""
+"""One score for each tool, as float32. A higher score means that the tool is nearer."""
 Scorer: TypeAlias = Callable[[str], Scores]
-"""The scores of a library's tools for a text."""
+"""A function that gives the scores of a library's tools for a text."""
 FoundBy: TypeAlias = Literal["all", "description"]
 """The parts of a tool by which it is found: name, description and arguments, or the description alone."""
 FUSION = 60
-"""k of reciprocal rank fusion (Cormack, Clarke and Büttcher 2009)."""
+"""The constant k of reciprocal rank fusion (Cormack, Clarke and Büttcher 2009)."""
 LONGEST = 20_000
-"""Characters of a tool's text; the rest is left out."""
+"""The most characters of a tool's text; the rest is left out."""
 _SCORES = 8_000_000
-"""Scores of tools that are remembered, for all texts together: 32 MB."""
+"""The number of scores that a scorer remembers, for all texts together (32 MB)."""
 
 
 @dataclass(frozen=True, config=STRICT)
 class Ranking:
-    """The `top_k` tools nearest to a substep (all tools if there are fewer), and the `query_top_k` nearest to a query.
+    """The keys of a ranking.
 
-    The substep's own words count once, those of its goal and of the query by their weights: egb_slate algorithm 1
-    retrieves by query and substep. `mode`: when tools are retrieved. `found_by`: the parts of a tool that are compared
-    with these texts; TRAJECT-Bench embeds the description alone (traject_bench §4.1, and its authors' code).
+    For a substep, the nearest `top_k` tools are offered; for a query, the nearest `query_top_k`. A tool's score for a
+    substep is the sum of three scores: for the substep's text, for its goal (times `goal_weight`) and for the query
+    (times `query_weight`), because egb_slate algorithm 1 retrieves by query and substep. `mode` says when tools are
+    retrieved. `found_by` names the parts of a tool that are compared with these texts. TRAJECT-Bench embeds the
+    description alone (traject_bench §4.1, and its authors' code).
     """
 
     top_k: Annotated[int, Field(ge=1)] = 50
@@ -60,9 +62,9 @@ class Ranking:
 
 
 class ScoredIndex:
-    """A library's tools ranked by one scorer, or by several whose ranks are fused; it remembers answers it has given.
+    """A library's tools, ranked by one scorer, or by several scorers whose ranks are fused. Results are remembered.
 
-    `places` are the tools' places in the library that the scorers know; None if the tools are all of it.
+    `places` are the places of the tools in the library that the scorers know; None if the tools are the whole library.
     """
 
     def __init__(
@@ -80,11 +82,11 @@ class ScoredIndex:
         self._found = lru_cache(maxsize=65536)(self._retrieve)
 
     def retrieve(self, case: Case, substep: Substep) -> tuple[ToolSpec, ...]:
-        """The first `top_k` for a substep."""
+        """The best `top_k` tools for a substep."""
         return self._found(case.query, substep.goal, substep.text)
 
     def nearest(self, text: str) -> list[ToolSpec]:
-        """All tools by their score for a text."""
+        """All tools, sorted by their score for a text."""
         return [self._tools[i] for i in self._best([(text, 1.0)], len(self._tools))]
 
     def of(self, names: Collection[str], at_least: int = 0) -> Index:
@@ -100,7 +102,7 @@ class ScoredIndex:
         return tuple(self._tools[i] for i in self._best(texts, self.top_k))
 
     def _best(self, texts: Sequence[tuple[str, float]], count: int) -> np.ndarray:
-        """The places of the first `count` tools."""
+        """The places of the best `count` tools."""
         scores = [self._weighed(scorer, texts) for scorer in self._scorers]
         return best(scores[0] if len(scores) == 1 else fused(scores), count)
 
@@ -114,12 +116,15 @@ class ScoredIndex:
 
 
 def remembered(scorer: Scorer, tools: int) -> Scorer:
-    """A scorer of so many tools that keeps some megabytes of its scores."""
+    """The same scorer of `tools` tools, which remembers some megabytes of its scores."""
     return lru_cache(maxsize=_SCORES // max(tools, 1) + 1)(scorer)
 
 
 def fused(scores: Sequence[Scores]) -> Scores:
-    """Reciprocal rank fusion: Σ 1 / (60 + rank) over the rankings, ranks from 1, ties in the library's order."""
+    """Reciprocal rank fusion: Σ 1 / (60 + rank) over the rankings.
+
+    Ranks start at 1; ties are ranked in the library's order.
+    """
     total = np.zeros(len(scores[0]))
     for one in scores:
         ranks = np.empty(len(one), dtype=np.intp)
@@ -129,7 +134,10 @@ def fused(scores: Sequence[Scores]) -> Scores:
 
 
 def best(scores: Scores, count: int) -> np.ndarray:
-    """The places of the `count` highest scores, the highest first, ties in their order; all if there are fewer."""
+    """The places of the `count` highest scores (of all, if there are fewer), the highest first.
+
+    Ties stay in their order.
+    """
     if not count:
         return np.empty(0, dtype=np.intp)
     if count >= len(scores):
@@ -151,7 +159,7 @@ def document(tool: ToolSpec, by: FoundBy = "all") -> str:
 
 
 class RedefinedIndex:
-    """An index that returns `own` tools in place of the library's tools of these names, by which it finds them."""
+    """An index that finds tools by the library's definitions, but returns the definitions in `own`, if any."""
 
     def __init__(self, other: Index, own: Mapping[str, ToolSpec]) -> None:
         self._other, self._own = other, own
@@ -179,11 +187,12 @@ class RedefinedIndex:
 
 
 Words: TypeAlias = Callable[[str], Sequence[str]]
-"""The words of a text, in the form in which they are compared."""
+"""A function that gives the words of a text, in the form in which words are compared."""
 _LARGE = 5_000
-"""The number of texts from which an index of words is kept on disk."""
+"""The least number of texts whose index of words is kept on disk."""
 _AT_ONCE = 4096
-"""Texts that are embedded and kept together; after an interruption at most so many are done again."""
+"""The number of texts that are embedded and saved together. After an interruption, at most so many are embedded
+again."""
 _FILES = (
     "data.csc.index.npy",
     "indices.csc.index.npy",
@@ -195,13 +204,13 @@ _log = logging.getLogger(__name__)
 
 
 def bm25_texts(texts: Callable[[], Sequence[str]], words: Words, version: str = "") -> Scorer:
-    """BM25 scores of texts for a query; the texts are indexed when the first query is asked.
+    """A scorer that gives the BM25 scores of texts for a query. The texts are indexed at the first query.
 
     Args:
         texts: the texts that are searched.
         words: the words of a text and of a query.
-        version: changes whenever `words` gives other words. With it the index of many texts is kept in the user's
-            cache.
+        version: a name that changes whenever `words` gives other words. If it is given, the index of many texts is kept
+            in the user's cache.
     """
 
     @cache
@@ -219,7 +228,10 @@ def bm25_texts(texts: Callable[[], Sequence[str]], words: Words, version: str = 
 
 
 def dense_texts(texts: Callable[[], Sequence[str]], embedder: Callable[[], Embedder], query_prefix: str = "") -> Scorer:
-    """The cosines of texts with a query. The first query embeds the texts, unless the user's cache has them."""
+    """A scorer that gives the cosines of texts with a query.
+
+    The first query embeds the texts, unless they are in the user's cache.
+    """
 
     @cache
     def matrix() -> np.ndarray:
@@ -242,7 +254,7 @@ def dense_texts(texts: Callable[[], Sequence[str]], embedder: Callable[[], Embed
 
 
 def _made(texts: Sequence[str], words: Words) -> Any:
-    """The index of the texts; None if they have no word, since bm25s does not index such texts."""
+    """The index of the texts; None if no text has a word, since bm25s cannot index such texts."""
     import bm25s  # it compiles when it is imported, and a sweep that is done need not wait for that
 
     documents = [list(words(text)) for text in texts]
@@ -254,7 +266,7 @@ def _made(texts: Sequence[str], words: Words) -> Any:
 
 
 def _kept(texts: Sequence[str], words: Words, version: str) -> Any:
-    """The index from the user's cache; one process makes it while the others wait."""
+    """The index of the texts, from the user's cache. If it is not there, one process makes it while the others wait."""
     import bm25s
 
     digest = hashlib.sha256(f"{bm25s.__version__} {version}".encode())
@@ -281,13 +293,13 @@ _TYPE = np.dtype("<f4")
 
 @dataclass(frozen=True, config=STRICT)
 class EmbeddingModel:
-    """A sentence-transformers model as configs name it.
+    """The keys by which a config names a sentence-transformers model.
 
     Args:
         hub: a model of the hub.
         wheel: a wheel with the same files, in case the hub cannot be reached.
-        path: a folder instead of both.
-        query_prefix: put before every text that is used as a query, as some models were trained.
+        path: a folder with the model, in place of `hub` and `wheel`.
+        query_prefix: a text put before every query, because some models were trained with it.
     """
 
     hub: Hub | None = None
@@ -301,13 +313,16 @@ class EmbeddingModel:
         return find_spec("sentence_transformers") is not None
 
     def check(self, key: str) -> None:
-        """Raise ConfigError if no model is named or none could be run; `key` is the config's key. Fetches nothing."""
+        """Raise ConfigError if no model is named, or if it could not be run. Fetches nothing.
+
+        `key` is the config's key.
+        """
         check_source(self.hub, self.path, key)
         if not self.installed:
             raise ConfigError(f"{key}._target_", type(self).__name__, "installed: pip install 'agent-grid[dense]'")
 
     def embedder(self, key: str) -> Embedder:
-        """The model, which is fetched if it must be. Raises ConfigError, with the config's key."""
+        """The model, which is fetched if necessary. Raises ConfigError, which names the config's key."""
         return embedder_of(model_folder(self.hub, self.wheel, self.path, key))
 
 
@@ -318,13 +333,19 @@ class Embedder:
         self.folder = folder
 
     def texts(self, texts: Sequence[str]) -> np.ndarray:
-        """Embeddings of texts, shape (texts, dimensions), float32; for a long text, of its first tokens."""
+        """The embeddings of texts: shape (texts, dimensions), float32.
+
+        Of a long text, only the first tokens are embedded.
+        """
         cut = [text[:LONGEST] for text in texts]
         found = self._model.encode(cut, batch_size=_BATCH, normalize_embeddings=True, show_progress_bar=False)
         return np.asarray(found, dtype=_TYPE)
 
     def library(self, texts: Sequence[str]) -> np.ndarray:
-        """As `texts`, from the user's cache; one process puts them there while the others wait."""
+        """The same as `texts`, but from the user's cache.
+
+        If they are not there, one process makes them while the others wait.
+        """
         distinct = list(dict.fromkeys(texts))
         key = f"{fingerprint(self.folder)}-{_digest(distinct)}"
         cache = platformdirs.user_cache_path("agent-grid") / "embeddings"
@@ -349,12 +370,15 @@ class Embedder:
 
 @lru_cache(maxsize=4)
 def embedder_of(folder: Path) -> Embedder:
-    """The embedder of a model; a process has one for each model."""
+    """The embedder of a model. A process has only one embedder for each model."""
     return Embedder(folder)
 
 
 def write(file: Path, key: str, embeddings: np.ndarray) -> None:
-    """Write a line of JSON that says whose embeddings these are, and their bytes. The file appears when complete."""
+    """Write embeddings to a file: a line of JSON with their key, then their bytes.
+
+    The file appears only when complete.
+    """
     content = np.ascontiguousarray(embeddings, dtype=_TYPE).tobytes()
     head = {"key": key, "shape": list(embeddings.shape), "sha256": hashlib.sha256(content).hexdigest()}
     number, draft = tempfile.mkstemp(dir=file.parent, prefix=".draft-")
@@ -369,7 +393,7 @@ def write(file: Path, key: str, embeddings: np.ndarray) -> None:
 
 
 def read(file: Path, key: str, texts: int) -> np.ndarray | None:
-    """The embeddings of so many texts; None if the file is missing or damaged, or has other embeddings."""
+    """The embeddings of `texts` texts from a file; None if the file is missing or damaged, or has other embeddings."""
     try:
         with file.open("rb") as opened:
             head: Any = loads(opened.readline(_HEADER).decode())
@@ -395,7 +419,7 @@ def _digest(texts: Sequence[str]) -> str:
 
 @dataclass(frozen=True, config=STRICT)
 class BM25(Ranking):
-    """Ranking by the words that a text and a tool share. A word's weight depends on its frequency in the library."""
+    """A ranking by the words that a text and a tool share. A word's weight depends on its frequency in the library."""
 
     def index(self, library: Mapping[str, ToolSpec]) -> Index:
         """Index every tool of a library."""
@@ -404,7 +428,7 @@ class BM25(Ranking):
 
 
 def bm25_scorer(tools: Sequence[ToolSpec], by: FoundBy = "all") -> Scorer:
-    """BM25 scores of the tools for a text; the tools are indexed when the first scores are asked for."""
+    """A scorer that gives the BM25 scores of the tools for a text. The tools are indexed at the first text."""
     return remembered(bm25_texts(lambda: [document(tool, by) for tool in tools], stems), len(tools))
 
 
@@ -413,13 +437,14 @@ def bm25_scorer(tools: Sequence[ToolSpec], by: FoundBy = "all") -> Scorer:
 
 @dataclass(frozen=True, config=STRICT)
 class Dense(EmbeddingModel, Ranking):
-    """Ranking by meaning, by a sentence-transformers model; the texts' cosines are weighed like BM25's scores.
+    """A ranking by meaning, with a sentence-transformers model.
 
-    The model's keys are those of `EmbeddingModel`.
+    The cosines for several texts are weighted and added like BM25's scores. The model's keys are those of
+    `EmbeddingModel`.
     """
 
     def index(self, library: Mapping[str, ToolSpec]) -> Index:
-        """An index of every tool of a library; the tools are embedded at the first search. Raises ConfigError."""
+        """An index of all tools of a library. The tools are embedded at the first search. Raises ConfigError."""
         tools = tuple(library.values())
         return ScoredIndex(tools, [self._scorer(tools)], self)
 
@@ -430,10 +455,10 @@ class Dense(EmbeddingModel, Ranking):
 
 @dataclass(frozen=True, config=STRICT)
 class Hybrid(Dense):
-    """BM25 and dense retrieval, with their ranks in the pool fused."""
+    """A ranking that fuses the ranks of BM25 and of dense retrieval."""
 
     def index(self, library: Mapping[str, ToolSpec]) -> Index:
-        """An index of every tool of a library. Raises ConfigError."""
+        """An index of all tools of a library. Raises ConfigError."""
         tools = tuple(library.values())
         return ScoredIndex(tools, [bm25_scorer(tools, self.found_by), self._scorer(tools)], self)
 
@@ -441,5 +466,5 @@ class Hybrid(Dense):
 def dense_scorer(
     tools: Sequence[ToolSpec], embedder: Callable[[], Embedder], query_prefix: str = "", by: FoundBy = "all"
 ) -> Scorer:
-    """The cosines of the tools with a text."""
+    """A scorer that gives the cosines of the tools with a text."""
     return remembered(dense_texts(lambda: [document(tool, by) for tool in tools], embedder, query_prefix), len(tools))

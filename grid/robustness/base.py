@@ -1,4 +1,4 @@
-"""Robustness settings: seeded, pure changes of a problem that the planner is not told about."""
+"""The protocol of robustness settings: seeded, pure changes of a problem, of which the planner is not told."""
 
 from __future__ import annotations
 
@@ -8,17 +8,19 @@ from grid.core.problem import Index, Problem
 
 
 class Robustness(Protocol):
-    """One setting. Several compose, each on the outcome of the one before. `needs`: what it needs from a dataset.
+    """A robustness setting. `needs` names what a setting needs from a dataset.
 
-    A setting whose tools ask the judge says so in `asks`: `{"judge": KEY}`, with its own key that makes them ask.
+    Several settings can be combined: each changes the outcome of the setting before. If the tools of a setting can ask
+    the judge, its `asks` is `{"judge": KEY}`, where KEY is the setting's key that turns this on.
     """
 
     needs: ClassVar[frozenset[str]]
 
     def disturb(self, problem: Problem, index: Index, seed: int) -> Problem:
-        """The disturbed problem; it depends on the arguments only, and nothing changes but what the setting says.
+        """The disturbed problem, in which only the things that the setting announces are changed.
 
-        `index` is the problem's tool library made searchable. The same case, trial and sweep seed give the same
-        `seed` whatever the planner and the model, so that planners are compared under the same disturbance.
+        The result depends on the arguments alone. `index` searches the problem's tool library. `seed` follows from the
+        case, the trial and the sweep's seed. It does not depend on the planner and the model, so that planners are
+        compared under the same disturbance.
         """
         ...

@@ -1,4 +1,4 @@
-"""Tools that cost something, composites too (agent_planning_benchmark §3.1, B.4.4, B.5): is a plan the cheapest?"""
+"""Tools with costs, and composite tools (agent_planning_benchmark §3.1, B.4.4, B.5): is a plan the cheapest?"""
 
 from __future__ import annotations
 
@@ -58,9 +58,11 @@ _MOST = 6
 
 @plain_dataclass(frozen=True)
 class Part:
-    """One call of a composite, and the sources of its arguments: the composite's arguments, and earlier parts' results.
+    """One call that a composite makes.
 
-    `given` maps its argument names to the composite's, and `taken` maps them to (place of the earlier part, field).
+    Its arguments come from the composite's arguments and from earlier parts' results. `given` maps argument names of
+    the part's tool to those of the composite. `taken` maps argument names to the place of an earlier part and a field
+    of this part's result.
     """
 
     tool: str
@@ -70,10 +72,11 @@ class Part:
 
 @plain_dataclass(frozen=True)
 class Composite:
-    """A tool that runs its parts in their order. Each of `groups` is the reference steps that one call of it can do.
+    """A tool that runs its parts in their order.
 
-    `linked`: every part but the first takes an earlier part's result, and the tool's result is the last part's.
-    Otherwise the tool's result has the results of all parts, by their places from 1.
+    `groups` has the groups of reference steps that one call of the tool can do. If `linked`, every part but the first
+    takes an earlier part's result, and the tool returns the last part's result. Otherwise the tool returns the results
+    of all parts, by the parts' places from 1.
     """
 
     spec: ToolSpec
@@ -84,11 +87,11 @@ class Composite:
 
     @property
     def anchors(self) -> tuple[str, ...]:
-        """The tools beside which it is offered."""
+        """The tools beside which the composite is offered."""
         return tuple(dict.fromkeys(part.tool for part in self.parts))
 
     async def run(self, world: World, state: State, call: ToolCall) -> tuple[State, Observation]:
-        """The outcome of a call in a world that knows the parts; it fails with the first part that fails."""
+        """The outcome of a call in a world that knows the parts' tools. The call fails as soon as a part fails."""
         known = {parameter.name for parameter in self.spec.parameters}
         strange = [name for name in call.arguments if name not in known]
         if strange:
@@ -109,13 +112,16 @@ class Composite:
         return state, Observation({str(place): dict(output) for place, output in enumerate(outputs, 1)})
 
     def call(self, calls: Sequence[ToolCall]) -> ToolCall:
-        """The one call of the composite that makes these calls of its parts' tools."""
+        """The call of the composite that takes the place of these calls of its parts' tools."""
         pairs = ((own, one.arguments[name]) for part, one in zip(self.parts, calls, strict=True)
                  for name, own in part.given.items() if name in one.arguments)  # fmt: skip
         return ToolCall(self.spec.name, dict(pairs))
 
     def calls(self, call: ToolCall, group: Sequence[str]) -> list[ToolCall]:
-        """The calls of its parts' tools that one call of it makes; parts take results by references to `group`."""
+        """The calls of the parts' tools that a call of the composite makes.
+
+        They refer to earlier results by the steps of `group`.
+        """
         return [
             ToolCall(
                 part.tool,
@@ -129,12 +135,13 @@ class Composite:
 def composites(
     problem: Problem, calls: Mapping[str, ToolCall], costs: Mapping[str, int], seed: int
 ) -> tuple[Composite, ...]:
-    """Up to six composites of a problem, none of which does all of `calls` (the needed calls, which all have a cost).
+    """Up to six composites of a problem.
 
-    They join calls each of which takes a result of an earlier one, if no other call takes the results in between. If a
-    reference has no such calls, and no answer is taken from results, they join calls that merely follow each other. A
-    composite costs less than its parts together, and no less than they do without the cheapest of them, so that
-    overlapping composites never pay.
+    No composite does all of `calls`, which are the needed calls and all have a cost. A composite joins calls of which
+    each but the first takes a result of an earlier one. No call outside the group may take the results in between. If
+    the reference has no such group, and no answer is taken from results, a composite joins calls that merely follow
+    each other. A composite costs less than all its parts, but at least as much as its parts without the cheapest of
+    them, so that overlapping composites never pay.
     """
     rng = random.Random(derive_seed(seed, "composites"))
     groups = _groups(problem.reference, calls)
@@ -157,9 +164,10 @@ def composites(
 
 
 def least_cost(costs: Mapping[str, int], made: Sequence[Composite]) -> int:
-    """The least total cost of all steps (by step, in their order), each done once, by itself or in a composite.
+    """The least total cost of all steps, if each step is done once, by itself or in a composite.
 
-    Exact: composites join consecutive steps, so that the best for the rest never depends on what was done before.
+    `costs` has the cost of each step, in the order of the steps. The result is exact: composites join consecutive
+    steps, so that the best way to do the remaining steps never depends on how the earlier steps were done.
     """
     steps = list(costs)
     best = [0] * (len(steps) + 1)
@@ -177,7 +185,8 @@ def least_cost(costs: Mapping[str, int], made: Sequence[Composite]) -> int:
 def expanded(made: Sequence[Composite], reference: Reference, path: Sequence[Step]) -> tuple[Step, ...]:
     """A path with a step for each call that a composite made.
 
-    If an outline is followed, a part has the substep of its own call, provided that the path calls nothing there.
+    If an outline is followed, the step of a part belongs to the substep of the part's own call, provided that the path
+    calls no tool at this substep.
     """
     by_name = {one.spec.name: one for one in made}
     own, found = {step.substep.id: step for step in path}, list[Step]()
@@ -207,7 +216,10 @@ def expanded(made: Sequence[Composite], reference: Reference, path: Sequence[Ste
 
 
 def _groups(reference: Reference, calls: Mapping[str, ToolCall]) -> list[tuple[str, ...]]:
-    """Two or three consecutive calls of one turn, but never all calls, and none that is right to fail."""
+    """The groups of two or three consecutive calls of one turn.
+
+    No group has all calls, or a call whose failure is right.
+    """
     runs: list[list[str]] = [[]]
     for step, call in reference.calls.items():
         if step in calls and step not in reference.failing and call and call.tool not in reference.substitutes:
@@ -224,7 +236,10 @@ def _groups(reference: Reference, calls: Mapping[str, ToolCall]) -> list[tuple[s
 
 
 def _linked(problem: Problem, calls: Mapping[str, ToolCall], group: Sequence[str]) -> tuple[Part, ...] | None:
-    """The parts of a group whose calls take each other's results; None if they do not, or if others take them too."""
+    """The parts for a group whose calls take each other's results.
+
+    None if they do not, or if a result other than the last is needed outside the group.
+    """
     inside, between = set(group), set(group[:-1])
     outside = [call for step, call in problem.reference.calls.items() if call and step not in inside]
     if any(producer in between for call in outside for producer, _ in references.found_in(call)):
@@ -250,7 +265,7 @@ def _linked(problem: Problem, calls: Mapping[str, ToolCall], group: Sequence[str
 
 
 def _loose(problem: Problem, calls: Mapping[str, ToolCall], group: Sequence[str]) -> tuple[Part, ...] | None:
-    """The parts of a group of calls whose results no call takes; None if a call does."""
+    """The parts for a group of calls whose results no call takes; None if a call takes one of these results."""
     used = {pair[0] for call in problem.reference.calls.values() if call for pair in references.found_in(call)}
     return None if used & set(group) else _parts(problem, calls, group, [{} for _ in group])
 
@@ -275,7 +290,7 @@ def _parts(
 
 
 def _own_names(name: str, tool: str) -> Iterator[str]:
-    """An argument's name and, in case another part has the same one, further names."""
+    """The names that an argument may get: its own name, then other names in case another part has the same."""
     yield name
     yield f"{name}_of_{'_'.join(words(tool)[:_MOST_WORDS]) or 'part'}"
     place = 2
@@ -314,7 +329,7 @@ def _failed(why: str) -> Observation:
 NOTE = (
     "Each tool's description ends with what a call of it costs, failed or not. What is wanted is the least total cost."
 )
-"""The note for the planner."""
+"""The note that is shown to the planner."""
 _BASE = (1, 5)
 _EXTRA = (2, 4)
 _TRAPS = (2, 4)
@@ -324,20 +339,20 @@ _NOTED = (Parameter("what", "string", "what was called, and with what"),)
 
 @dataclass(frozen=True, config=STRICT)
 class Costs:
-    """Every tool has a drawn cost, 1 to 5; descriptions state it, and a note asks for the least total cost.
+    """Gives every tool a drawn cost from 1 to 5. Descriptions state the cost, and a note asks for the least total cost.
 
-    Two kinds of tools are added. Composites do two or three consecutive calls of the reference in one, for less than
-    these cost together (`grid.robustness.costs`). Traps, two to four, come in turns: an overpriced tool that does what
-    a needed one does; a redundant tool that only notes that such a call was made; a near neighbour that misses the
-    target, with no function of the reference. No tool does all of a case.
+    Two kinds of tools are added. A composite does two or three consecutive calls of the reference in one call, and
+    costs less than these calls together (`grid.robustness.costs`). Two to four traps are made, of three sorts in turn:
+    an overpriced tool that does what a needed tool does; a redundant tool that only notes that such a call was made;
+    and a near neighbour that misses the target, because it has no function of the reference. No tool does a whole case.
 
-    `plan_cost` is the sum over the calls of the returned path, failed calls included. `least_cost` is the least for the
-    calls that the resolution needs, each made once, by the cheapest tool of its function or in a composite; None if the
-    case cannot be solved. It is exact for the reference's way: if a world accepts other ways too, a plan may cost less.
-    success is decided as ever, without the costs.
+    `plan_cost` is the total cost of the calls on the returned path, including failed calls. `least_cost` is the least
+    total cost of the calls that the resolution needs. Each of them is made once, by the cheapest tool of its function
+    or in a composite. `least_cost` is None if the case cannot be solved. It is exact for the way of the reference. If a
+    world accepts other ways too, a plan may cost less. Costs do not influence success.
 
-    This setting comes last in a list of settings, so that the tools that others add have a cost as well. A task of
-    agent_planning_benchmark stays as it is.
+    This setting comes last in a list of settings, so that the tools that other settings add get a cost as well. A task
+    of agent_planning_benchmark is not changed.
     """
 
     needs: ClassVar[frozenset[str]] = frozenset({REFERENCES})
@@ -368,7 +383,10 @@ class Costs:
 
 @plain_dataclass(frozen=True)
 class Trap:
-    """A tool that costs more than it is worth; a `double` does what another tool does, a `redundant` tool nothing."""
+    """A tool that costs more than it is worth.
+
+    A trap with a `double` does what another tool does; a `redundant` trap does nothing.
+    """
 
     spec: ToolSpec
     anchors: tuple[str, ...]
@@ -386,7 +404,7 @@ class PricedWorld(Layer):
     redundant: frozenset[str]
 
     async def apply(self, state: State, call: ToolCall) -> tuple[State, Observation]:
-        """The outcome of a call; a composite that fails leaves the state as it was, if the world branches."""
+        """The outcome of a call. If the world branches, a composite that fails leaves the state unchanged."""
         if call.tool in self.redundant:
             return state, Observation({"status": "taken note of"})
         for other in self.doubles:
@@ -404,7 +422,7 @@ def _drawn(name: str, seed: int) -> int:
 
 
 def _cheapest(tool: str, problem: Problem, costs: Mapping[str, int]) -> int:
-    """The cost of the cheapest tool that has a tool's function and is not out of service."""
+    """The cost of the cheapest tool with the same function as `tool`, without tools that are out of service."""
     function, broken = function_of(tool, problem), problem.reference.substitutes
     alike = [name for name in costs if function_of(name, problem) == function and name not in broken]
     return min((costs[name] for name in alike), default=costs[tool])
@@ -413,7 +431,7 @@ def _cheapest(tool: str, problem: Problem, costs: Mapping[str, int]) -> int:
 def _traps(
     problem: Problem, index: Index, calls: Mapping[str, ToolCall], costs: Mapping[str, int], seed: int
 ) -> tuple[Trap, ...]:
-    """Two to four traps around tools that are needed; none if no tool is needed."""
+    """Two to four traps beside needed tools; no traps if no tool is needed."""
     rng = random.Random(derive_seed(seed, "traps"))
     tools = sorted({call.tool for call in calls.values()})
     useful = {function_of(call.tool, problem) for call in problem.reference.calls.values() if call}
@@ -441,7 +459,7 @@ def _traps(
 
 
 def _note_taker(tool: ToolSpec, taken: Container[str]) -> ToolSpec:
-    """A tool that does nothing for the request."""
+    """The redundant tool for a tool: it only notes that the tool was called."""
     stem = "_".join(("note", *words(tool.name)[:_MOST_WORDS], "call"))
     name = next(name for name in (stem, *(f"{stem}_{n}" for n in range(2, 1000))) if name not in taken)
     description = f"Takes note that {tool.name} was called and with what; returns nothing of its own."
@@ -475,7 +493,10 @@ def _measure(costs: Mapping[str, int], least: float | None, trajectory: Trajecto
 def _as_before(
     made: Sequence[Composite], doubles: Sequence[Double], reference: Reference, trajectory: Trajectory
 ) -> Trajectory:
-    """The trajectory with the tools that doubles stand for, and on its path the calls that composites made."""
+    """The trajectory with the original tools in place of doubles.
+
+    On its path, composites are replaced by the calls that they made.
+    """
     originals = {double.spec.name: double.original for double in doubles}
 
     def original(call: ToolCall) -> ToolCall:

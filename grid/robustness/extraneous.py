@@ -1,4 +1,4 @@
-"""Extraneous tools (agent_planning_benchmark §3.1): near neighbours that look right and are of no use."""
+"""Extraneous tools (agent_planning_benchmark §3.1): near neighbours of the right tools that do not help."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from grid.core.util import STRICT, derive_seed
 
 @dataclass(frozen=True, config=STRICT)
 class Extraneous:
-    """Adds `k` near neighbours to each substep's candidates, at seeded places among them.
+    """Adds `k` near neighbours to the candidates of each substep, at seeded places among the candidates.
 
-    They are the library's tools nearest to the substep's tool. That is the reference's tool if the substep needs one;
-    otherwise, and for a substep that is not in the case's own plan, it is the first candidate. No tool that the case's
-    reference uses is added, and none of the same function.
+    The neighbours are the tools of the library that are nearest to the substep's tool. The substep's tool is the
+    reference's tool if the substep needs one. For other substeps, and for substeps outside the case's own plan, it is
+    the first candidate. No tool that the reference uses is added, and no tool with the function of such a tool.
     """
 
     needs: ClassVar[frozenset[str]] = frozenset()
     k: Literal[2, 4, 6, 8, 10] = 10
 
     def disturb(self, problem: Problem, index: Index, seed: int) -> Problem:
-        """The same problem with more candidates per substep."""
+        """The same problem with more candidates for each substep."""
         useful = {_function(call.tool, problem) for call in problem.reference.calls.values() if call}
         planned = {substep.id for substep in problem.case.plan.substeps}
 

@@ -1,8 +1,8 @@
-"""Inaccurate plans (egb_slate appendix B.4): some tool substeps say less precisely what is wanted.
+"""Inaccurate plans (egb_slate appendix B.4): some substeps that need a tool say less precisely what is wanted.
 
 The paper rewrites "Use file writing tool to create and write content" into "Perform file operation" and "Search for
-files matching pattern" into "Find relevant files": the kind of action and the field of the tool stay. It rewrote them
-once, 10.5% of all: a changed plan is part of the benchmark, and no trial draws another.
+files matching pattern" into "Find relevant files": the kind of action and the field of the tool stay. The paper rewrote
+10.5% of all substeps, once. A changed plan is part of the benchmark, so that all trials have the same one.
 """
 
 from __future__ import annotations
@@ -54,15 +54,15 @@ _BY_VERB = {verb: text for verbs, text in _INTENTS for verb in verbs.split()}
 class InaccuratePlan:
     """Rewords a random `share` of the substeps that need a tool (10.5% in the paper).
 
-    The choice follows from the case: it is the same in every trial and with every seed and planner, and the substeps
-    of a smaller `share` are among those of a larger one.
+    The choice depends on the case alone: it is the same in every trial, with every seed and every planner. The substeps
+    chosen with a smaller `share` are among those chosen with a larger `share`.
     """
 
     needs: ClassVar[frozenset[str]] = frozenset()
     share: Annotated[float, Field(ge=0, le=1)] = 0.105
 
     def disturb(self, problem: Problem, index: Index, seed: int) -> Problem:
-        """The same problem with some substeps' texts broadened; `seed` is not used."""
+        """The same problem, in which some substeps have broader texts; `seed` is not used."""
         substeps = tuple(self._reworded(substep, problem) for substep in problem.case.plan.substeps)
         return replace(problem, case=replace(problem.case, plan=Plan(substeps)))
 
@@ -75,7 +75,7 @@ class InaccuratePlan:
 
 
 def broadened(tool: ToolSpec) -> str:
-    """An intent that covers the tool and much else: the kind of action, and its field."""
+    """A broad intent that covers the tool and many others: the kind of action, and the tool's field."""
     area = re.sub(r"\s+", " ", tool.category.replace("&", "and")).strip().lower() or "general"
     meant = {_BY_VERB[word] for word in tool.name.lower().split("_") if word in _BY_VERB}
     # A name with verbs of two kinds (`book_search`) says too little about the action.

@@ -1,4 +1,4 @@
-"""Helpers of the settings that change tools: offering tools beside others, keeping the metrics' terms, new names."""
+"""Helpers of settings that change tools: they offer further tools, translate trajectories for metrics, make names."""
 
 from __future__ import annotations
 
@@ -20,23 +20,23 @@ from grid.worlds.layers import Layer
 from grid.worlds.schema import ERROR
 
 Offer = Callable[[Case, Substep, tuple[ToolSpec, ...]], tuple[ToolSpec, ...]]
-"""A change of a substep's candidates."""
+"""A function that changes the candidates of a substep."""
 
 
 def has_own_kind(problem: Problem) -> bool:
-    """Whether a problem is itself a task of agent_planning_benchmark, whose scorer knows its own tools alone."""
+    """Whether a problem is a task of agent_planning_benchmark itself, whose scorer knows only the task's own tools."""
     return problem.kind is not None and not isinstance(problem.world, Layer)
 
 
 def needed_calls(problem: Problem) -> dict[str, ToolCall]:
-    """The reference's calls that the resolution needs and that the case still has to make, by step."""
+    """The calls of the reference that the resolution needs and that have not been made yet, by step."""
     case, reference = problem.case, problem.reference
     wanted = reference.part(len(case.done), case.decisions).calls
     return {step: call for step, call in wanted.items() if call and step in needed(reference)}
 
 
 def first_turn(reference: Reference, calls: Mapping[str, ToolCall]) -> dict[str, ToolCall]:
-    """Those of the calls that belong to the first turn that has any; all of them if an outline is followed."""
+    """The calls of the first turn that has any of `calls`; all of `calls` if an outline is followed."""
     found = dict[str, ToolCall]()
     for step, call in reference.calls.items():
         if step in calls:
@@ -47,14 +47,14 @@ def first_turn(reference: Reference, calls: Mapping[str, ToolCall]) -> dict[str,
 
 
 def function_of(tool: str, problem: Problem) -> str:
-    """The name that stands for all tools that have a tool's function."""
+    """The name of a tool's function, which all tools with this function share."""
     return problem.same_function.get(tool, tool)
 
 
 def offered_as(problem: Problem, offer: Offer) -> Candidates:
-    """Candidates that are made from the problem's own; the same question gets the same objects.
+    """The problem's candidates, changed by `offer`. The same arguments give the same objects.
 
-    Tools are retrieved for the query as it was before any change.
+    Tools are retrieved for the query as it is in `problem`, even if the query is changed later.
     """
     query = problem.case.query
 
@@ -67,9 +67,10 @@ def offered_as(problem: Problem, offer: Offer) -> Candidates:
 
 
 def beside(problem: Problem, new: Mapping[str, Sequence[ToolSpec]], seed: int) -> Problem:
-    """The problem with further tools; each is offered wherever the tool beside which it is put is offered.
+    """The problem with new tools, each of which is put beside an old tool.
 
-    By seed, it comes before or after that tool. Args: new: by a tool's name, the tools that are put beside it.
+    `new` maps an old tool's name to the new tools beside it. A new tool is offered wherever its old tool is offered,
+    before or after it, as drawn from the seed.
     """
     specs = {spec.name: spec for group in new.values() for spec in group}
 
@@ -95,7 +96,7 @@ def beside(problem: Problem, new: Mapping[str, Sequence[ToolSpec]], seed: int) -
 
 
 def _told_later(case: Case, new: Mapping[str, Sequence[ToolSpec]]) -> Case:
-    """The case; a tool put beside another that is offered only later is offered only later too."""
+    """The case, in which new tools beside a tool that is offered only later are offered only later, too."""
     later = (
         replace(message, tools=message.tools | {one.name for tool in message.tools for one in new.get(tool, ())})
         for message in case.messages
@@ -104,7 +105,7 @@ def _told_later(case: Case, new: Mapping[str, Sequence[ToolSpec]]) -> Case:
 
 
 def in_terms(problem: Problem, as_before: Callable[[Trajectory], Trajectory], own: Measure) -> Problem:
-    """The problem that has its own metrics, computed for the trajectory `as_before`, and the metrics of `own`."""
+    """The problem, whose metrics are computed for the trajectory `as_before`, with the metrics of `own` added."""
     examine = problem.examine
 
     def measure(trajectory: Trajectory) -> Mapping[str, Any]:
@@ -122,14 +123,17 @@ def in_terms(problem: Problem, as_before: Callable[[Trajectory], Trajectory], ow
 
 
 def each_step(trajectory: Trajectory, change: Callable[[Step], Step]) -> Trajectory:
-    """The trajectory with every step changed; a step of the path is the same object among the decisions."""
+    """The trajectory with every step changed.
+
+    A step that is both on the path and among the decisions stays one object.
+    """
     known = {id(step): change(step) for step in (*trajectory.steps, *trajectory.decisions)}
     steps, decisions = (tuple(known[id(step)] for step in part) for part in (trajectory.steps, trajectory.decisions))
     return replace(trajectory, steps=steps, decisions=decisions)
 
 
 def with_call(step: Step, change: Callable[[ToolCall], ToolCall]) -> Step:
-    """The step with its call changed, as run and as written."""
+    """The step with both its call as run and its call as written changed."""
     call, written = step.call and change(step.call), step.written and change(step.written)
     return step if (call, written) == (step.call, step.written) else replace(step, call=call, written=written)
 
@@ -168,7 +172,7 @@ class Double:
     Attributes:
         spec: the double, as a planner sees it.
         tool: the name of the tool whose double it is.
-        substitute: the double as a substitute, with its names for the tool's arguments.
+        substitute: the double as a substitute, with its own names for the tool's arguments.
     """
 
     def __init__(self, spec: ToolSpec, tool: ToolSpec, arguments: dict[str, str]) -> None:
@@ -179,15 +183,21 @@ class Double:
         self._own = {tool.name: spec.name, **arguments}
 
     def original(self, call: ToolCall) -> ToolCall:
-        """A call of the double, turned into a call of the tool."""
+        """The call of the tool that corresponds to a call of the double."""
         return ToolCall(self.tool, {self._names.get(name, name): value for name, value in call.arguments.items()})
 
     def strange(self, call: ToolCall) -> str | None:
-        """An argument that a call gives by the tool's name for it, unknown to the double; None if there is none."""
+        """An argument of a call that has a name which only the original tool knows.
+
+        None if there is no such argument.
+        """
         return next((name for name in call.arguments if name in self._renamed), None)
 
     def told(self, observation: Observation) -> Observation:
-        """The observation of a call; if the call failed, in the double's own names."""
+        """The observation of a call of the double.
+
+        If the call failed, the tool's names are replaced by the double's.
+        """
         if not observation.failed:
             return observation
         return Observation({name: self._in_own(value) for name, value in observation.content.items()}, failed=True)
@@ -201,7 +211,7 @@ class Double:
 
 
 def double(tool: ToolSpec, taken: Container[str], seed: int) -> Double:
-    """A tool's double; `taken` are the names of other tools. The same seed gives the same double."""
+    """A tool's double. Its name is not in `taken`, the names of other tools. The same seed gives the same double."""
     rng = random.Random(derive_seed(seed, "double", tool.name))
     name = next(name for name in _names(tool, rng) if name not in taken)
     arguments = _arguments(tool, rng)
@@ -215,7 +225,7 @@ def double(tool: ToolSpec, taken: Container[str], seed: int) -> Double:
 
 
 def renamed(text: str, names: dict[str, str]) -> str:
-    """A text with names replaced if they are whole words; names that are common words stay in prose."""
+    """A text in which names are replaced. Only whole words are replaced, and no names that look like common words."""
     for name, own in names.items():
         if name != own and not (name.islower() and name.isalpha()):
             text = own.join(re.split(rf"(?<!\w){re.escape(name)}(?!\w)", text))
@@ -223,12 +233,12 @@ def renamed(text: str, names: dict[str, str]) -> str:
 
 
 def words(name: str) -> list[str]:
-    """The words that a name is made of, in lower case."""
+    """The words of which a name is made, in lower case."""
     return [word.lower() for word in _WORD.findall(name)]
 
 
 def _names(tool: ToolSpec, rng: random.Random) -> Iterator[str]:
-    """Names without a word of the tool's name, the fitting ones first; as many as anybody could need."""
+    """Names for a tool's double, the most fitting first. No name has a word of the tool's own name."""
     own = words(tool.name)
     barred = set(own) | set(stems(tool.name))
 
@@ -254,13 +264,13 @@ def _names(tool: ToolSpec, rng: random.Random) -> Iterator[str]:
 
 
 def _nouns(word: str, free: Callable[[str], bool]) -> list[str]:
-    """Other nouns for a word; empty if the stock has none, as for a word that names an action and not a thing."""
+    """Other nouns for a word; empty if the stock has none, for example because the word names an action."""
     others = NOUNS.get(word) or NOUNS.get(word.removesuffix("s")) or ()
     return [other for other in others if free(other)]
 
 
 def _styled(like: str, verb: str, nouns: tuple[str, ...]) -> str:
-    """The words as a name of the same form as `like`."""
+    """A name made of the words, in the same form as `like`."""
     method = _HTTP.match(like)
     if method:
         return f"{method[1]} /{nouns[0]}/{'-'.join((verb, *nouns[1:]))}"
@@ -275,7 +285,7 @@ def _styled(like: str, verb: str, nouns: tuple[str, ...]) -> str:
 
 
 def _arguments(tool: ToolSpec, rng: random.Random) -> dict[str, str]:
-    """Each argument's name to its double's name; a name without any word of the stock stays."""
+    """A map from each argument's name to the double's name for it. A name without any word of the stock stays."""
     taken, found = {one.name for one in tool.parameters}, dict[str, str]()
     for parameter in tool.parameters:
         name = _argument(parameter, rng)
@@ -285,7 +295,7 @@ def _arguments(tool: ToolSpec, rng: random.Random) -> dict[str, str]:
 
 
 def _argument(parameter: Parameter, rng: random.Random) -> str:
-    """An argument's name with its words replaced one by one."""
+    """The double's name for an argument: each word of the old name is replaced."""
 
     def other(match: re.Match[str]) -> str:
         word = match[0].lower()
@@ -387,12 +397,12 @@ def _read(stock: str) -> Mapping[str, tuple[str, ...]]:
 
 
 VERBS = _read(_VERBS)
-"""Verbs in tools' names, mapped to other verbs for the same."""
+"""A map from verbs in tools' names to other verbs of the same meaning."""
 NOUNS = _read(_NOUNS)
-"""Nouns in tools' names, mapped to other nouns for the same."""
+"""A map from nouns in tools' names to other nouns of the same meaning."""
 FREE_VERBS = ("provide", "deliver", "handle", "procure")
 FREE_NOUNS = ("matter", "subject", "material", "affair", "topic", "business")
-"""Words for names of which no word is in the stock."""
+"""Nouns for tools whose names have no word of the stock."""
 _FUNCTION_WORDS = """
 about after against also another because been before being below between both called cannot chosen could does each
 either else ensure every exist exists first from given have having here into itself like made many more most much must
@@ -401,4 +411,4 @@ there these they this those through tool tools under until used user uses using 
 whether which while will with within without would your function optional required allows returns return
 """
 FUNCTION_WORDS = frozenset(_FUNCTION_WORDS.split())
-"""Words of descriptions that name nothing."""
+"""Words in descriptions that do not name a thing or an action."""

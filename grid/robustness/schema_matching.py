@@ -1,4 +1,4 @@
-"""Strict and forgiving tools: how they treat a name that they do not know (planning_horizon §3.2, §4.1, §4.4)."""
+"""Strict and forgiving tools, which differ in how they treat an unknown name (planning_horizon §3.2, §4.1, §4.4)."""
 
 from __future__ import annotations
 
@@ -36,18 +36,21 @@ _LONGEST = 1_000  # characters of a text that a planner gives; the rest is left 
 
 
 class Similarity(Protocol):
-    """Cosines of texts."""
+    """A measure of the similarity of texts."""
 
     def scores(self, text: str, names: tuple[str, ...]) -> np.ndarray:
-        """The similarity of a text to each of the names, shape (names,), from -1 to 1; 1: as good as equal."""
+        """The similarity of a text to each name: shape (names,), from -1 to 1.
+
+        At 1, text and name are as good as equal.
+        """
         ...
 
 
 class Lexical:
-    """Cosines by word stems and groups of three letters, with how often each occurs; needs nothing but the texts."""
+    """Cosines of vectors that count word stems and groups of three letters. No model or other data is needed."""
 
     def scores(self, text: str, names: tuple[str, ...]) -> np.ndarray:
-        """The cosines; 0 if nothing is shared."""
+        """The cosines of a text with the names; 0 if text and name share nothing."""
         columns, matrix = _counted(names)
         counts = Counter(_tokens(text))
         length = float(np.sqrt(sum(count**2 for count in counts.values())))
@@ -61,17 +64,17 @@ class Lexical:
 
 @plain_dataclass(frozen=True)
 class Embeddings:
-    """Cosines by a sentence-transformers model; `key` is the config's key, for errors.
+    """Cosines of a sentence-transformers model's embeddings. `key` is the config's key, named in errors.
 
-    A vocabulary's embeddings are kept on disk under the fingerprint of the model's files: another model never finds
-    them.
+    A vocabulary's embeddings are kept on disk under the fingerprint of the model's files, so that they are never used
+    for another model.
     """
 
     model: EmbeddingModel
     key: str
 
     def scores(self, text: str, names: tuple[str, ...]) -> np.ndarray:
-        """The cosines."""
+        """The cosines of a text with the names."""
         if not names:
             return np.zeros(0)
         embedder = self.model.embedder(self.key)
@@ -92,7 +95,10 @@ def _query(embedder: Embedder, text: str) -> np.ndarray:
 
 @lru_cache(maxsize=_KEPT)
 def _counted(names: tuple[str, ...]) -> tuple[dict[str, int], csr_array]:
-    """Each token's column, and a row of length 1 for each name (0 if it has no token)."""
+    """The column of each token, and a matrix with a row for each name.
+
+    A row has length 1, or 0 if the name has no token.
+    """
     columns: dict[str, int] = {}
     rows, places, values = [], [], []
     for row, name in enumerate(names):
@@ -106,7 +112,7 @@ def _counted(names: tuple[str, ...]) -> tuple[dict[str, int], csr_array]:
 
 
 def _tokens(text: str) -> list[str]:
-    """Word stems, and each word's groups of three letters with its ends marked."""
+    """The stems of a text's words, and the groups of three letters in each word. The word's ends count as letters."""
     spaced = _spaced(text)
     words = "".join(c if c.isalnum() else " " for c in spaced.lower()).split()
     grams = [f"<{word}>"[i : i + _GRAM] for word in words for i in range(len(word) + 3 - _GRAM)]
@@ -119,7 +125,7 @@ def _spaced(text: str) -> str:
 
 
 def nearest(scores: np.ndarray, count: int) -> Sequence[int]:
-    """The places of the highest scores, the highest first, ties in their order."""
+    """The places of the `count` highest scores, the highest first. Ties stay in their order."""
     return [int(place) for place in np.argsort(-scores, kind="stable")[:count]]
 
 
@@ -127,10 +133,10 @@ _ROUNDING = 1e-6  # of a cosine of 32-bit numbers
 
 
 class Grounding(Protocol):
-    """A judge that says which candidate a given name means: the role `judge`."""
+    """A judge that says which candidate was meant by a given name: the role `judge`."""
 
     async def choose(self, question: str, call: ToolCall, parameter: str, candidates: Sequence[str]) -> str | None:
-        """One of the candidates; None if none of them was meant, or if no answer can be read."""
+        """The candidate that was meant; None if no candidate was meant, or if no answer can be read."""
         ...
 
 
@@ -138,10 +144,11 @@ class Grounding(Protocol):
 class Rule:
     """The conditions for replacing a name without asking a model.
 
-    `floor` is the least similarity of identifiers of the schema, `value_floor` that of entities' names and texts of
-    facts (the official code's 0.9). `ratio` defines "clearly nearer" (Lowe's ratio test): the distance, 1 minus the
-    similarity, is at most this share of the other distance. The chosen candidate must be clearly nearer than all other
-    candidates, and no name of the vocabulary that the input lacks may be clearly nearer than it.
+    `floor` is the least similarity for identifiers of the schema. `value_floor` is the least similarity for entities'
+    names and texts of facts (0.9 in the official code). `ratio` defines "clearly nearer" (Lowe's ratio test): the
+    distance, which is 1 minus the similarity, is at most this share of the other distance. Two conditions hold for the
+    chosen candidate. It must be clearly nearer than all other candidates. And no name that is in the vocabulary, but
+    not in the input, may be clearly nearer than the candidate.
     """
 
     floor: float
@@ -149,7 +156,7 @@ class Rule:
     ratio: float
 
     def least(self, expected: Expected) -> float:
-        """The floor that holds for the expected sort of name."""
+        """The floor for the expected sort of name."""
         return self.floor if expected.sort == "identifier" else self.value_floor
 
     def clear(self, near: float, far: float) -> bool:
@@ -158,7 +165,10 @@ class Rule:
 
 
 class Near(NamedTuple):
-    """The candidates nearest to a text, nearest first, their similarities, and the best of names not in the input."""
+    """The candidates nearest to a text, nearest first, and their similarities.
+
+    `elsewhere` is the best similarity of a name that is not in the input.
+    """
 
     names: list[str]
     scores: list[float]
@@ -167,13 +177,15 @@ class Near(NamedTuple):
 
 @plain_dataclass(frozen=True)
 class MatchingWorld:
-    """A world whose failed calls return the nearest of the names that they expect; with a `rule` it mends them first.
+    """A world in which a failed call returns the nearest expected names.
 
-    The candidates are the names in the call's own input (`SchemaWorld.identifiers`). Arguments are looked at in their
-    order. An argument that is in the vocabulary is never replaced: it says what is meant. Any other is replaced by the
-    nearest candidate under the rule. With `asks`, a model chooses instead, among those of the `candidates` nearest that
-    reach `floor`, except for texts of facts. The first argument that stays unknown ends the mending. If the mended call
-    fails too, the feedback is about the call as it was made. States are the inner world's.
+    With a `rule`, it first tries to mend the call. The candidates for an argument are the names in the call's own input
+    (`SchemaWorld.identifiers`). Arguments are examined in their order. An argument that is in the vocabulary is never
+    replaced, since its meaning is clear. Any other argument is replaced by the nearest candidate if the rule allows
+    this. If `asks`, a model chooses instead, except for texts of facts. It chooses from those of the nearest candidates
+    (`candidates` of them) that reach the rule's `floor`. The first argument that is neither in the call's input nor
+    replaced ends the mending. If the mended call fails too, the feedback is about the original call. States are those
+    of the inner world.
     """
 
     inner: SchemaWorld
@@ -186,7 +198,7 @@ class MatchingWorld:
 
     @property
     def mends(self) -> bool:
-        """Whether it replaces names."""
+        """Whether this world replaces names."""
         return self.rule is not None
 
     @property
@@ -203,7 +215,7 @@ class MatchingWorld:
         return self.inner.start()
 
     async def apply(self, state: State, call: ToolCall) -> tuple[State, Observation]:
-        """Run a call; if it fails, mend it and run it again. A call that fails leaves the state as it was."""
+        """Run a call; if it fails, mend it and run it again. A failed call leaves the state unchanged."""
         after, observation = await self.inner.apply(state, call)
         if not observation.failed:
             return after, observation
@@ -237,12 +249,15 @@ class MatchingWorld:
         return self.inner.answer(state)
 
     async def _next(self, state: State, call: ToolCall, seen: set[str]) -> tuple[str, Expected] | None:
-        """The next argument to look at: the names that it expects may depend on replacements of earlier arguments."""
+        """The next argument to examine, and its expected names, which may depend on earlier replacements."""
         expected = (await self.inner.identifiers(state, call)).items()
         return next(((name, found) for name, found in expected if name not in seen), None)
 
     async def _run(self, state: State, call: ToolCall, mended: ToolCall) -> tuple[State, Observation] | None:
-        """The outcome of the mended call, which says which name was read as which; None if it fails."""
+        """The outcome of the mended call; None if the call fails.
+
+        The observation says which names were replaced by which.
+        """
         after, observation = await self.inner.apply(state, mended)
         if observation.failed:
             return None
@@ -250,7 +265,7 @@ class MatchingWorld:
         return after, Observation({**observation.content, READ_AS: changed})
 
     def _near(self, given: str, expected: Expected) -> Near:
-        """The candidates by their similarity."""
+        """The candidates that are nearest to a given name."""
         vocabulary = expected.vocabulary
         scores = np.concatenate([self.similarity.scores(given, names) for names in vocabulary.parts])
         everything = expected.here is vocabulary.names  # there may be thousands of names
@@ -279,7 +294,7 @@ class MatchingWorld:
 
 
 def _feedback(expected: Expected, given: str, names: Sequence[str]) -> str:
-    """The nearest candidates, in a sentence."""
+    """A sentence that names the nearest candidates."""
     return f"Nearest {expected.vocabulary.noun} to {given!r:.80}: {', '.join(map(repr, names)) or 'none'}."
 
 
@@ -288,13 +303,14 @@ def _feedback(expected: Expected, given: str, names: Sequence[str]) -> str:
 
 @dataclass(frozen=True, config=STRICT)
 class Matching(EmbeddingModel):
-    """Names are compared by their words and letters (`lexical`) or by a sentence-transformers model (`embeddings`).
+    """The keys that strict and forgiving tools share.
 
     Args:
-        similarity: which of the two.
+        similarity: whether names are compared by words and letters (`lexical`) or by a sentence-transformers model
+            (`embeddings`).
         candidates: how many of the nearest names in the call's input are candidates.
-        paragraphs: how many paragraphs a search uses, if the tools search texts instead (`RetrievingWorld`).
-        hub, wheel, path, query_prefix: the model of embeddings, as for a dense retriever.
+        paragraphs: how many paragraphs a search uses, if the tools search texts (`RetrievingWorld`).
+        hub, wheel, path, query_prefix: the model for `embeddings`, with the same keys as a dense retriever.
     """
 
     similarity: Literal["lexical", "embeddings"] = "lexical"
@@ -304,7 +320,7 @@ class Matching(EmbeddingModel):
     key: ClassVar[str] = "robustness"
 
     def __post_init__(self) -> None:
-        """Raises ConfigError if the model is not named, or cannot be run."""
+        """Raises ConfigError if the model for embeddings is not named or cannot be run."""
         if self.similarity == "embeddings":
             self.check(self.key)
 
@@ -319,11 +335,11 @@ class Matching(EmbeddingModel):
 
 @dataclass(frozen=True, config=STRICT)
 class ToolsStrict(Matching):
-    """A call with a name that its input entities do not have fails, and returns the nearest that they have.
+    """Strict tools: a call fails if it has a name that its input entities do not have.
 
-    Nearness is measured as for the forgiving tools. If the tools search texts (`RetrievingWorld`), a search uses the
-    best paragraph alone. A problem stays as it is if its world neither has a schema (`SchemaWorld`) nor searches, or if
-    another setting has made its tools forgiving already.
+    It returns the nearest names that these entities have. Nearness is measured as for the forgiving tools. If the tools
+    search texts (`RetrievingWorld`), a search uses only the best paragraph. A problem is not changed if its world has
+    no schema (`SchemaWorld`) and does not search, or if another setting has already made its tools forgiving.
     """
 
     needs: ClassVar[frozenset[str]] = frozenset()
@@ -350,20 +366,21 @@ Share = Annotated[float, Field(ge=0, le=1)]
 
 @dataclass(frozen=True, config=STRICT)
 class ToolsForgiving(Matching):
-    """A name that the schema lacks is replaced by the nearest of those that the call's input entities have.
+    """Forgiving tools: a name that the schema does not have is replaced by a similar name.
 
-    A name is replaced only if the nearest reaches the floor and is clearly nearest (`grid.robustness.schema_matching`).
-    Otherwise the call fails and returns the `candidates` nearest. The observation says which name was read as which.
+    An unknown name is replaced by the nearest name that the call's input entities have. This name must reach the floor
+    and be clearly nearest (see `Rule`). The observation says which names were replaced. If no name can be used, the
+    call fails and returns the nearest names (`candidates` of them).
 
     Args:
         floor: the least similarity of concepts, attribute keys, relations and qualifier keys.
-        value_floor: that of entities' names (`Find`) and of text values; the official code's 0.9.
-        ratio: the most that the nearest's distance may be, as a share of the next one's.
-        judge: a model (`model@judge`) is shown the candidates of at least `floor`, for `Find` too, and names one or
-            none, as in the paper; text values are replaced by similarity alone.
+        value_floor: the least similarity of entities' names (`Find`) and of text values; 0.9 as in the official code.
+        ratio: the greatest distance of the nearest name, as a share of the next name's distance.
+        judge: whether a model (`model@judge`) chooses, as in the paper. It is shown the candidates that reach `floor`,
+            for `Find` too, and names one candidate or none. Text values are still replaced by similarity alone.
 
-    If the tools search texts (`RetrievingWorld`), a search uses the ten best paragraphs. A problem whose world neither
-    has a schema (`SchemaWorld`) nor searches stays as it is.
+    If the tools search texts (`RetrievingWorld`), a search uses the ten best paragraphs. A problem whose world has no
+    schema (`SchemaWorld`) and does not search is not changed.
     """
 
     needs: ClassVar[frozenset[str]] = frozenset()
@@ -375,7 +392,7 @@ class ToolsForgiving(Matching):
 
     @property
     def asks(self) -> Mapping[str, str]:
-        """The judge is asked which names were meant, if that is configured."""
+        """The key that lets the judge be asked which names were meant; empty if the judge is not asked."""
         return {JUDGE: "judge"} if self.judge else {}
 
     def disturb(self, problem: Problem, index: Index, seed: int) -> Problem:
@@ -389,6 +406,6 @@ class ToolsForgiving(Matching):
         return replace(problem, world=within(problem.world, forgiving))
 
     def around(self, world: SchemaWorld, question: str) -> MatchingWorld:
-        """A world with forgiving tools; `question` is shown to the judge."""
+        """The world with forgiving tools. `question` is shown to the judge."""
         rule = Rule(self.floor, self.value_floor, self.ratio)
         return MatchingWorld(world, self.nearness, self.candidates, rule, question, self.judge)

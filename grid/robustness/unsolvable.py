@@ -1,4 +1,4 @@
-"""Unsolvable cases by tool removal (agent_planning_benchmark §3.1, B.4.3): does a planner call them unsolvable?"""
+"""Cases made unsolvable by tool removal (agent_planning_benchmark §3.1, B.4.3): does a planner refuse them?"""
 
 from __future__ import annotations
 
@@ -28,7 +28,8 @@ from grid.robustness.offering import (
 from grid.worlds.layers import REJECT_TOOL, RejectingWorld, RejectState, Wanted
 
 MUST_USE_TOOLS = "Each part of this must come from a tool that is made for it; no part may be estimated or assumed."
-"""Said with solvable and unsolvable cases alike; forbids anything that could replace a tool that is not there."""
+"""The sentence added to the query of solvable and unsolvable cases alike. It forbids guesses in place of missing
+tools."""
 KIND = TaskKind("unsolvable", unsolvable_kind="tool_removal")
 _PLACE = 4  # of REJECT_TOOL among the candidates: it is among the first ones, however few are kept
 _OF_CALLS = (
@@ -39,19 +40,19 @@ _OF_CALLS = (
 
 @dataclass(frozen=True, config=STRICT)
 class Unsolvable:
-    """All tools of one function that the resolution needs are removed, from a `share` of the cases.
+    """Removes, in a `share` of the cases, all tools of one function that the resolution needs.
 
-    The function and the cases are drawn. If there are several turns, it is a function of the first turn that needs any,
-    so that nothing is done before. In every case, solvable or not, the query says that no part may be estimated, and
-    REJECT_TOOL is offered at every decision: neither shows which case cannot be solved.
+    The function and the cases are drawn. If there are several turns, the function is one of the first turn that needs a
+    tool, so that nothing is done before. In every case, solvable or not, the query says that no part may be estimated,
+    and REJECT_TOOL is offered at every decision. So neither of these shows which cases cannot be solved.
 
-    success: if tools were removed, the request must be refused, and no other call made before; otherwise as ever, and a
-    refusal is a failure. A refusal ends the work: calls after it fail. `refused` says whether there was one, and
-    `unsolvable_kind` what was done to the case. If tools were removed, metrics of calls are None, and nobody examines
-    the end. A case whose resolution needs no tool has nothing to remove; there a refusal counts as no call. A task of
-    agent_planning_benchmark stays as it is.
+    success: if tools were removed, the request must be refused without any call before. If no tools were removed,
+    success is decided as without this setting, and a refusal is a failure. A refusal ends the work: calls after it
+    fail. The column `refused` says whether there was a refusal, and `unsolvable_kind` says what was done to the case.
+    If tools were removed, metrics of calls are None, and the end is not examined. A case whose resolution needs no tool
+    loses no tools; there, a refusal counts as no call. A task of agent_planning_benchmark is not changed.
 
-    Under an outline the refusal takes one substep, and nothing may be called at the others.
+    With an outline, the refusal takes one substep, and no tool may be called at the other substeps.
     """
 
     share: Annotated[float, Field(ge=0, le=1)] = 1.0
@@ -81,7 +82,7 @@ class Unsolvable:
 
 
 def _stated(problem: Problem, removed: frozenset[str], *terms: Any) -> Problem:
-    """The problem in the outer world's terms; if tools are removed, it is marked as unsolvable."""
+    """The problem with metrics for the outer world. If tools are removed, the problem is marked as unsolvable."""
     found = in_terms(problem, *terms)
     if not removed:
         return found
@@ -94,7 +95,10 @@ def _without(removed: frozenset[str], library: Mapping[str, ToolSpec]) -> dict[s
 
 
 def _place(problem: Problem) -> int:
-    """The place of REJECT_TOOL among a substep's candidates, so that it is among those of the whole query too."""
+    """The place of REJECT_TOOL among a substep's candidates.
+
+    It is near the front, so that the tool is also among the candidates of the whole query.
+    """
     parts = len(problem.case.plan.substeps) or 1
     return max(0, min(_PLACE, problem.query_tools // parts - 1))
 
@@ -107,7 +111,10 @@ def _offer(
 
 
 def _measure(world: RejectingWorld, trajectory: Trajectory) -> Mapping[str, Any]:
-    """The column `refused` and, if a refusal decides, `success`; for a predicted chain too."""
+    """The column `refused` and, if a refusal decides the case, the column `success`.
+
+    Predicted chains are measured, too.
+    """
     chain, own = chain_of(trajectory), dict[str, Any]()
     refused = chain.refusal is not None
     if world.wanted == "refusal":
@@ -119,7 +126,7 @@ def _measure(world: RejectingWorld, trajectory: Trajectory) -> Mapping[str, Any]
 
 
 def _as_before(trajectory: Trajectory) -> Trajectory:
-    """The trajectory with the inner world's state, and with a refusal as a decision for no tool."""
+    """The trajectory with the inner world's state at its end. A refusal becomes a decision for no tool."""
     found, end = each_step(trajectory, _without_refusal), trajectory.end
     return replace(found, end=end.inner) if isinstance(end, RejectState) else found
 

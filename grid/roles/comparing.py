@@ -1,4 +1,7 @@
-"""Which of two finished trajectories serves a request better, judged by an evaluator; win rates are made from this."""
+"""An evaluator judges which of two finished trajectories serves a request better.
+
+Win rates are made from these verdicts.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +21,8 @@ from grid.episode.judging import Judging
 from grid.episode.requests import Requests
 
 COMPARING = 1
-"""Raise it when the same two trajectories are compared by another prompt or rule; part of every comparison's id."""
+"""The version of the comparison. Raise it whenever the prompt or a rule changes. It is part of every comparison's
+id."""
 BETTER = Section(
     "role",
     (
@@ -35,10 +39,11 @@ _DIGITS = 16
 
 @dataclass(frozen=True)
 class Rule:
-    """How a dataset's trajectories are compared.
+    """A rule for comparing a dataset's trajectories.
 
-    `solved_first`: if only one of the two is Solved (`passed` is 1), it is better without asking. The evaluator is
-    asked for so many `judgements` in each order of presentation, and the most frequent judgement counts.
+    If `solved_first` and exactly one of the two trajectories is Solved (`passed` is 1), this trajectory is better, and
+    the evaluator is not asked. Otherwise the evaluator gives `judgements` judgements in each order of presentation, and
+    the most frequent judgement counts.
     """
 
     name: str
@@ -47,7 +52,7 @@ class Rule:
 
     @property
     def temperature(self) -> float:
-        """The sampling temperature: several judgements are drawn; a single one is the likeliest."""
+        """The sampling temperature: 0 for a single judgement, which is then the likeliest; 1 if several are drawn."""
         return 0.0 if self.judgements == 1 else 1.0
 
 
@@ -62,16 +67,17 @@ def rule_of(dataset: Dataset) -> Rule:
 
 
 class Shown(NamedTuple):
-    """A finished trajectory: a line for each step and its answer, and whether it passed, if that is known."""
+    """A finished trajectory: a line for each step, a line for the answer, and whether it passed, if known."""
 
     lines: Sequence[str]
     passed: float | None = None
 
 
 class Verdict(NamedTuple):
-    """1 if the first of two is better, 0.5 for a tie, else 0; None if the evaluator does not say.
+    """The result of a comparison: `win` is 1 if the first trajectory is better, 0 if the second is, 0.5 for a tie.
 
-    `first` and `second` are the verdicts of each order alone: with the first of the two shown first, and shown second.
+    `win` is None if the evaluator gives no verdict that can be read. `first` is the verdict when the first trajectory
+    was shown first, and `second` is the verdict when it was shown second.
     """
 
     win: float | None
@@ -82,9 +88,10 @@ class Verdict(NamedTuple):
 
 
 def comparison_id(cells: tuple[str, str], evaluator: Mapping[str, Any], rule: Rule) -> str:
-    """Sixteen hexadecimal digits of all that can change a verdict; `evaluator` is its config, how it is asked included.
+    """Sixteen hexadecimal digits that identify everything on which a verdict depends.
 
-    The batching of its requests changes no verdict and does not count.
+    `evaluator` is the evaluator's config, including how it is asked. The batching of its requests is left out, since it
+    changes no verdict.
     """
     own = {key: value for key, value in evaluator.items() if key != "serving"}
     text = json.dumps([*cells, own, rule.name, COMPARING], sort_keys=True, ensure_ascii=False)
@@ -94,9 +101,10 @@ def comparison_id(cells: tuple[str, str], evaluator: Mapping[str, Any], rule: Ru
 async def compare(
     query: str, own: Shown, other: Shown, rule: Rule, engine: Engine, judging: Judging, seed: int
 ) -> Verdict:
-    """Whether `own` is better than `other`: asked in both orders of presentation, whose results are averaged.
+    """The verdict on whether `own` is better than `other`.
 
-    Two trajectories that are the same, word for word, are a tie without asking.
+    The evaluator is asked in both orders of presentation, and the two results are averaged. Two trajectories that are
+    the same, word for word, are a tie, and the evaluator is not asked.
 
     Raises:
         EngineError: the evaluator does not answer.
@@ -118,7 +126,10 @@ async def compare(
 async def _asked(
     requests: Requests, query: str, pair: tuple[Shown, Shown], rule: Rule, judging: Judging, order: str
 ) -> float | None:
-    """1 if the trajectory shown first is said to be better, 0 if the other is, 0.5 if the votes are even."""
+    """1 if the evaluator prefers the trajectory shown first, 0 if it prefers the other, 0.5 if the votes are even.
+
+    None if no answer can be read.
+    """
     texts = ["\n".join(("One agent's steps:", *shown.lines)) for shown in pair]
     prompt = Prompt((BETTER, query_section(query)), VoteAnswer(len(texts)))
     try:

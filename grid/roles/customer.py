@@ -28,11 +28,11 @@ _DIGITS = 12  # of a digest
 
 
 class Customer:
-    """One cell's user: a `grid.worlds.simulated.User`.
+    """The user of one cell's conversation: a `grid.worlds.simulated.User`.
 
-    `requests` records its requests and their usage, which no budget bounds; `failures` counts messages that could not
-    be read. The model is asked once for each conversation, so that all branches hear the same. `seed` is the same for
-    all planners.
+    `requests` records the user's requests and their usage, which no budget limits. `failures` counts messages that
+    could not be read. The model is asked once for each state of the conversation, so that all branches get the same
+    message. `seed` is the same for all planners.
     """
 
     def __init__(self, engine: Engine, how: Simulating, seed: int) -> None:
@@ -60,17 +60,17 @@ class Customer:
 
 
 def prompt_of(scenario: Sequence[str], said: Sequence[Said]) -> Prompt:
-    """The prompt for a message: the data's own guidelines and scenario, and the conversation."""
+    """The prompt for the next message: the guidelines and the scenario from the data, and the conversation."""
     lines = [f"{CUSTOMER if one.by_user else AGENT}: {shown_lines(one.text)}" for one in said]
     history = Section("history", ("The conversation so far:", *(lines or (NOTHING_SAID,))))
     return Prompt((Section("role", tuple(scenario)), history, ASK), TextAnswer())
 
 
 def read_message(text: str) -> str:
-    """The message in an answer: without a label before it, and without the agent's messages invented after it.
+    """The message in an answer, without a label before it and without invented messages of the agent after it.
 
     Raises:
-        UnreadableError: nothing is left.
+        UnreadableError: the message is empty.
     """
     text = text.strip()
     if label := _LABEL.match(text):

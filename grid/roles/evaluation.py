@@ -1,4 +1,4 @@
-"""A model's judgements for the environment: which texts mean the same, how good a trajectory is; a judge's audit."""
+"""A model's judgements for the environment (of texts' meaning and of trajectories), and the audit of a judge."""
 
 from __future__ import annotations
 
@@ -32,17 +32,17 @@ ROLE = Section(
 _SAME = 0.5  # scores above it are a yes
 _DIGITS = 12  # of a digest
 _UNREAD = (VerdictError, ContextError)
-"""Errors without a verdict: none can be read, or what is judged does not fit the evaluator's context."""
+"""The errors that leave no verdict: no verdict can be read, or the prompt does not fit the evaluator's context."""
 
 
 class Evaluation:
     """One case's questions to the evaluator, each asked once: a `grid.core.problem.Evaluator`.
 
-    `requests` records its requests and their usage, which no budget bounds, because they belong to the environment.
+    `requests` records the requests and their usage. No budget limits them, because they belong to the environment.
     `seed` is the same for all planners and trials, so that the same question has the same answer for all of them.
 
-    `failures` counts the questions without a verdict that could be read. Such a verdict is unknown: it makes nothing
-    fail, and counts neither for nor against anybody.
+    `failures` counts the questions for which no verdict could be read. An unknown verdict does not make an episode
+    fail, and it counts neither for nor against a planner.
     """
 
     def __init__(self, engine: Engine, judging: Judging, seed: int) -> None:
@@ -56,11 +56,11 @@ class Evaluation:
 
     @property
     def undecided(self) -> bool:
-        """Whether there are two values for which it could not be decided whether they mean the same."""
+        """Whether any question of `same` is undecided, because no answer could be read."""
         return bool(self._undecided)
 
     async def score(self, prompt: Prompt, *key: object) -> float | None:
-        """The evaluator's score in [0, 1] for a prompt; None if no answer can be read, after all retries."""
+        """The evaluator's score in [0, 1] for a prompt; None if no answer can be read even after all retries."""
         try:
             return await self._judging.score(self.requests, EVALUATOR, prompt, *key)
         except _UNREAD:
@@ -70,7 +70,7 @@ class Evaluation:
     async def vote(
         self, prompt: Prompt, candidates: Sequence[str], *key: object, temperature: float = 0.0
     ) -> int | None:
-        """The place of the candidate that the evaluator names; None as for a score."""
+        """The place of the candidate that the evaluator names; None as in `score`."""
         try:
             asked = self.requests, EVALUATOR, prompt, candidates
             shares = await self._judging.vote(*asked, *key, samples=1, temperature=temperature)
@@ -80,9 +80,10 @@ class Evaluation:
         return max(range(len(shares)), key=shares.__getitem__)
 
     async def verdict(self, prompt: Prompt, *key: object, truth: Verdict | None = None) -> Verdict | None:
-        """The evaluator's verdict on a plan; None as for a score. One plan is judged at a time.
+        """The evaluator's verdict on a plan; None as in `score`. Only one plan may be judged at a time.
 
-        `truth` is only for an engine that judges with a planted accuracy; no prompt contains it.
+        `truth` is the right verdict. It is only for an engine that judges with a planted accuracy; no prompt contains
+        it.
         """
         if isinstance(self._engine, Knowing):
             if truth is None:
@@ -95,9 +96,10 @@ class Evaluation:
             return None
 
     async def same(self, about: Argument, one: str, other: str) -> bool:
-        """Whether two values of an argument mean the same; the evaluator is not told which one is the reference's.
+        """Whether two values of an argument mean the same.
 
-        False if no answer can be read, after all retries; the question is then `undecided`.
+        The evaluator is not told which value is the reference's. If no answer can be read even after all retries, the
+        result is False, and the question is `undecided`.
         """
         first, second = sorted((one, other))
         asked = about, first, second
@@ -129,10 +131,11 @@ def prompt_of(about: Argument, first: str, second: str) -> Prompt:
 
 @dataclass(frozen=True)
 class Audit:
-    """Asks like `judging`, and compares what was shown with the reference. Only the run layer uses it, not planners.
+    """Asks like `judging`, and finds out by the reference whether each judged item is right.
 
-    `right` says, by the last part of a question's key, whether what was judged is right (`is_right`). The messages have
-    the judge's own answers, whatever is restored; an answer without a score counts as 0, as planners count it.
+    Planners never use it directly. `right` says whether the judged item is right (`is_right`), by the last part of the
+    question's key. Scores may be restored, but the messages always have the judge's own answers. An answer without a
+    score counts as 0, as it does for planners.
     """
 
     judging: Scoring
@@ -143,7 +146,7 @@ class Audit:
     async def score(
         self, requests: Requests, role: Role, prompt: Prompt, *key: object, samples: int = 1, temperature: float = 0.0
     ) -> float:
-        """As `Judging.score`, but restored."""
+        """The same as `Judging.score`, but with the score restored."""
         right = self.right[str(key[-1])] = is_right(prompt, self.places)
         bounds = self._bounds(prompt)
         try:
@@ -164,15 +167,16 @@ class Audit:
         samples: int,
         temperature: float,
     ) -> list[float]:
-        """As `Judging.vote`: a vote is compared with no threshold."""
+        """The same as `Judging.vote`. Nothing is restored, because votes are compared with no threshold."""
         return await self.judging.vote(
             requests, role, prompt, candidates, *key, samples=samples, temperature=temperature
         )
 
     def _bounds(self, prompt: Prompt) -> Bounds:
-        """The thresholds that a score is compared with: the one before a call, or the one for what is known after it.
+        """The thresholds with which a score is compared: that for a decision before its call, or that for its outcome.
 
-        To call no tool, and to finish, return nothing that could be judged, so that one score is compared with both.
+        A decision to call no tool, or to finish, returns nothing that could be judged after it. So its only score is
+        compared with both thresholds.
         """
         pre, post = self.restoring.pre_threshold, self.restoring.post_threshold
         if prompt.entries("outcome") or is_whole(prompt):

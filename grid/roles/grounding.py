@@ -1,4 +1,4 @@
-"""A model that says which name of a schema a call's argument meant: role `judge` (planning_horizon §4.1, B.1.1)."""
+"""A model in the role `judge` that says which name of a schema an argument meant (planning_horizon §4.1, B.1.1)."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ _DIGITS = 12  # of a digest
 class GroundingByModel:
     """One case's questions to the judge, each asked once: a `grid.robustness.schema_matching.Grounding`.
 
-    `requests` records its requests and their usage, which no budget bounds, because they belong to the tools.
-    `failures` counts the questions without an answer that could be read; then nothing is replaced. `seed` is the same
-    for all planners and trials, so that the same question has the same answer for all of them.
+    `requests` records the requests and their usage. No budget limits them, because they belong to the tools. `failures`
+    counts the questions for which no answer could be read; no name is replaced then. `seed` is the same for all
+    planners and trials, so that the same question has the same answer for all of them.
     """
 
     def __init__(self, engine: Engine, judging: Judging, seed: int) -> None:
@@ -44,7 +44,10 @@ class GroundingByModel:
         self._choices = AskedOnce[str, str | None]()
 
     async def choose(self, question: str, call: ToolCall, parameter: str, candidates: Sequence[str]) -> str | None:
-        """The candidate that was meant; None if none was, or if no answer can be read, after all retries."""
+        """The candidate that was meant.
+
+        None if no candidate was meant, or if no answer can be read even after all retries.
+        """
         prompt = prompt_of(question, call, parameter)
         shown = "\0".join((*(line for section in prompt.sections for line in section.lines()), *candidates))
         digest = hashlib.sha256(shown.encode("utf-8", "replace")).hexdigest()
@@ -65,7 +68,7 @@ class GroundingByModel:
 
 
 def prompt_of(question: str, call: ToolCall, parameter: str) -> Prompt:
-    """The prompt for choosing among candidates; nothing of the reference is in it."""
+    """The prompt for choosing among candidates. It contains nothing of the reference."""
     return Prompt(
         (
             ROLE,

@@ -1,6 +1,6 @@
-"""A model that plays tools: those whose servers cannot be reached, as ToolLLM's virtual server does, and readers.
+"""A model that plays tools whose servers cannot be reached (as in ToolLLM's virtual server), and readers of paragraphs.
 
-A model that serves a world is asked each question of a case once (`AskedOnce`).
+A model that serves a world is asked each question of a case only once (`AskedOnce`).
 """
 
 from __future__ import annotations
@@ -67,9 +67,9 @@ _DIGITS = 12  # of a digest
 
 @dataclass(frozen=True, config=STRICT)
 class Simulating:
-    """How a model that plays tools, or the user, is asked: the keys `temperature` and `max_retries` of the role.
+    """The role's keys `temperature` and `max_retries`, for a model that plays tools or the user.
 
-    It is asked again, up to `max_retries` times, if an answer cannot be read.
+    If an answer cannot be read, the model is asked again, up to `max_retries` times.
     """
 
     temperature: Annotated[float, Field(ge=0)] = 0.0
@@ -79,8 +79,9 @@ class Simulating:
 class Simulation:
     """One case's calls and questions, each played once: a `grid.worlds.simulated.Simulator`.
 
-    `requests` records its requests and their usage, which no budget bounds; `failures` counts the questions without an
-    answer that could be read. `seed` is the same for all cases, planners and trials, and so is a call's response.
+    `requests` records the requests and their usage, which no budget limits. `failures` counts the questions for which
+    no answer could be read. `seed` is the same for all cases, planners and trials, so that a call gets the same
+    response in all of them.
     """
 
     def __init__(self, engine: Engine, how: Simulating, seed: int) -> None:
@@ -90,12 +91,15 @@ class Simulation:
         self._responses = AskedOnce[str, Response | None]()
 
     async def respond(self, call: ToolCall, about: Documentation) -> Response | None:
-        """A call's response, whatever the order of its arguments; None if no answer can be read."""
+        """A call's response; None if no answer can be read. The order of the call's arguments does not matter."""
         written = ToolCall(call.tool, dict(sorted(call.arguments.items())))
         return await self._responses(written.text(), partial(self._played, written, about))
 
     async def read(self, question: str, paragraphs: Sequence[str] | None) -> Response | None:
-        """The answer to a question from paragraphs, or (None) by reasoning; None if no answer can be read."""
+        """The answer to a question: from the paragraphs or, if they are None, by reasoning.
+
+        None if no answer can be read.
+        """
         shown = to_json([question, None if paragraphs is None else [*paragraphs]])
         key = "reason" if paragraphs is None else "read", _digest(shown)
         return await self._responses(shown, partial(self._asked, reading_prompt(question, paragraphs), key))
@@ -114,7 +118,10 @@ class Simulation:
 
 
 def reading_prompt(question: str, paragraphs: Sequence[str] | None) -> Prompt:
-    """The prompt for a question, answered from paragraphs or (None) by reasoning; nothing of the case is in it."""
+    """The prompt for a question to be answered from paragraphs or, if they are None, by reasoning.
+
+    It has nothing else of the case.
+    """
     asked = Section("proposal", ("Question:", question))
     if paragraphs is None:
         return Prompt((REASONER, asked, ASK_ANSWER), TextAnswer())
@@ -127,7 +134,7 @@ def _digest(text: str) -> str:
 
 
 def prompt_of(call: ToolCall, about: Documentation) -> Prompt:
-    """The prompt for a call; nothing of the case is in it."""
+    """The prompt for a call. It contains nothing else of the case."""
     examples = Section("demonstrations", ("Answered calls:", *about.examples))
     return Prompt(
         (
@@ -149,9 +156,10 @@ T = TypeVar("T")
 
 
 class AskedOnce(Generic[K, T]):
-    """Answers by question. Paths that run side by side may ask the same question: the later one waits for the answer.
+    """The answers to questions, each of which is asked only once.
 
-    A question whose asking fails is asked again when it comes up again.
+    If two paths that run side by side ask the same question, the later path waits for the answer. If asking raises an
+    error, nothing is remembered, and the question is asked anew the next time.
     """
 
     def __init__(self) -> None:
@@ -159,7 +167,7 @@ class AskedOnce(Generic[K, T]):
         self._asking: defaultdict[K, asyncio.Lock] = defaultdict(asyncio.Lock)
 
     async def __call__(self, question: K, ask: Callable[[], Awaitable[T]]) -> T:
-        """The answer; `ask` is awaited if the answer is not known. Raises what `ask` raises."""
+        """The answer to a question. If it is not known yet, `ask` is awaited. Raises the errors of `ask`."""
         async with self._asking[question]:
             if question not in self._known:
                 self._known[question] = await ask()

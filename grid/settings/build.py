@@ -1,4 +1,4 @@
-"""From a setting's config to live objects."""
+"""Build the live objects of a setting from its config."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ from grid.worlds.simulated import Referenced
 
 
 _MOST = 1_000
-"""How many of a dataset's first cases can be solved cases: every process has to build all of these."""
+"""The number of a dataset's first cases that can be solved cases: every process has to build all of these cases."""
 
 
 class Solved:
@@ -64,10 +64,10 @@ class Solved:
         self._dataset = dataset
 
     def nearest(self, case: Case, cluster: str, count: int) -> tuple[Demonstration, ...]:
-        """The `count` solved cases of the other half whose queries are most like a case's, the nearest first.
+        """The `count` solved cases of the other half with queries most similar to a case's, the nearest first.
 
-        Their calls are those of the references. There are fewer if the half has fewer. There are none if the cases do
-        not say what resolves them, or if the dataset has its own demonstrations.
+        The calls of a solved case are its reference's calls. There are fewer solved cases if the half has fewer. There
+        are no solved cases if the calls that resolve cases are not known, or if the dataset has its own demonstrations.
         """
         if not count or not self._plans:
             return ()
@@ -75,7 +75,7 @@ class Solved:
 
     @cached_property
     def _plans(self) -> dict[str, Demonstration]:
-        """Solved cases by case id, from the dataset's first 1,000 cases; of cases with the same query, the first."""
+        """Solved cases by case id, from the dataset's first `_MOST` cases; of cases with one query, only the first."""
         if REFERENCES not in self._dataset.provides or DEMONSTRATIONS in self._dataset.provides:
             return {}
         found: dict[str, Demonstration] = {}
@@ -124,26 +124,26 @@ _ASKING: Mapping[Role, tuple[Callable[..., object], ...]] = {
     CRITIC: (Refining,),
     USER: (Customer, Simulating),
 }
-"""The code that asks a role, by role."""
+"""By role, the code that asks the role's model."""
 _OF_CASES = ("grid.metrics.scores.plan_shape", "grid.metrics.scores.solvable")
-"""The code of a case's metrics that depend on no planner; these definitions are values, which have no own name."""
+"""The names of the definitions of metrics of the case alone: these definitions are values, which have no names."""
 
 SAME: Mapping[str, str] = dict(
     line.split()[:2] for line in Path(__file__).with_name("same_code.txt").read_text(encoding="utf-8").splitlines()
 )
-"""First digests by later ones: `python launch/same_code.py` writes them after a code change that changes no result."""
+"""By later digest, the first digest: `python launch/same_code.py` adds lines for code changes without effect."""
 KNOWN: Mapping[str, Metric] = {**BY_NAME, SUCCESS: Metric(SUCCESS, kind="flag")}
-"""Metrics that no setting has to declare."""
+"""The metrics that no part of a setting has to declare."""
 _COLUMNS = {*JOINED.names, SCORES, TEXT, COSTS} - {*KNOWN}
 
 
 @dataclass(frozen=True)
 class Built:
-    """One setting's live objects. `engine` acts; `roles` has the engines of the other roles, `judging` how they score.
+    """One setting's live objects. `engine` acts; `roles` has other roles' engines, and `judging` says how they score.
 
-    `order_seed` draws the order of options; None: the order of retrieval. `compares_texts`: the evaluator says which
-    texts mean the same (`dataset.equivalence=judge`). `tools_ask`: tools ask the judge which names were meant.
-    `cell_money`: US dollars that an episode may cost by the `prices`.
+    `order_seed` is the seed of the options' order; None: the order of retrieval. `compares_texts`: the evaluator says
+    which texts mean the same (`dataset.equivalence=judge`). `tools_ask`: tools ask the judge which names were meant.
+    `cell_money`: the US dollars that an episode may cost, at `prices`.
     """
 
     engine: Engine
@@ -171,14 +171,14 @@ class Built:
         return {ACTOR: self.engine, **self.roles}
 
     def evaluation(self, case_id: str, sweep_seed: int) -> Evaluation | None:
-        """The evaluator for a case: which texts mean the same, how good a trajectory is; None if there is none."""
+        """The evaluator for a case, who judges texts' meanings and trajectories; None if there is no evaluator."""
         if EVALUATOR not in self.roles:
             return None
         seed = derive_seed(sweep_seed, "evaluation", self.dataset.version, case_id)
         return Evaluation(self.roles[EVALUATOR], self.judging[EVALUATOR], seed)
 
     def simulation(self, sweep_seed: int) -> Simulation | None:
-        """The simulation of a case's tools; None if no model plays them. The seed is the same for all cases."""
+        """The simulation of a case's tools; None if no model plays tools. The seed is the same for all cases."""
         if SIMULATOR not in self.roles:
             return None
         seed = derive_seed(sweep_seed, "simulation", self.dataset.version)
@@ -191,7 +191,7 @@ class Built:
         return Customer(self.roles[USER], self.simulating[USER], derive_seed(seed, "user"))
 
     def grounding(self, case_id: str, sweep_seed: int) -> GroundingByModel | None:
-        """The judge of which names of a case's schema are meant; None if the tools do not ask."""
+        """The judge that says which names of a case's schema were meant; None if tools do not ask this."""
         if not self.tools_ask:
             return None
         seed = derive_seed(sweep_seed, "grounding", self.dataset.version, case_id)
@@ -199,32 +199,32 @@ class Built:
 
     @property
     def version(self) -> str:
-        """The dataset's version, with that of the files that the pool reads."""
+        """The dataset's version, together with the version of the files that the pool reads."""
         return "+".join(filter(None, (self.dataset.version, self.pooled.version)))
 
     def remembered(self, case: Case) -> tuple[str, ...]:
-        """The traces of other cases that planners of a case are shown."""
+        """The traces of other cases, for prompts of this case."""
         return self.memory.nearest(case.id, self.dataset.cluster(case.id), case.query) if self.memory else ()
 
     def solved_like(self, case: Case) -> Demonstrations:
-        """The solved cases of the dataset's other half that are like a case, for planners that use them."""
+        """The solved cases of the dataset's other half that are similar to a case, for planners that use them."""
         if self.solved is None:
             return lambda count: ()
         return partial(self.solved.nearest, case, self.dataset.cluster(case.id))
 
     def audit(self, problem: Problem) -> Audit | None:
-        """The audit that compares the judge of a problem with its reference; None without a judge or a reference."""
+        """The audit that compares a problem's judge with the problem's reference; None without judge or reference."""
         if JUDGE not in self.judging or REFERENCES not in self.dataset.provides:
             return None
         substitutes = frozenset(problem.reference.substitutes)
         return Audit(self.judging[JUDGE], self.restoring, places_of(problem.reference, substitutes))
 
     def problem(self, case_id: str, disturbance_seed: int) -> Problem:
-        """A case with its pool and its candidates from the retriever, disturbed as the setting says.
+        """A case with its pool and its candidates from the retriever, disturbed by the setting's robustness settings.
 
-        Without a given outline its substeps are hidden; the tools of the whole query are still those of its substeps,
-        so only the outline differs. If the acting engine is told the reference, tools that answer questions give the
-        answers of the reference, unless a model answers them.
+        If the outline is not given to planners, the case's substeps are hidden. The tools of the whole query are still
+        those of the substeps, so that settings with and without outline differ in nothing else. If the acting engine is
+        told the reference, tools that answer questions give the reference's answers, unless a model plays these tools.
         """
         problem, index = self.pooled.problem(case_id)
         for setting in self.robustness:
@@ -266,7 +266,7 @@ def build(setting: Setting, budget: BudgetConfig) -> Built:
 
 
 def _metrics_of(built: Built) -> Mapping[str, Metric]:
-    """The metrics of a setting's cells: our own, and those that its dataset and its planner declare in `metrics`."""
+    """The metrics of a setting's cells: our own, and those that the dataset and the planner declare in `metrics`."""
     parts = {type(part).__qualname__: declared_by(part) for part in (built.dataset, built.planner)}
     return together([("ours", KNOWN.values()), *parts.items()], reserved=_COLUMNS) if any(parts.values()) else KNOWN
 
@@ -274,7 +274,8 @@ def _metrics_of(built: Built) -> Mapping[str, Metric]:
 def code_of(config: Mapping[str, Any]) -> dict[str, str]:
     """A digest of the code of each group of a checked setting, and of the metrics (docs/results.md).
 
-    If code is known to have changed without effect on results, its digest is replaced by the first one (SAME).
+    If a change of the code is known to have no effect on results, the first digest is used in place of the new one
+    (SAME).
     """
     own = tuple(sorted(plugins.allowed()))
     named = code_names(config, parts_of(config))
@@ -283,9 +284,10 @@ def code_of(config: Mapping[str, Any]) -> dict[str, str]:
 
 
 def code_names(config: Mapping[str, Any], parts: Parts) -> dict[str, tuple[str, ...]]:
-    """The definitions whose code counts, by group.
+    """By group, the definitions whose code counts.
 
-    The code that gives a planner its requests and its world counts as the planner's, although no planner names it.
+    The code of the episode, through which a planner makes requests and acts on the world, counts as the planner's code,
+    although no planner names it.
     """
     grouped = {group: [config[group]] for group in GROUPS} | {"robustness": list(config["robustness"].values())}
     grouped |= {key: [config[key]] for key in (REFINE, MEMORY, *ASKED) if key in config}
@@ -306,7 +308,7 @@ def code_names(config: Mapping[str, Any], parts: Parts) -> dict[str, tuple[str, 
 
 
 def expect_code(setting: Setting) -> None:
-    """Raise UnfinishedError if a setting was checked with code that differs from this machine's."""
+    """Raise UnfinishedError if a setting was checked with code that differs from the code on this machine."""
     here = code_of(setting.config) if setting.code else {}
     changed = [name for name, digest in setting.code.items() if here[name] != digest]
     if changed:

@@ -1,4 +1,4 @@
-"""Check a whole sweep before it starts: every setting must fit together, and is built without loading weights."""
+"""Check a whole sweep before it starts: the parts of each setting must fit, and are built without loading weights."""
 
 from __future__ import annotations
 
@@ -67,10 +67,10 @@ class Job:
 
 @dataclass(frozen=True)
 class Checked:
-    """What can run, what was left out and why, what the datasets skipped; and lines to show.
+    """The plan of what can run, invalid settings with reasons, the datasets' skipped records, and lines to show.
 
-    The lines say which roles are never asked, which answers are cut off, what memories hold, which prices come from
-    lists, and which models are asked at another place than before.
+    The lines are about roles that are never asked, answers that are cut off, the contents of memories, prices from
+    lists, and models that are asked at another place than before.
     """
 
     plan: Plan
@@ -83,7 +83,7 @@ class Checked:
     moved: Sequence[str] = ()
 
     def skipped_by_reason(self) -> dict[str, dict[str, int]]:
-        """For each dataset label, the reasons and their counts, the most frequent first; without skips no reasons."""
+        """By dataset label, the reasons for skipping records with their counts, the most frequent first."""
         return {name: by_kind(skips) for name, skips in self.skipped.items()}
 
 
@@ -130,7 +130,7 @@ class _Found:
         self.skipped[setting.labels["dataset"]] = built.dataset.skipped
 
     def _ids(self, setting: Setting, dataset: Dataset) -> Sequence[str]:
-        """The ids of the cases, found once for all settings of a dataset: there may be many of both."""
+        """The ids of a setting's cases, found once per dataset, because there may be many cases and many settings."""
         key = json.dumps(setting.config["dataset"], sort_keys=True)
         if key not in self._ids_of:
             every = dataset.case_ids()
@@ -146,12 +146,12 @@ class _Found:
 
 
 def check_sweep(jobs: Sequence[Job]) -> Checked:
-    """Build all settings; equal ones count once. No engine loads its weights by being built.
+    """Build all settings; equal settings count once. Building an engine does not load weights.
 
     Raises:
-        ConfigError: a value that cannot run, or no setting that can run.
+        ConfigError: a value cannot run, or no setting can run.
         DataError: a dataset's file cannot be read.
-        StoreError: results of a schema version that is not read, or results that cannot be read.
+        StoreError: the results have a schema version that is not supported, or cannot be read.
     """
     shared = sweep_config(jobs[0].config)
     settings, found = _settings(jobs, shared), _Found(shared)
@@ -197,7 +197,7 @@ def check_sweep(jobs: Sequence[Job]) -> Checked:
 
 
 def _check_cases(dataset: Dataset, case_ids: Sequence[str], label: str) -> None:
-    """Raise ConfigError if there is no case, or if a case has no cluster: without clusters no interval is right."""
+    """Raise ConfigError if there is no case, or if a case has no cluster: intervals need the clusters of all cases."""
     if not case_ids:
         reasons = "; ".join(sorted({skip.reason for skip in dataset.skipped}))
         raise ConfigError("dataset", label, f"at least one usable case ({reasons or 'none is there'})")
@@ -209,7 +209,7 @@ def _check_cases(dataset: Dataset, case_ids: Sequence[str], label: str) -> None:
 
 
 def _check_root(given: str, root: Path) -> None:
-    """Raise ConfigError if results could not be written; nothing is made, so dry runs report it as well."""
+    """Raise ConfigError if results could not be written; no file is made, so that dry runs can check this as well."""
     try:
         for folder in (root / "episodes" / f"{'0' * 32}.parquet", root, *root.parents):
             with suppress(FileNotFoundError):
@@ -233,7 +233,7 @@ def _settings(jobs: Sequence[Job], shared: SweepConfig) -> list[Setting]:
     """The jobs' settings, each once.
 
     Raises:
-        ConfigError: jobs that differ in keys that all share, or only in keys that change no result.
+        ConfigError: jobs differ in keys that all settings must share, or differ only in keys that change no result.
     """
     settings: dict[str, Setting] = {}
     for job in jobs:
@@ -253,7 +253,7 @@ def _settings(jobs: Sequence[Job], shared: SweepConfig) -> list[Setting]:
 
 
 def _budget(shared: SweepConfig, config: Mapping[str, Any]) -> dict[str, Any]:
-    """The part of a budget that enters ids: with a limit on money also the prices, which otherwise change no result."""
+    """The part of a budget that enters ids; with a limit on a cell's money, prices too, as they then change results."""
     budget = shared.budget.of_episode
     if budget.cell_money is None:
         return budget.identity
@@ -270,7 +270,7 @@ def _value(config: Mapping[str, Any], key: str) -> object:
 
 
 def _unasked(jobs: Sequence[Job], settings: Sequence[Setting]) -> list[str]:
-    """A line for each role that jobs name a model for and no setting asks, so that nobody thinks that it was asked."""
+    """A line for each role for which jobs name a model but which no setting asks, so that users notice."""
     lines = []
     for role in ASKED:
         named = sorted({job.labels.get(role, "") for job in jobs if is_named(role, job.config)})
@@ -284,7 +284,7 @@ def _unasked(jobs: Sequence[Job], settings: Sequence[Setting]) -> list[str]:
 
 
 def _groups(config: Mapping[str, Any]) -> dict[str, Any]:
-    """The config of every group, each a mapping, and of the options; the config of a role only if it is asked."""
+    """The config of every group, of the options, and of the roles that are asked; each group must be a mapping."""
     for group in GROUPS:
         if not isinstance(config.get(group), Mapping):
             raise ConfigError(group, config.get(group), f"one of the files of conf/{group}")
@@ -292,7 +292,7 @@ def _groups(config: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _check_alike(first: Mapping[str, Any], other: Mapping[str, Any]) -> None:
-    """Raise ConfigError if a key that all settings share has several values."""
+    """Raise ConfigError if two jobs have different values of a key that all settings must share."""
     for key in first:
         if key not in (*GROUPS, *FURTHER, *ASKED, OPTIONS) and first[key] != other.get(key):
             raise ConfigError(key, [first[key], other.get(key)], "one value for the whole sweep")
@@ -316,8 +316,8 @@ def _git(*arguments: str) -> str:
 def by_kind(skips: Iterable[Skipped]) -> dict[str, int]:
     """How many records were skipped for each kind of reason, the most frequent first.
 
-    Reasons that differ only in a record's own details (names in quotes or brackets, and numbers) are of one kind,
-    which leaves these out; a reason that is alone in its kind stays as it is.
+    Reasons that differ only in details of a record (names in quotes or brackets, and numbers) are of the same kind, and
+    are shown without the details. A reason that is the only one of its kind is shown as it is.
     """
     kinds: dict[str, dict[str, int]] = {}
     for skip in skips:
@@ -333,11 +333,12 @@ def by_kind(skips: Iterable[Skipped]) -> dict[str, int]:
 
 
 def cut(engine: Engine, planner: Planner, labels: Mapping[str, str]) -> str | None:
-    """A line on how the limits of a model affect a planner's answers; None if they are not below the planner's own.
+    """A line on the effect of a model's limits on a planner's answers; None if the planner's own limits are not higher.
 
     Raises:
-        ConfigError: the planner plans all calls in one answer. A limit cuts off its plans, but not the single calls of
-            another planner, so the two could not be compared, unless both use `planner.fit_tokens`.
+        ConfigError: the planner plans all calls in one answer, and the model's limit would cut off its plans. The limit
+            would not cut off the single calls of another planner, so the two planners could not be compared, unless
+            both use `planner.fit_tokens`.
     """
     most, wanted = getattr(engine, "max_tokens", None), getattr(planner, "max_tokens", None)
     if wanted is None:
@@ -359,7 +360,7 @@ def cut(engine: Engine, planner: Planner, labels: Mapping[str, str]) -> str | No
 
 
 def _fitted(engine: Engine, wanted: int, labels: Mapping[str, str]) -> str | None:
-    """A line on what bounds answers if `wanted` tokens are asked for; None for an engine without a limit."""
+    """A line on the limits of answers if `wanted` tokens are asked for; None for an engine without a limit."""
     most, context = getattr(engine, "max_tokens", None), getattr(engine, "context", None)
     if most is None:
         return None
@@ -376,7 +377,7 @@ def _fitted(engine: Engine, wanted: int, labels: Mapping[str, str]) -> str | Non
 
 
 def invalid_reason(setting: Setting) -> str | None:
-    """Why a setting's parts do not go together, with the names of both YAML files; None if they do."""
+    """The reason why parts of a setting do not fit, with the names of both YAML files; None if all parts fit."""
     parts = parts_of(setting.config)
     planner, dataset = parts.planner, parts.dataset
     of = f"conf/dataset/{_file(setting, 'dataset')}.yaml"
@@ -417,7 +418,7 @@ def invalid_reason(setting: Setting) -> str | None:
 
 
 def _unfit(setting: Setting, role: Role, engine: Engine, parts: Parts) -> str | None:
-    """Why an engine cannot have its role, whatever the planner does with it; None if it can."""
+    """The reason why an engine cannot have its role, whatever the planner does with it; None if it can."""
     dataset = parts.dataset
     of = f"conf/dataset/{_file(setting, 'dataset')}.yaml"
     how = judging(setting.config).get(role)
@@ -453,7 +454,7 @@ def _unfit(setting: Setting, role: Role, engine: Engine, parts: Parts) -> str | 
 
 
 def _no_judge_of_plans(setting: Setting, engine: Engine, parts: Parts) -> str | None:
-    """Why an engine cannot say which plans are right; None if it can."""
+    """The reason why an engine cannot say which plans are right; None if it can."""
     of, by = (f"conf/{file}.yaml" for file in (f"dataset/{_file(setting, 'dataset')}",
                                                f"model/{_file(setting, EVALUATOR)}"))  # fmt: skip
     if isinstance(engine, Informed) and (not isinstance(engine, Knowing) or DIAGNOSED not in parts.dataset.provides):

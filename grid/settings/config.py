@@ -18,9 +18,9 @@ from grid.settings.setting import FURTHER, GROUPS, OPTIONS, Keep
 from grid.text.objects import MAX_CHARACTERS
 
 _MOST = 2**31 - 1
-"""The upper bound of an episode's limits: the tables count in 32 bits."""
+"""The upper bound of an episode's limits, because the tables count in 32 bits."""
 _Seconds = Annotated[float, Field(gt=0, le=10_000_000)]
-"""Seconds: at most 115 days."""
+"""Seconds, at most 115 days."""
 _Dollars = Annotated[float, Field(gt=0, le=1_000_000_000)]
 _Count = Annotated[int, Field(ge=1, le=100_000)]
 _Calls = Annotated[int, Field(ge=1, le=_MOST)]
@@ -29,7 +29,7 @@ CASES_ALLOWED = f"{ALL_CASES}, ids in brackets: [one,two], a file with one id a 
 Tracing = Literal["none", "otel", "otel_content"]
 """`otel`: traces without any text of prompts, answers, arguments and results; `otel_content`: with these texts."""
 _OF_SETTINGS = (*GROUPS, *FURTHER, *ASKED, OPTIONS, "paths", "stand_ins")
-"""The keys in which settings of one sweep may differ, and the keys that say which settings there are."""
+"""The keys in which settings of one sweep may differ, and the keys that define the settings of a sweep."""
 
 
 class _Section(BaseModel):
@@ -42,7 +42,7 @@ def _transcripts(text: str) -> str:
 
 
 class StoreConfig(_Section):
-    """The place of results, and which cells' requests are kept: `transcripts`, in about `transcripts_gib` at most."""
+    """The place of results; `transcripts` says which cells' requests are kept, in at most about `transcripts_gib`."""
 
     root: str = Field(min_length=1)
     transcripts: Annotated[str, AfterValidator(_transcripts)] = "all"
@@ -63,20 +63,20 @@ class BudgetConfig(_Section):
 
     @property
     def identity(self) -> dict[str, Any]:
-        """The part that enters cells' ids: keys that were added later are left out while they have their default."""
+        """The part that enters cells' ids; keys that were added later are left out if they have their defaults."""
         later = {"answer_characters": MOST_CHARACTERS, "cell_money": None}
         return self.model_dump(exclude={key for key, default in later.items() if getattr(self, key) == default})
 
 
 class SweepBudgetConfig(BudgetConfig):
-    """The limits of episodes, and US dollars for all cells of a sweep's name; `hard`: no request may exceed these."""
+    """The limits of episodes, and `money` in US dollars for all cells of a sweep; `hard`: no request may exceed it."""
 
     money: _Dollars | None = None
     hard: bool = True
 
     @property
     def dollars(self) -> dict[str, float]:
-        """The limits in US dollars, by their keys."""
+        """The limits in US dollars, by key."""
         return {key: limit for key in ("money", "cell_money") if (limit := getattr(self, key)) is not None}
 
     @property
@@ -86,13 +86,13 @@ class SweepBudgetConfig(BudgetConfig):
 
 
 class DryRun(_Section):
-    """A dry run whose pilot may ask any engine, at most `pilot` times for each setting."""
+    """A dry run whose pilot may ask any engine, with at most `pilot` calls for each setting."""
 
     pilot: _Calls
 
 
 class ClusterConfig(_Section):
-    """The Ray cluster, and how work is divided for it."""
+    """The Ray cluster, and how work is divided for the cluster."""
 
     kind: Literal["local", "address", "inline"]
     address: str | None = None
@@ -117,14 +117,14 @@ class ClusterConfig(_Section):
 
 
 def _retry(value: object) -> object:
-    """A boolean, or `all`; not 1, although it equals True."""
+    """Accept a boolean or `all`, and refuse 1, although 1 equals True."""
     if not isinstance(value, bool) and value != "all":
         raise ConfigError("retry_failed", value, "true, false or all")
     return value
 
 
 def _fail_fast(value: object) -> object:
-    """A count or a share, checked here because the errors of a union would name both types."""
+    """Accept a count or a share; this is checked here because pydantic's errors for a union name all types."""
     whole = isinstance(value, int) and not isinstance(value, bool) and 1 <= value <= _MOST
     if value is not None and not whole and not (isinstance(value, float) and 0 < value < 1):
         raise ConfigError(
@@ -134,7 +134,7 @@ def _fail_fast(value: object) -> object:
 
 
 def _dry_run(value: object) -> object:
-    """`{pilot: N}` or a boolean, checked here because the errors of a union would name both types."""
+    """Accept `{pilot: N}` or a boolean; this is checked here because pydantic's errors for a union name all types."""
     if isinstance(value, Mapping):
         try:
             return DryRun.model_validate(value)
@@ -146,7 +146,7 @@ def _dry_run(value: object) -> object:
 
 
 def _cases(value: object) -> object:
-    """A text, or ids in brackets, some of which YAML reads as numbers; the errors of a union would name both types."""
+    """Accept a text, or ids in brackets (maybe numbers in YAML); pydantic's errors for a union name all types."""
     if isinstance(value, list) and all(isinstance(one, str | int) and not isinstance(one, bool) for one in value):
         return [str(one) for one in value]
     if not isinstance(value, str):
@@ -184,7 +184,7 @@ class SweepConfig(_Section):
 
     @model_validator(mode="after")
     def _are_whole(self) -> SweepConfig:
-        """Refuse `part` with named cases: halves are halves of all the data set's cases, not of named ones."""
+        """Refuse `part` with named cases: a part is a half of all the data set's cases, and not of named cases."""
         if self.cases != ALL_CASES and self.part != "all":
             raise ConfigError("part", self.part, f"all, where cases are named ({CASES})")
         return self

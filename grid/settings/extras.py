@@ -1,6 +1,7 @@
-"""The project's extras that the parts of settings need, and whether these are installed where a sweep starts.
+"""The extras of the project that parts of settings need, and whether the extras are installed where a sweep starts.
 
-A class that needs no extra itself may have a key that needs one: for example, the server of a graph is asked over HTTP.
+A class that needs no extra itself may have a key that needs an extra: for example, a key that names a server, because a
+server is asked over HTTP.
 """
 
 from __future__ import annotations
@@ -17,9 +18,9 @@ from grid.settings.setting import Setting
 
 
 class Need(NamedTuple):
-    """The need of classes with these names and of classes that inherit from them; with `key`, only if that has a value.
+    """The need of the named classes, and of classes that inherit from them; with `key`, only if the key has a value.
 
-    `classes` is the beginning of the dotted names.
+    `classes` is the beginning of the dotted names of the classes.
     """
 
     classes: str
@@ -46,10 +47,10 @@ _GROUPS = ("dataset", "planner", "retriever")
 
 
 def expect_installed(settings: Iterable[Setting], here: bool = True) -> list[str]:
-    """Lines on packages that are missing for models that run elsewhere (not `here`), where they may be installed.
+    """Lines on missing packages of models that run elsewhere (not `here`), where the packages may be installed.
 
     Raises:
-        ConfigError: another package is missing; the message has the line that installs it.
+        ConfigError: a package that is needed here is missing; the message has the command that installs it.
     """
     lines = []
     for key, label, need in _missing(settings):
@@ -62,7 +63,7 @@ def expect_installed(settings: Iterable[Setting], here: bool = True) -> list[str
 
 
 def _missing(settings: Iterable[Setting]) -> Iterator[tuple[str, str, Need]]:
-    """The needs of settings that are not installed: the key of the part, the part's label, and the need."""
+    """The needs of settings that are not installed, each with the key and the label of the part that has the need."""
     for setting in settings:
         given = [group for group in _GROUPS if group in setting.config]
         parts = [(group, setting.labels[group], group, setting.config[group]) for group in given]
@@ -75,7 +76,7 @@ def _missing(settings: Iterable[Setting]) -> Iterator[tuple[str, str, Need]]:
 
 
 def needs(room: str, config: Mapping[str, Any]) -> list[Need]:
-    """The needs of a part of a setting's config beyond the packages that are always installed."""
+    """The packages that a part of a setting's config needs besides those that are always installed."""
     names = [f"{base.__module__}.{base.__qualname__}" for base in load_class(room, config).__mro__]
     found = [need for need in NEEDS if any(name.startswith(need.classes) for name in names)]
     found = [need for need in found if need.key is None or config.get(need.key) is not None]

@@ -1,4 +1,4 @@
-"""Make the object that a part of a config names, and check its values."""
+"""Make the object that a part of a config names, and check the object's values."""
 
 from __future__ import annotations
 
@@ -39,27 +39,27 @@ _MEMBERS = {
 }
 _ASYNC = {"planner": ("solve",), "model": ("sample", "choose")}
 _SETS = {"planner": "needs", "robustness": "needs", "dataset": "provides", "model": "provides"}
-"""The member that is a frozenset of words."""
+"""By group, the member of the classes that is a frozenset of words."""
 
 
 PRICE = "price"
-"""The key of a model with the price of its tokens (`grid.settings.roles`); it is no key of its engine."""
+"""The key of a model with the price of the model's tokens (`grid.settings.roles`); the engine lacks this key."""
 OMIT = "omit"
-"""The key of a model that names the fields that its requests leave out."""
+"""The key of a model with the names of the fields that are left out of requests."""
 
 
 def unpriced(model: Mapping[str, Any]) -> dict[str, Any]:
-    """A model's config as its engine knows it, with `OMIT` only if that is not empty."""
+    """A model's config as the engine knows it: without the price, and without an empty `OMIT`."""
     return {key: value for key, value in plain(model).items() if key != PRICE}
 
 
 def plain(model: Mapping[str, Any]) -> dict[str, Any]:
-    """A model's config without an empty `OMIT`: models were named without this key before."""
+    """A model's config without an empty `OMIT`, because earlier configs of models do not have this key."""
     return {key: value for key, value in model.items() if key != OMIT or value not in ([], None)}
 
 
 def takes(config: Mapping[str, Any], key: str) -> bool:
-    """Whether a model's class accepts a key itself; False if no class can be loaded. Raises nothing."""
+    """Whether a model's class itself accepts a key; False if the class cannot be loaded. Raises nothing."""
     try:
         return key in inspect.signature(load_class("model", config)).parameters
     except (GridError, ValueError):
@@ -67,10 +67,10 @@ def takes(config: Mapping[str, Any], key: str) -> bool:
 
 
 def make(key: str, config: Mapping[str, Any], room: str | None = None) -> object:
-    """The object that a config names, of a class in the group's own package (ROOMS) or a plugin, its values checked.
+    """The object that a config names, with checked values; its class is in the group's own package (ROOMS) or a plugin.
 
     Raises:
-        ConfigError: the dotted key, the value and the allowed values.
+        ConfigError: the config is not valid; the error has the dotted key, the value and the allowed values.
         UnfinishedError: this machine does not have the plugin in the driver's version.
     """
     cls = load_class(key, config, room)
@@ -84,7 +84,7 @@ def make(key: str, config: Mapping[str, Any], room: str | None = None) -> object
 
 
 def look_at(config: Mapping[str, Any]) -> None:
-    """Make the object of each group of a setting, equal ones once. No data set's file is read, no weights are loaded.
+    """Make the object of each group of a setting, equal objects once. No data is read, and no weights are loaded.
 
     Raises:
         ConfigError: as in `make`.
@@ -133,7 +133,7 @@ def load_class(key: str, config: Mapping[str, Any], room: str | None = None) -> 
 
 
 def _of_plugin(key: str, target: str, cls: type, values: Mapping[str, Any], room: str) -> object:
-    """A plugin's object; its class may be any class, for example a plain dataclass, so its values are checked here."""
+    """A plugin's object. Its class may be any class, for example a plain dataclass, so the values are checked here."""
     _check_keys(key, cls, values)
     try:
         made = cls(**values)

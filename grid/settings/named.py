@@ -1,7 +1,7 @@
-"""Named cases: with `cases`, a sweep only runs these cases of its data sets, whatever `dataset.limit` is.
+"""Named cases: a sweep with `cases` only runs the named cases of its data sets, whatever `dataset.limit` is.
 
-It stands apart from `check`, its one reader: changing what a folder or a file may name needs no knowledge of how a
-sweep is checked.
+This module stands apart from `check`, which is its only user, because how a file or a folder names cases has nothing to
+do with how a sweep is checked.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _SHOWN = 3
 
 @dataclass
 class Named:
-    """The named ids in their order; if a folder of results named them, `of` has the ids of each data set."""
+    """The named ids in their order; if a folder of results names the cases, `of` has the ids by data set."""
 
     given: str
     ids: Sequence[str] = ()
@@ -32,7 +32,7 @@ class Named:
     _labels: dict[str, Sequence[str]] = field(default_factory=dict)
 
     def among(self, label: str, case_ids: Sequence[str]) -> Sequence[str]:
-        """The named ids that are among a data set's cases; raises ConfigError if there are none."""
+        """The named ids that are cases of a data set; raises ConfigError if there is no such id."""
         wanted = self.of.get(_name(label), ()) if self.of else self.ids
         known = {*case_ids}
         found = [case_id for case_id in wanted if case_id in known]
@@ -58,10 +58,10 @@ class Named:
 
 
 def named(given: str | Sequence[str]) -> Named | None:
-    """The cases that the key `cases` names; None: all cases.
+    """The cases that the key `cases` names; None if all cases run.
 
     Raises:
-        ConfigError: a file or a folder that names no cases, or that cannot be read.
+        ConfigError: a file or a folder names no cases or cannot be read.
     """
     if given == ALL_CASES:
         return None
@@ -86,7 +86,7 @@ def _each_once(ids: Sequence[str], given: str) -> Sequence[str]:
 
 
 def _failed(given: str) -> dict[str, list[str]]:
-    """By data set, the cases with a cell that failed, did not succeed, or whose success is unknown."""
+    """By data set, the cases with a cell that failed, that did not succeed, or whose success is unknown."""
     root = folder_at(given.removeprefix(FAILED_OF))
     try:
         store.check_there(root)
@@ -103,7 +103,7 @@ def _failed(given: str) -> dict[str, list[str]]:
 
 
 def _name(label: str) -> str:
-    """A data set's name without the keys in its label."""
+    """A data set's name: its label without the keys in brackets."""
     return label.partition("[")[0]
 
 

@@ -1,6 +1,7 @@
-"""The parts of a setting other than engines, as objects, each built once, and what these parts ask models for.
+"""The parts of a setting other than engines, as objects that are built once, and their questions to models.
 
-Parts declare this themselves (`asks`): nothing is recognised by a key's name, so a plugin's keys may have any names.
+Parts declare their questions themselves (`asks`). No question is recognised by a key's name, so a plugin's keys may
+have any names.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from grid.settings.setting import OPTIONS, REFINE
 
 @dataclass(frozen=True)
 class Parts:
-    """The objects of a setting that answer no prompts. Making them reads no file of the dataset."""
+    """The objects of a setting, without engines. Making these objects reads no file of the dataset."""
 
     planner: Planner
     dataset: Dataset
@@ -49,7 +50,7 @@ class Parts:
 
     @property
     def tools_ask(self) -> str | None:
-        """The key of the robustness setting whose tools ask the judge which names were meant; None without one."""
+        """The robustness setting's key that makes tools ask the judge which names were meant; None if no tool asks."""
         keys = ((name, _asks(part).get(JUDGE)) for name, part in self.robustness.items())
         return next((f"{name}.{key}" for name, key in keys if key), None)
 
@@ -65,7 +66,7 @@ class Parts:
 
 
 def parts_of(config: Mapping[str, Any]) -> Parts:
-    """The parts of a setting's config, made anew except for the dataset, whose cases are shared. Raises ConfigError."""
+    """The parts of a setting's config; all are newly made except the dataset, which is shared. Raises ConfigError."""
     refine = config.get(REFINE)
     if refine is not None and not isinstance(refine, Mapping):
         raise ConfigError(REFINE, refine, "one of the files of conf/refine")
@@ -79,7 +80,7 @@ def parts_of(config: Mapping[str, Any]) -> Parts:
 
 
 def _asks(part: object) -> Mapping[str, str]:
-    """What a part asks a model for, each with the key that makes it ask; empty if the part declares nothing."""
+    """By kind of question to a model, the part's key that switches it on; empty without declared questions."""
     return getattr(part, "asks", None) or {}
 
 
@@ -97,10 +98,10 @@ _KEPT = 64
 class Pooled:
     """A dataset's cases, each with its pool and a search index for the pool.
 
-    A case's own tools are defined as in its problem's library. `stock` are all tools that any of the pools has,
-    `index` finds them. A case whose plan is diagnosed is offered all its own tools, whatever pool and retriever are:
-    the set of tools is part of the task (agent_planning_benchmark §3.1), and tools of other cases could solve an
-    unsolvable one.
+    A case's own tools are defined as in the library of its problem. `stock` has the tools of all pools, and `index`
+    finds these tools. A case whose plan is diagnosed is offered all its own tools, whatever the pool and the retriever
+    are: the set of tools is part of the task (agent_planning_benchmark §3.1), and tools of other cases could solve an
+    unsolvable case.
     """
 
     def __init__(self, dataset: Dataset, pool: Pool, stock: Mapping[str, ToolSpec], index: Index) -> None:
@@ -140,7 +141,7 @@ class Pooled:
 
 
 def key_of_data(config: Mapping[str, Any]) -> tuple[str, str, str]:
-    """The arguments of `pooled` for a setting's config: equal for settings that share dataset, pool and retriever."""
+    """The arguments of `pooled` for a setting's config; settings with equal arguments share the pooled cases."""
     return key_of(config["dataset"]), key_of(config["pool"]), key_of(config["retriever"])
 
 
@@ -171,7 +172,7 @@ def pooled(dataset: str, pool: str, retriever: str) -> Pooled:
 
 @lru_cache(maxsize=64)
 def lacking(dataset: str, pool: str) -> str | None:
-    """What a pool needs from a dataset's cases and one of them lacks; None if all cases fit the pool."""
+    """The thing that a pool needs from all cases of a dataset and that a case lacks; None if all cases fit the pool."""
     data, chosen = dataset_of(dataset), _pool(pool)
     if chosen.needs is None:
         return None
@@ -186,7 +187,7 @@ def _pool(key: str) -> Pool:
 
 @lru_cache(maxsize=KEPT)
 def _stock(dataset: str, pool: str) -> Mapping[str, ToolSpec]:
-    """All tools that cases may be offered: retrievers share them."""
+    """All tools that cases may be offered; retrievers share this library."""
     tools = dataset_of(dataset).tools
     if not tools:
         raise ConfigError("dataset", "a library of 0 tools", "at least one tool")
@@ -201,15 +202,15 @@ def _stock(dataset: str, pool: str) -> Mapping[str, ToolSpec]:
 
 @strict_dataclass(frozen=True, config=STRICT)
 class Ordering:
-    """`shuffled`: drawn per case and step, the same for all planners, models and trials.
+    """`shuffled`: a random order per case and step, the same for all planners, models and trials.
 
-    `ranked`: as retrieved, the best first, and `no_tool` or `finish` last.
+    `ranked`: the order of retrieval, with the best tool first, and `no_tool` or `finish` last.
     """
 
     order: Literal["shuffled", "ranked"] = "shuffled"
 
     def seed(self, of_sweep: int) -> int | None:
-        """The seed that orders are drawn from; None if they are not drawn."""
+        """The seed of random orders; None if orders are not random."""
         return of_sweep if self.order == "shuffled" else None
 
 

@@ -1,4 +1,4 @@
-"""A checked sweep: its settings with their cells, lazily, in chunks."""
+"""A checked sweep: its settings, and their cells in chunks, which are made lazily."""
 
 from __future__ import annotations
 
@@ -31,12 +31,11 @@ class OtherCode:
 class Plan:
     """The cells to run, and the place of their results.
 
-    `keep`: which cells' requests are kept, all together in about `transcripts_bytes` (`Room`). `dollars`: limits in US
-    dollars by their keys of the budget: for all runs of the name (`money`; `hard`: requests beyond it are refused), and
-    for a cell (`cell_money`).
-    `metrics`: the metrics that its cells may have, by name. `fail_fast`: so many failed cells, or such a share of them,
-    end a run early; `most_unknown`: so does such a share of cells whose success is unknown.
-    `tracing`: whether episodes are sent as traces.
+    `keep` says which cells' requests are kept; all transcripts together take about `transcripts_bytes` (`Room`).
+    `dollars` has limits in US dollars, by key of the budget: `money` for all runs with the sweep's name, `cell_money`
+    for a cell. `hard`: requests that would exceed `money` are refused. `metrics` are the metrics that cells may have,
+    by name. `fail_fast`: the number or share of failed cells that ends a run early. `most_unknown`: the share of cells
+    with unknown success that ends a run early. `tracing`: whether episodes are sent as traces.
     """
 
     name: str
@@ -64,22 +63,22 @@ class Plan:
         return cells(setting, self.dataset_versions[setting.id], self.case_ids[setting.id], self.trials)
 
     def cells_in(self, setting: Setting) -> int:
-        """The number of all cells of a setting."""
+        """The number of a setting's cells, including finished ones."""
         return len(self.case_ids[setting.id]) * self.trials
 
     def total(self) -> int:
-        """The number of all cells."""
+        """The number of cells of all settings, including finished ones."""
         return sum(map(self.cells_in, self.settings))
 
     def finished(self, retry: store.Retry | None = None) -> store.CellIds:
-        """The cells that need not run: their ids, or keys with `accept_code`; `retry` replaces the plan's own.
+        """The ids (with `accept_code`: the keys) of cells that need not run; `retry` replaces the plan's `retry`.
 
-        The caller must hold the folder's lock from here to the run.
+        The caller must keep the folder's lock from this call until the run.
         """
         return store.finished(self.root, retry or self.retry, "cell_key" if self.accept_code else "cell_id")
 
     def by_other_code(self) -> OtherCode:
-        """The cells that must run only because their code differs: how many, and which parts differ."""
+        """The number of cells that must run only because of other code, and the parts whose code differs."""
         changed = self._changed_parts()
         if not changed:
             return OtherCode(0, ())
@@ -92,7 +91,7 @@ class Plan:
         return OtherCode(count, changed)
 
     def _changed_parts(self) -> tuple[str, ...]:
-        """The groups whose code differs from that of rows of the same settings."""
+        """The groups whose code differs from the code in rows of the same settings."""
         columns = ["setting_id", "code_parts"]
         now = {setting.id: setting.code for setting in self.settings}
         rows = store.read(self.root, "episodes", columns, categories=columns)
@@ -103,7 +102,7 @@ class Plan:
         return tuple(sorted(changed))
 
     def missing(self, done: store.CellIds) -> dict[str, int]:
-        """How many cells of each setting are not `done`, by the setting's id."""
+        """By setting id, the number of cells that are not `done`."""
         return {setting.id: sum(1 for _ in self._pending(setting, done)) for setting in self.settings}
 
     def chunks(
@@ -115,7 +114,7 @@ class Plan:
             yield from by_turns([(setting, self._pending(setting, done, block)) for setting in group], size)
 
     def _pending(self, setting: Setting, done: store.CellIds, block: int = _BLOCK) -> Iterator[tuple[int, Cell]]:
-        """The setting's cells that are not `done`, with their places among all; it looks up `block` cells at a time."""
+        """The setting's cells that are not `done`, with their places among all; `block` cells are looked up at once."""
         every = enumerate(self.cells_of(setting))
         while found := list(islice(every, block)):
             names = [cell.cell_key if self.accept_code else cell.cell_id for _, cell in found]
@@ -128,14 +127,14 @@ class Plan:
 
 
 Waiting = tuple[Setting, Iterator[tuple[int, Cell]]]
-"""A setting and its cells that are to run, each after its place among all cells of the setting."""
+"""A setting and its cells that are to run, each as a pair: the cell's place in the setting, and the cell."""
 
 
 def by_turns(waiting: Sequence[Waiting], size: Callable[[Setting], int]) -> Iterator[tuple[Setting, list[Cell]]]:
-    """Chunks of all settings' cells; the next chunk is always from the setting that is least advanced in its own cells.
+    """Chunks of all settings' cells; the next chunk is from the setting that has advanced least in its own cells.
 
-    A setting's cells stay in their order. So of any two settings with cells left, one is ahead of the other by at most
-    one of its chunks. `size` is called before each chunk.
+    A setting's cells stay in their order. If two settings have cells left, the setting that is ahead is ahead by at
+    most one of its chunks. `size` is called before each chunk.
     """
     turns = [(0, number) for number in range(len(waiting))]
     heapify(turns)
@@ -156,9 +155,9 @@ def by_turns(waiting: Sequence[Waiting], size: Callable[[Setting], int]) -> Iter
 
 
 def together(settings: Sequence[Setting]) -> Iterator[list[Setting]]:
-    """The settings in groups that take turns among themselves: one, unless they need more data than a process keeps.
+    """The settings in groups that take turns among themselves: a single group, if a process can keep all their data.
 
-    A worker whose chunks come from more datasets in turn than it keeps would read each of them again for every chunk.
+    If a worker's chunks came in turn from more datasets than it keeps, it would read a dataset again for every chunk.
     """
     by_data: dict[tuple[str, ...], list[Setting]] = {}
     for setting in settings:

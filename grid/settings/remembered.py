@@ -1,7 +1,8 @@
 """A setting's memory: the traces of the same setting in an earlier sweep (egb_slate B.1).
 
-Only rows of the same setting without its memory count: every planner and model remembers its own work, never another's,
-and never a reference. Of a case's trials, the first that resolved the case counts, or else the first.
+Only rows of the same setting without memory count, so every planner and model remembers its own work, never the work of
+others, and never a reference. Of a case's trials, the first trial that resolved the case counts; if no trial resolved
+it, the first trial counts.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from grid.settings.setting import MEMORY, Setting
 from grid.store.steps import step_of
 
 DIGEST, HELD = "digest", "held"
-"""The further keys in the memory of a checked setting: a digest of its traces, and how many there are."""
+"""The further keys in the memory of a checked setting: a digest of the traces, and the numbers of traces and cases."""
 _DIGITS = 16
 _EPISODES = ["cell_id", "dataset_version", "case_id", "cluster", "case_digest", "trial", "success", "status", "answer"]
 _STEPS = [
@@ -50,7 +51,7 @@ _SHOWN = 3  # labels or case ids in a message
 
 @dataclass(frozen=True)
 class Memory:
-    """The traces of one setting. `cases` are all cases that the earlier sweep ran for it, resolved or not."""
+    """The traces of one setting. `cases` are all cases that the earlier sweep ran for the setting, resolved or not."""
 
     how: Remembering
     traces: tuple[Trace, ...]
@@ -58,18 +59,18 @@ class Memory:
 
     @property
     def contents(self) -> dict[str, Any]:
-        """Its contents in the form of a setting's config; the digest is part of the cells' ids."""
+        """The memory's contents in the form of a setting's config; the digest is part of the cells' ids."""
         text = to_json([asdict(trace) for trace in self.traces]).encode("utf-8", "replace")
         digest = hashlib.sha256(text).hexdigest()[:_DIGITS]
         return {DIGEST: digest, HELD: {"traces": len(self.traces), "cases": len(self.cases)}}
 
     def nearest(self, case_id: str, cluster: str, question: str) -> tuple[str, ...]:
-        """The traces for a case, the nearest request first; none of the case itself or, if `apart`, of its cluster."""
+        """The traces for a case, the nearest request first; without those of the case and, if `apart`, its cluster."""
         own = {_case(case_id)} | ({_cluster(cluster)} if self.how.apart else set())
         return tuple(trace.text for trace in self._nearest(question, self.how.count, own))
 
     def expect_others(self, case_ids: Sequence[str]) -> None:
-        """Raise ConfigError if a case that is run is one of the earlier sweep's cases."""
+        """Raise ConfigError if a case that is to run was run in the earlier sweep."""
         known = [case_id for case_id in case_ids if case_id in self.cases]
         if known:
             raise ConfigError(
@@ -87,7 +88,7 @@ class Memory:
 
 
 def remembering(config: Mapping[str, Any]) -> dict[str, Any]:
-    """The group `memory` with all its values, if planners remember; else nothing. Raises ConfigError."""
+    """The group `memory` with all its values; empty if planners do not remember. Raises ConfigError."""
     given = config.get(MEMORY)
     if given is None:
         return {}
@@ -102,16 +103,16 @@ def remembering(config: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def memory_of(setting: Setting, version: str) -> Memory | None:
-    """The memory of a setting; None if it has none.
+    """The memory of a setting; None for a setting without memory.
 
     Args:
         setting: a valid setting. If it is `with_contents`, the memory must still have these contents.
-        version: the version of its dataset and pool, which must be that of the traces.
+        version: the version of the setting's dataset and pool; the traces must have the same version.
 
     Raises:
-        ConfigError: the folder has no episodes of the setting, or only those of another version.
+        ConfigError: the folder has no episodes of the setting, or only episodes of another version.
         StoreError: the folder has no results, has a schema version that is not read, or cannot be read.
-        UnfinishedError: the folder does not have the same traces here and now as when the sweep was checked.
+        UnfinishedError: the traces in the folder are not the traces that it had when the sweep was checked.
     """
     given = setting.config.get(MEMORY)
     if given is None:
@@ -123,14 +124,14 @@ def memory_of(setting: Setting, version: str) -> Memory | None:
 
 
 def with_contents(setting: Setting, memory: Memory | None) -> Setting:
-    """The setting with the contents of its memory."""
+    """The setting with the contents of its memory in its config."""
     if memory is None:
         return setting
     return replace(setting, config={**setting.config, MEMORY: {**setting.config[MEMORY], **memory.contents}})
 
 
 def line_of(setting: Setting) -> str | None:
-    """The contents of a setting's memory, in words; None if it has no memory."""
+    """A line about the contents of a setting's memory; None for a setting without memory."""
     held = setting.config.get(MEMORY, {}).get(HELD)
     if held is None:
         return None
@@ -143,7 +144,7 @@ def _made(given: Mapping[str, Any]) -> Remembering:
 
 
 def _own(how: Remembering, setting: Setting) -> str:
-    """The id of the same setting without its memory, as in the memory's folder: the traces are from this setting."""
+    """The id, in the memory's folder, of the same setting without memory, from which the traces are."""
     config = {key: value for key, value in setting.config.items() if key != MEMORY}
     try:
         (found,), _ = as_stored(folder_at(str(how.path)), [replace(setting, config=config, placed={})])

@@ -1,4 +1,4 @@
-"""The models of a setting's roles (acting model, judge, evaluator, simulator and others), and their tokens' cost."""
+"""The models of a setting's roles (acting model, judge, evaluator, simulator and others), and the cost of tokens."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ HOW: Mapping[Role, type[Judging | Simulating | Criticising]] = {
     CRITIC: Criticising,
     USER: Simulating,
 }
-"""How each role is asked: the class's fields are the keys of the role that are no keys of its model."""
+"""By role, the class of how the role is asked: its fields are the role's keys that are not keys of the model."""
 RESTORING = tuple(item.name for item in dataclasses.fields(Restoring))
-"""Further such keys of a judge."""
+"""A judge's further keys that are not keys of the model."""
 _TEMPERATURE = "temperature"
 T = TypeVar("T")
 
@@ -52,23 +52,23 @@ def by_pool(config: Mapping[str, Any]) -> dict[str, list[Role]]:
 
 
 def model_key(model: Mapping[str, Any]) -> str:
-    """A key that is equal for models that share a pool of replicas."""
+    """A key of a model; models with the same key share a pool of replicas."""
     return json.dumps(model, sort_keys=True)
 
 
 def label_of(role: Role, labels: Mapping[str, str]) -> str:
-    """The label of a role's model, without the part of a role's own label that says how the role is asked."""
+    """The label of a role's model: the role's label without the part that says how the role is asked."""
     return labels["model"] if role == ACTOR else labels[role].partition("[")[0]
 
 
 def judging(config: Mapping[str, Any]) -> dict[Role, Judging]:
-    """How each role of a setting that gives scores is asked. Raises ConfigError."""
+    """By role, how the roles that give scores are asked. Raises ConfigError."""
     asked = ((role, _how(role, config[role])) for role in ASKED if role in config)
     return {role: how for role, how in asked if isinstance(how, Judging)}
 
 
 def simulating(config: Mapping[str, Any]) -> dict[Role, Simulating]:
-    """How the roles are asked that play something for a setting's environment. Raises ConfigError."""
+    """By role, how the roles that play tools or users for the environment are asked. Raises ConfigError."""
     asked = ((role, _how(role, config[role])) for role in ASKED if role in config)
     return {role: how for role, how in asked if isinstance(how, Simulating)}
 
@@ -79,12 +79,12 @@ def restoring(config: Mapping[str, Any]) -> Restoring:
 
 
 def with_roles(config: Mapping[str, Any]) -> dict[str, Any]:
-    """A setting's config with its refining, its memory and the roles that it asks, all values filled in.
+    """A setting's config with refining, memory and the roles that the setting asks, with all values filled in.
 
-    If no model is named for the judge (`model@judge=NAME`), the acting model judges. The judge of tools must be named:
-    it is the same for all models that are compared. An evaluator must be named: models that are compared must not
-    examine themselves or score their own plans. If no evaluator is named, the named judge examines finished
-    trajectories too. The model that is named as the simulator plays tools. Raises ConfigError.
+    If no model is named for the judge (`model@judge=NAME`), the acting model judges. The judge that tools ask must be
+    named, because it must be the same for all models that are compared. An evaluator must be named, because models that
+    are compared must not examine themselves or score their own plans; if only a judge is named, the judge also examines
+    finished trajectories. Tools are played by the model that is named as the simulator. Raises ConfigError.
     """
     groups = {group: config[group] for group in GROUPS} | {"model": plain(config["model"])}
     parts = parts_of(config)
@@ -109,12 +109,12 @@ def with_roles(config: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def asked(how: Judging | Simulating | Criticising) -> dict[str, Any]:
-    """How a role is asked, as keys of its config; null keys are left out, as if they were not there."""
+    """The keys of a role's config that say how the role is asked; keys with null are left out."""
     return {key: value for key, value in dataclasses.asdict(how).items() if value is not None}
 
 
 def _expect_default(role: Role, parts: Parts, dataset: Mapping[str, Any]) -> None:
-    """Raise ConfigError if a role is asked that no model has by default."""
+    """Raise ConfigError if a role without a named model is asked and no model has this role by default."""
     named = f"with model@{role}=NAME, a file of conf/model (no model is it by default)"
     if role == JUDGE and parts.tools_ask:
         raise ConfigError(f"robustness.{parts.tools_ask}", True, f"false, or true {named}")
@@ -130,7 +130,7 @@ def _expect_default(role: Role, parts: Parts, dataset: Mapping[str, Any]) -> Non
 
 
 def is_named(role: Role, config: Mapping[str, Any]) -> bool:
-    """Whether a job's config names a model for a role, or changes how it is asked. Raises ConfigError."""
+    """Whether a job's config names a model for a role, or changes how the role is asked. Raises ConfigError."""
     given = _given(role, config)
     restored = role == JUDGE and _restoring(given).restored != NOT_RESTORED
     return bool(_model(role, given)) or _how(role, given) != HOW[role]() or restored
@@ -154,7 +154,7 @@ def _examines(parts: Parts) -> bool:
 
 
 def _examiner(config: Mapping[str, Any], parts: Parts) -> dict[str, Any]:
-    """The model that is named as the judge; none if it is told references, because it could only examine plans."""
+    """The model that is named as the judge; empty if it is told references, as it can then only examine plans."""
     model = _model(JUDGE, _given(JUDGE, config))
     return {} if model and not parts.judges_plans and isinstance(make("model", unpriced(model)), Informed) else model
 
@@ -183,13 +183,13 @@ def _how(role: Role, given: Mapping[str, Any]) -> Judging | Simulating | Critici
 
 
 def _own(role: Role, given: Mapping[str, Any]) -> tuple[str, ...]:
-    """The keys that say how a role is asked; if the engine of a scoring role has a temperature, it is the engine's."""
+    """The keys that say how a role is asked; without `temperature` if a scoring role's engine has this key itself."""
     keys, engines = _keys(HOW[role]), HOW[role] is Judging and "_target_" in given and takes(given, _TEMPERATURE)
     return tuple(key for key in keys if not (engines and key == _TEMPERATURE))
 
 
 def _made(role: Role, kind: type[T], given: Mapping[str, Any]) -> T:
-    """The object of a class from the keys of a role's config that are fields of the class."""
+    """The object of a class, made from those keys of a role's config that are fields of the class."""
     keys = _keys(kind)
     try:
         return kind(**{key: given[key] for key in keys if key in given})
@@ -211,7 +211,7 @@ _Dollars = Annotated[float, Field(ge=0, le=1_000_000)]
 
 
 class Price(BaseModel):
-    """US dollars per million tokens: of prompts, of the cached part of prompts (null: as input), and of answers."""
+    """US dollars per million tokens: of prompts, of the cached part of prompts (null: like `input`), and of answers."""
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True, allow_inf_nan=False)
     input: _Dollars
@@ -233,14 +233,14 @@ class Price(BaseModel):
 
 _FREE, _NOTHING = Price(input=0, output=0), Usage()
 Prices = Mapping[Role, Price | None]
-"""The price by role of a setting; None if it is not known."""
+"""The prices of a setting by role; a price is None if it is not known."""
 
 
 def prices_of(config: Mapping[str, Any], engines: Mapping[Role, Engine]) -> dict[Role, Price | None]:
-    """The price of each role's model: the price given, else that of its engine's list; engines in the task are free.
+    """By role, the price of the model: the given price, else the engine's list price; engines in the task are free.
 
     Raises:
-        ConfigError: an invalid price, or two prices of one model; a model that its engine's list does not have.
+        ConfigError: a price is invalid, a model has two prices, or the engine's list does not have the model.
     """
     found = {role: _price(role, config, engine) for role, engine in engines.items()}
     for roles in by_pool(config).values():  # replicas of a pool do not tell roles apart
@@ -265,7 +265,7 @@ def _listed(engine: object) -> Listing | None:
 
 
 def listed_lines(setting: Setting, engines: Mapping[Role, Engine]) -> Iterator[str]:
-    """A line for each model whose price is from its engine's list, because the user gave none."""
+    """A line for each model whose price is from the engine's list, because the user gave no price."""
     for role, engine in engines.items():
         listed = _listed(engine)
         if listed and not _prices_given(role, setting.config):
@@ -276,7 +276,7 @@ def listed_lines(setting: Setting, engines: Mapping[Role, Engine]) -> Iterator[s
 
 
 def money(prices: Prices, spent: Mapping[Role, Usage]) -> float | None:
-    """The US dollars that all roles of a setting spent; None if a role's price, or its usage, is not known."""
+    """The US dollars that all roles of a setting spent; None if the price or the usage of a role is not known."""
     for role, price in prices.items():
         used = spent.get(role, _NOTHING)
         asked = price and price.free and used.llm_calls  # without calls, an agent has its own model, with another price
@@ -296,7 +296,7 @@ def at_least(prices: Prices, spent: Mapping[Role, Usage]) -> float | None:
 
 
 def expect_prices(setting: Setting, prices: Prices, limits: Mapping[str, float]) -> None:
-    """Raise ConfigError if a model of a setting has no price, so that reaching a limit could not be noticed.
+    """Raise ConfigError if there are limits and a model has no price, because reaching a limit would not be noticed.
 
     `limits` are US dollars by their keys of the budget.
     """
@@ -314,10 +314,10 @@ def expect_prices(setting: Setting, prices: Prices, limits: Mapping[str, float])
 def expect_counts(
     settings: Iterable[Setting], uncounted: Collection[str], tokens: int | None, dollars: Mapping[str, float]
 ) -> None:
-    """Raise ConfigError if a budget of tokens or money cannot be kept: a model's answers come without their tokens.
+    """Raise ConfigError if a budget cannot be kept, because a model's server does not report the tokens of answers.
 
-    `uncounted` are such models, by `roles.model_key`; `tokens` and `dollars` are the budgets, if there are any;
-    those of dollars by their keys.
+    `uncounted` has the `model_key` of each such model. `tokens` is the budget of tokens (None: no limit), `dollars` has
+    the limits in US dollars by their keys of the budget.
     """
     for setting in settings:
         for role, model in models(setting.config).items():

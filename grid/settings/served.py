@@ -1,8 +1,9 @@
-"""A model's place is no part of its identity: settings continue under the ids that earlier rows have.
+"""Settings continue under the ids of earlier rows, even if these ids include the places of models.
 
-Up to version 0.1 the ids of cells included the address of a server and the folder of weights. If a results folder has
-such rows of a setting, its further cells get such ids too, and keep the labels. The address may be another now; the
-folder of weights must be the same, because the contents of another folder are not known.
+Today a model's place (the address of its server, or the folder of its weights) is no part of a cell's id. Up to version
+0.1 it was. If a results folder has rows of a setting with such ids, the setting's further cells get such ids too, and
+keep the labels. The address may have changed since then. The folder of weights must be the same, because it is not
+known whether another folder has the same contents.
 """
 
 from __future__ import annotations
@@ -26,22 +27,23 @@ _BESIDE = ("seed", "budget")
 
 
 def places(config: Mapping[str, Any]) -> dict[str, dict[str, str]]:
-    """The places of the models of a setting's roles, by role and key; models without a place are left out."""
+    """By role and key, the places of a setting's models; models without a place are left out."""
     named = {role: config[role] for role in _ROLES if config.get(role)}
     found = {role: {key: model[key] for key in PLACES if model.get(key)} for role, model in named.items()}
     return {role: keys for role, keys in found.items() if keys}
 
 
 def as_in(setting: Setting, setting_id: str) -> Setting:
-    """The setting of rows with this id, with its places if the id includes them."""
+    """The setting of rows with the given id; it has its places in `placed` if the id includes places."""
     then = replace(setting, placed=places(setting.config))
     return then if then.id == setting_id else setting
 
 
 def as_stored(root: Path, settings: Sequence[Setting]) -> tuple[list[Setting], list[str]]:
-    """The settings, under the ids of a folder's rows if these include places; and a line for each model that has moved.
+    """The settings, under the ids of a folder's rows if these ids include places; a line for each model that has moved.
 
-    If rows have several addresses, those with the setting's present address count, or else the most frequent ones.
+    If rows of a setting have several addresses, the rows with the setting's present address count; if there are no such
+    rows, the rows with the most frequent address count.
 
     Raises:
         StoreError: the folder cannot be read.
@@ -67,7 +69,7 @@ def as_stored(root: Path, settings: Sequence[Setting]) -> tuple[list[Setting], l
 
 
 def _anywhere(setting: Setting) -> str:
-    """The id of a setting without its models' places; a model's identity only counts if the user gave it."""
+    """The id of a setting without the places of models, and without identities of models that the user did not give."""
     config = dict(setting.config)
     for role in places(config):
         kept = {key: value for key, value in config[role].items() if key not in PLACES}
@@ -87,7 +89,7 @@ def _line(setting: Setting, role: str, then: str | None, now: str) -> str:
 
 
 def _with_places(root: Path, keys: Iterable[str]) -> Iterator[Setting]:
-    """The settings of rows whose ids include places, with these places; those with the most cells first."""
+    """The settings of rows whose ids include places, with these places; the settings with the most cells come first."""
     columns = ["setting_id", "config", *_ROLES]
     named = reduce(pc.or_, (pc.match_substring(pc.field("config"), f'"{key}"') for key in sorted(keys)))
     rows = store.read(root, "episodes", columns, named, columns)

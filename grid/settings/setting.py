@@ -1,4 +1,4 @@
-"""Settings, cells, their ids, keys and seeds, and which cells' requests are kept."""
+"""Settings and cells, with their ids, keys and seeds; the choice of the cells whose requests are kept."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ GROUPS = ("model", "planner", "dataset", "robustness", "retriever", "pool")
 REFINE = "refine"
 MEMORY = "memory"
 FURTHER = (REFINE, MEMORY)
-"""The groups that a setting only has if its plans are refined, or if it remembers other cases."""
+"""The groups that a setting only has if plans are refined, or if other cases are remembered."""
 OPTIONS = "options"
-"""The key of a setting that is no group."""
+"""The key `options` of a setting's config, which is no group."""
 DATA = ("path", "responses", "sentence_model", "train", "corpus", "ontology", "graph", "folder")
-"""The keys of a dataset that say where its files lie; the files' contents are part of its version."""
+"""The keys of a dataset that say where its files lie; the files' contents are part of the dataset's version."""
 WHERE = ("command", "url", "headers")
-"""The keys of a dataset that say how a server is reached; the server itself says what it is."""
+"""The keys of a dataset that say how a server is reached; the server itself tells its identity."""
 WHICH_CASES = ("limit", "order", "draw", "max_substeps")
 """The keys of a dataset that say which of its cases are run."""
 ADDRESS = "base_url"
-"""The key of a model's server. The model's name says what it is, and `identity` does if two models have one name."""
+"""The key of a model's server. The model is identified by its name, or by `identity` if models have the same name."""
 PLACES = (ADDRESS, *FOLDERS)
 """The keys of a model that say where it is."""
 NO_INFLUENCE = (
@@ -43,10 +43,10 @@ NO_INFLUENCE = (
     "planner.parallel",
     *("pool.path", "memory.path", "memory.held"),
 )
-"""Keys that change no result: where things lie, which cases are run, how requests are batched and what they cost, what
-runs in parallel.
+"""Keys that change no result: the places of files and servers, the choice of cases, the batching and the prices of
+requests, and what runs in parallel.
 
-The contents of files, and which server a program is, do change results: they are in the versions of dataset and pool.
+The contents of files and the identity of a server do change results: the versions of dataset and pool include them.
 """
 NO_ANSWER = frozenset(
     {
@@ -55,7 +55,7 @@ NO_ANSWER = frozenset(
         *("compilation_config", "block_size", "num_gpu_blocks_override", "async_scheduling", "scheduling_policy"),
     }
 )
-"""The names in `serving.engine_args` that change answers only by rounding."""
+"""The names in `serving.engine_args` whose values change answers only by rounding."""
 LATER: Mapping[str, Any] = {
     "planner.fit_tokens": False,
     "planner.solved": "none",
@@ -73,11 +73,11 @@ LATER: Mapping[str, Any] = {
     **{f"{role}.least_temperature": 0.0 for role in ("model", *ASKED)},
     **{f"{role}.{IDENTITY}": None for role in ("model", *ASKED)},
 }
-"""Keys that were added later, with the values that match the code before: with these they are in no id, so ids stay."""
+"""Keys that were added later, with the values that mean the same as no key: such keys are in no id, so ids stay."""
 _OWN_DEMONSTRATIONS = "demonstrations_hold_out"
-"""A key that only datasets with demonstrations have: for these, `planner.solved` changes nothing."""
+"""A key that only datasets with demonstrations have; for such datasets, `planner.solved` changes nothing."""
 _BEHIND = ("answering", "plan_f1")
-"""The keys of a dataset that say what is done after the calls."""
+"""The keys of a dataset that only matter after the calls."""
 _DIGITS = 16
 
 
@@ -87,9 +87,9 @@ class Setting:
 
     `labels` are for people (`egb_logits`, `extraneous[k=4]`); `config`, `seed` and `budget` (the limits of an episode)
     make the id. Config and labels also have those groups of FURTHER that change something, and the roles that the
-    setting asks (`judge`, `evaluator`, `simulator`, `critic`, `user`); the config has OPTIONS. `code` has a digest of
-    the code of each group and of the metrics: it is part of the cells' ids. `placed` has the places of roles' models,
-    by key, if the ids of earlier rows include them (`served`).
+    setting asks (`judge`, `evaluator`, `simulator`, `critic`, `user`). The config also has OPTIONS. `code` has a digest
+    of the code of each group and of the metrics, and is part of the cells' ids. `placed` has the places of models by
+    role and key, if the ids of earlier rows include these places (`served`).
     """
 
     config: Mapping[str, Any]
@@ -106,10 +106,10 @@ class Setting:
 
     @cached_property
     def seed_id(self) -> str:
-        """The id as if no judge were corrected, no plan refined, no case remembered and no answer asked for.
+        """The id that the setting would have without restoring, refining, memory and the keys of `_BEHIND`.
 
-        So restoring changes no seed (tooltree A.2), a refined plan has the same draft as without refining, trials with
-        and without memory are paired, and the calls are the same as without the keys of `_BEHIND`.
+        It gives the seeds. So restoring changes no seed (tooltree A.2), refined plans have the same drafts as plans
+        without refining, trials with and without memory are paired, and the keys of `_BEHIND` do not change the calls.
         """
         config, judge = dict(self.config), self.config.get(JUDGE)
         if judge is not None and judge.get("restored", NOT_RESTORED) != NOT_RESTORED:
@@ -133,16 +133,16 @@ class Setting:
 
     @cached_property
     def text(self) -> str:
-        """Config, seed and budget as JSON, in the form of every row."""
+        """Config, seed and budget as JSON, as stored in every row."""
         return to_json({**named_first(self.config), "seed": self.seed, "budget": dict(self.budget)})
 
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """One setting x case x trial: the unit that runs, fails, resumes and is one row.
+    """One setting x case x trial: the unit that runs, fails and resumes, and that has one row.
 
-    `cell_key` does not depend on the code, `cell_id` changes with the code. Seeds come from the key, so that code
-    without effect can be seen to change nothing.
+    `cell_key` does not depend on the code; `cell_id` does. Seeds depend on the key alone, so that one can see whether a
+    change of the code has an effect on results.
     """
 
     case_id: str
@@ -164,9 +164,9 @@ class Cell:
 
 
 def influential(config: Mapping[str, Any]) -> dict[str, Any]:
-    """The groups' configs without the keys that change no result, and without later keys that have their defaults.
+    """The groups' configs without keys that change no result, and without keys of LATER that have their defaults.
 
-    Robustness settings are in their order. Classes have their first names, wherever they are now.
+    Robustness settings stay in their order. Classes have their first names, even if their modules have moved.
     """
     groups = {group: config[group] for group in (*GROUPS, *FURTHER, *ASKED, OPTIONS) if group in config}
     groups["model"] = _told(groups["model"])
@@ -187,7 +187,7 @@ def influential(config: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _told(model: Mapping[str, Any]) -> dict[str, Any]:
-    """A model with its effective `history`, without the key if that is `text`, which all models had before the key."""
+    """A model with its effective `history`; the value `text` is left out: it was the only form before the key."""
     if "history" not in model:
         return dict(model)
     told = shown_as(model["history"], model["tools"])
@@ -196,12 +196,12 @@ def _told(model: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _by_folder(model: Mapping[str, Any]) -> dict[str, Any]:
-    """A model as before the digests of weights: its folders' names identify it."""
+    """A model without an identity that was read off its files: as in earlier ids, the folders' names identify it."""
     return {key: value for key, value in model.items() if not (key == IDENTITY and was_read(value))}
 
 
 def _served(model: Mapping[str, Any]) -> Mapping[str, Any]:
-    """A model with the arguments of its engine that can change an answer; without folders if it has an identity."""
+    """A model with those arguments of its engine that can change answers, and without folders if it has an identity."""
     if model.get(IDENTITY):
         model = {key: value for key, value in model.items() if key not in FOLDERS}
     serving = model.get("serving")
@@ -211,7 +211,7 @@ def _served(model: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _unplaced(servers: Any) -> Any:
-    """A dataset's servers by name, each without the keys of its place, as for a single server."""
+    """A dataset's servers by name, each without the keys of the server's place."""
     if not isinstance(servers, Mapping):
         return servers
     own = ((name, one) for name, one in servers.items() if isinstance(one, Mapping))
@@ -223,7 +223,7 @@ def _counts(key: str, value: object) -> bool:
 
 
 def cells(setting: Setting, dataset_version: str, case_ids: Sequence[str], trials: int) -> Iterator[Cell]:
-    """The setting's cells, trial by trial, lazily."""
+    """The setting's cells, trial by trial, made lazily."""
     versions = {"dataset_version": dataset_version, "scoring": SCORING}
     parts = influential(setting.config)
     compared = ("outline", "resolution", "equivalence", "demonstrations_hold_out", *_BEHIND)  # left out, so paired
@@ -264,7 +264,7 @@ _ALLOWED = "all, failed, none, or sample:SHARE with a share of the cells above 0
 
 @dataclass(frozen=True)
 class Keep:
-    """Which cells' requests are kept: all, those of failed cells, or none; of these a `share`, chosen by their keys.
+    """The cells whose requests are kept: a `share` of all cells, or of failed cells, chosen by cell keys; or none.
 
     A cell failed if it broke off or did not resolve its case.
     """
@@ -274,7 +274,7 @@ class Keep:
 
     @classmethod
     def of(cls, text: str) -> Keep:
-        """The value of `store.transcripts`, parsed; raises ConfigError."""
+        """Parse the value of `store.transcripts`; raises ConfigError."""
         for cells in get_args(Cells):
             if text == cells:
                 return cls(cells)
@@ -284,11 +284,11 @@ class Keep:
         return cls("all", float(share[1]))
 
     def rest(self) -> Keep:
-        """What is kept of further cells after the room is used up."""
+        """The choice of further cells after the room for transcripts is used up."""
         return replace(self, share=min(self.share, REST_SHARE))
 
     def keeps(self, episode: dict[str, Any]) -> bool:
-        """Whether the requests of the cell with this row are kept."""
+        """Whether the requests of a cell are kept, by the cell's row."""
         if self.cells == "none" or int(episode["cell_key"][-8:], 16) >= self.share * 16**8:
             return False
         return self.cells == "all" or episode["status"] != Status.OK or episode["success"] is False

@@ -1,4 +1,4 @@
-"""The identity of a model in a folder of your own: the content of its files, not the folder's name."""
+"""The identity of a model in your own folder: the contents of the files, and not the folder's name."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from grid.core.util import made_once
 FOLDERS = ("path", "lora")
 """The keys of a model that name folders with weights."""
 IDENTITY = "identity"
-"""The key of a model that tells it apart if neither its name nor a hub's revision does."""
+"""The key with a model's identity, for models that neither their name nor a hub's revision identifies."""
 _READ = "sha256:"  # an identity that was read off the files begins so
 _DIGITS = 32
 _MADE = "sha256"
@@ -25,15 +25,15 @@ _ROLES = ("model", *ASKED)
 
 
 def with_weights(config: Mapping[str, Any]) -> dict[str, Any]:
-    """The groups of a setting, each role's model as it is `identified`."""
+    """The groups of a setting, with every role's model `identified`."""
     return {**config, **{role: identified(config[role]) for role in _ROLES if config.get(role)}}
 
 
 def identified(model: Mapping[str, Any]) -> Mapping[str, Any]:
-    """A model; if it lies in folders of its own, with the digest of their files as its identity.
+    """The model; if it is in your own folders, the digest of their files is added as the model's identity.
 
-    A model that has an identity keeps it. One whose folder is not on this machine, or cannot be read here, gets none:
-    the folder's name tells it apart.
+    A model that has an identity keeps it. A model whose folder is not on this machine, or cannot be read here, gets no
+    identity; the folder's name then identifies the model.
     """
     folders = [model[key] for key in FOLDERS if model.get(key)]
     digest = _digest(folders) if folders and not model.get(IDENTITY) else None
@@ -41,12 +41,12 @@ def identified(model: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def was_read(identity: object) -> bool:
-    """Whether an identity was read off the files, and named by nobody."""
+    """Whether an identity was read off the files, and not given by the user."""
     return isinstance(identity, str) and identity.startswith(_READ)
 
 
 def _digest(folders: Sequence[str]) -> str | None:
-    """Of the contents of all folders in their order; None if one is not here or cannot be read."""
+    """The digest of the contents of all folders in their order; None if a folder is not here or cannot be read."""
     together = hashlib.sha256()
     try:
         for folder in folders:
@@ -60,14 +60,14 @@ def _digest(folders: Sequence[str]) -> str | None:
 
 
 def _files(folder: Path) -> Iterator[tuple[str, Path]]:
-    """The files in a folder that make a model, by their names; none of folders below, which may hold results."""
+    """The files of a model directly in a folder, by name; subfolders are left out, because they may have results."""
     for path in sorted(folder.iterdir()):
         if path.suffix in _READ_BY_ENGINES and path.is_file():
             yield path.name, path
 
 
 def _known(files: Sequence[tuple[str, Path]]) -> str:
-    """The digest of files, read once: again only if a size or a time of change is another."""
+    """The digest of files, which are read once, and again only after a size or a time of change is different."""
     stats = [(name, path.resolve(), path.stat()) for name, path in files]
     told = [[name, str(path), stat.st_size, stat.st_mtime_ns, stat.st_ino] for name, path, stat in stats]
     key = hashlib.sha256(json.dumps(told).encode()).hexdigest()[:_DIGITS]

@@ -1,11 +1,11 @@
 """The Parquet tables: immutable files, verified on reading, one row per cell however often a chunk was tried.
 
-Read it in this order: `schema` (all columns of all tables), `writing` (a file, completely or not at all), `files`
-(whether a file is undamaged, and which files belong to a table), `scanning` (rows a batch at a time, scores and costs
-as columns), `tables` (reading a table; if a cell has several rows, the latest counts), `sql` (the same in DuckDB),
-`compacting` (small files into large ones), `gathering` (several folders as one), `holding` (the lock), `runs` (the runs
-and their settings), `transcripts` and `steps` (requests and steps as objects). The names in this file are public; it
-imports only `core`.
+Read it in this order. `schema` has all columns of all tables. `writing` writes a file, completely or not at all.
+`files` finds out whether a file is undamaged, and which files belong to a table. `scanning` reads rows a batch at a
+time, with scores and costs as columns. `tables` reads a table; if a cell has several rows, the latest counts. `sql` is
+the same in DuckDB. `compacting` merges small files into large ones, `gathering` combines several folders into one, and
+`holding` locks a folder. `runs` has the runs and their settings; `transcripts` and `steps` give requests and steps as
+objects. The names in this file are public. The package imports only `core`.
 """
 
 from grid.store.compacting import compact

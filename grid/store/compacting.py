@@ -30,12 +30,13 @@ def _warn(line: str) -> None:
 
 
 def compact(root: Path, say: Callable[[str], object] = _warn) -> dict[str, tuple[int, int]]:
-    """Merge small files; returns how many files each table had and has, without damaged ones.
+    """Merge small files; returns how many undamaged files each table had before and has now.
 
-    At every moment a reader sees each row once: a merged file names the files that it replaces; from the moment in
-    which it gets its name these do not count, and then they are removed. The merged bytes are exactly those whose hash
-    was compared. A damaged file is reported to `say` (by default a warning) and neither merged nor removed; the others
-    are merged without it. No other process may compact the folder at the same time; writing is allowed.
+    At every moment a reader sees each row once. A merged file names the files that it replaces; as soon as it gets its
+    own name, those files do not count any more, and then they are removed. The merged bytes are exactly the bytes whose
+    hash was compared. A damaged file is reported to `say` (by default as a warning) and stays unchanged; the other
+    files are merged without it. No other process may compact the folder at the same time; other processes may write to
+    it.
 
     Raises:
         StoreError: a file cannot be read or has a schema version that is not read, or the folder cannot be written to.
@@ -53,7 +54,7 @@ def compact(root: Path, say: Callable[[str], object] = _warn) -> dict[str, tuple
 
 
 def _groups(found: Sequence[File]) -> Iterator[list[File]]:
-    """Groups of small files that together make a large one; files of an earlier version are not merged."""
+    """Groups of small files, each of which gives one large file; files of an earlier version are not merged."""
     group, rows, size = list[File](), 0, 0
     for file in found:
         if not file.of_now or file.rows >= ROWS // 2 or file.size >= BYTES // 2:
@@ -67,7 +68,7 @@ def _groups(found: Sequence[File]) -> Iterator[list[File]]:
 
 
 def _merge(root: Path, table: str, group: Sequence[File], say: Callable[[str], object]) -> int:
-    """Merge several files into one; returns by how many the number of files falls."""
+    """Merge several files into one; returns how many files fewer the table has then."""
     whole = list[Path]()
     for file in group if len(group) > 1 else ():
         if _content(file.path) is None:
@@ -101,9 +102,10 @@ def _content(path: Path) -> bytes | None:
 
 
 def _row_groups(paths: Sequence[Path], schema: pa.Schema, texts: list[str], digest: str | None) -> Iterator[pa.Table]:
-    """The rows in their order, in tables of a row group's size; only the first row with the same `digest`.
+    """The rows in their order, in tables of a row group's size; of rows with the same `digest` only the first.
 
-    `texts` come as the dictionaries in which they are stored: a row's config has a kilobyte, and most rows share it.
+    The columns `texts` come as dictionaries, the form in which they are stored: a row's config has a kilobyte, and most
+    rows share it.
 
     Raises:
         StoreError: a file was damaged after it was looked at, or it is undamaged and yet cannot be read.

@@ -1,7 +1,7 @@
-"""The files of a results folder: they never change, larger ones replace them, and damaged ones are put aside.
+"""The files of a results folder: they never change, larger files replace them, and damaged files are put aside.
 
-A file that was merged from others names them. From the moment in which it gets its name the others do not count any
-more, whether they still exist or not.
+A merged file names the files that it was merged from. As soon as the merged file gets its own name, those files do not
+count any more, whether they still exist or not.
 """
 
 from __future__ import annotations
@@ -52,8 +52,8 @@ class VanishedError(Exception):
 class File:
     """One undamaged file of a table; `replaces` are the names of the files that it was merged from.
 
-    `of_now`: it has exactly this version's columns, in their order. `content` has columns that were read when the file
-    was looked at.
+    `of_now`: whether it has exactly the columns of this version, in their order. `content` has the columns that `look`
+    read along with the file's description.
     """
 
     path: Path
@@ -71,7 +71,7 @@ _seen: dict[Path, tuple[_Mark, File]] = {}
 def look(path: Path, table: str, names: Sequence[str] = ()) -> File | None:
     """Look at a file of a table; returns None if it is damaged. A small file comes with the columns `names`.
 
-    So the footer of a small file is read only once.
+    The columns come at once, so that the footer of a small file is read only once.
 
     Raises:
         VanishedError: the file was replaced since it was listed.
@@ -98,12 +98,12 @@ def look(path: Path, table: str, names: Sequence[str] = ()) -> File | None:
 
 
 def _trusted(path: Path, small: bool) -> bool:
-    """Whether a file's hash need not be compared: for large objects, whose bytes the object store has verified."""
+    """Whether a file's hash is not compared; true for large objects, whose bytes the object store has verified."""
     return isinstance(path, Address) and not small
 
 
 def content_of(reader: pq.ParquetFile, schema: pa.Schema, names: Sequence[str]) -> pa.Table:
-    """Columns of a table's file with the types of the table's schema; columns that the file lacks are null."""
+    """Columns of a table's file, with the types of the table's schema; a column that the file lacks is null."""
     found = reader.read([name for name in names if name in reader.schema_arrow.names], use_threads=False)
     columns = [
         found[name] if name in found.column_names else pa.nulls(found.num_rows, schema.field(name).type)
@@ -113,7 +113,7 @@ def content_of(reader: pq.ParquetFile, schema: pa.Schema, names: Sequence[str]) 
 
 
 def forget() -> None:
-    """Have every file looked at again, for example after one broke while it was read."""
+    """Forget all verified files, so that each is looked at again, for example after a file broke while it was read."""
     _seen.clear()
     list_anew()
 
@@ -161,7 +161,7 @@ def is_there(path: Path) -> bool:
 
 
 def _mark(path: Path) -> _Mark:
-    """Figures that change whenever the file changes, except by a fault of the disk."""
+    """Figures that change whenever the file changes, unless the disk itself has a fault."""
     found = path.stat()
     if not stat.S_ISREG(found.st_mode):
         raise StoreError(f"{path}: no file, but something else of that name; move it away")
@@ -169,7 +169,7 @@ def _mark(path: Path) -> _Mark:
 
 
 def _opened(path: Path, source: BufferedReader | BytesIO) -> pq.ParquetFile:
-    """The reader of an undamaged file, whose footer was read; raises StoreError if it is no Parquet file."""
+    """A reader of an undamaged file that has read the file's footer; raises StoreError if it is no Parquet file."""
     content = pa.BufferReader(source.getvalue()) if isinstance(source, BytesIO) else source
     try:
         return pq.ParquetFile(content, page_checksum_verification=True)
@@ -178,7 +178,7 @@ def _opened(path: Path, source: BufferedReader | BytesIO) -> pq.ParquetFile:
 
 
 def _understood(path: Path, table: str, footer: pq.FileMetaData, mark: _Mark) -> File:
-    """An undamaged file, described by its footer.
+    """The description of an undamaged file, from its footer.
 
     Raises:
         StoreError: this version cannot read its rows.
@@ -205,7 +205,7 @@ def _understood(path: Path, table: str, footer: pq.FileMetaData, mark: _Mark) ->
 
 @cache
 def example(table: str) -> pq.FileMetaData:
-    """The footer of a file that `new_file` writes."""
+    """The footer of an empty file as this version writes it."""
     empty = pa.BufferOutputStream()
     metadata = {VERSION_KEY: SCHEMA_VERSION.encode(), REPLACES_KEY: b""}
     with pq.ParquetWriter(empty, TABLES[table].with_metadata(metadata)):  # a table without rows would import pandas
@@ -214,7 +214,7 @@ def example(table: str) -> pq.FileMetaData:
 
 
 def _expect_types(path: Path, table: str, found: pa.Schema) -> None:
-    """Raise StoreError unless a file with other columns has the ids, and no column of another type."""
+    """Raise StoreError if a file lacks a column of ids, or if a column has another type than the table's schema."""
     for column in [*TABLES[table], *(LONG if table == "episodes" else ())]:
         if column.name in IDS[table] and column.name not in found.names:
             raise StoreError(f"{path}: column {column.name} of table {table} is missing; move it away")
@@ -242,18 +242,18 @@ _LOSS = {
     "cases": "and what its cases asked for is not shown; results are not touched",
     "metrics": "and what a plugin's metrics mean is told again by its next run",
 }
-"""The consequence of lost rows, for tables whose lost rows make no cell run again."""
+"""The consequences of lost rows, by table, for tables whose lost rows do not make cells run again."""
 
 
 @dataclass(frozen=True)
 class Survey:
-    """A table's files, each list in the order of names: files that count, files merged into these, damaged files."""
+    """The files of a table in three lists: files that count, files merged into those, damaged files; sorted by name."""
 
     files: Sequence[File]
     replaced: Sequence[File]
     damaged: Sequence[Path]
     needless: frozenset[str]
-    """The names of files whose rows are in another file, whether they still exist or not."""
+    """The names of files whose rows are in another file, whether these files still exist or not."""
 
     @property
     def lost(self) -> list[Path]:
@@ -262,7 +262,7 @@ class Survey:
 
 
 def survey(root: Path, table: str, names: Sequence[str] = ()) -> Survey:
-    """Look at every file of a table, small ones with the columns `names`; a table never written to has no files.
+    """Look at every file of a table, small files with the columns `names`. A table without a folder has no files.
 
     Raises:
         StoreError: a file or folder cannot be read, or a file has a schema version that is not read.
@@ -288,7 +288,7 @@ def survey(root: Path, table: str, names: Sequence[str] = ()) -> Survey:
 
 
 def _looked(paths: Sequence[Path], table: str, names: Sequence[str]) -> list[File | None]:
-    """Apply `look` to each file; without threads for few files, as starting a thread would take longer."""
+    """Apply `look` to each file, in threads if there are many files: for a few, starting a thread takes longer."""
 
     def look_at(part: Sequence[Path]) -> list[File | None]:
         return [look(path, table, names) for path in part]
@@ -313,14 +313,14 @@ def check(root: Path, *, damage: bool = True) -> None:
 
 
 def check_there(root: Path) -> None:
-    """Raise StoreError if a folder has no results, or if this cannot be found out."""
+    """Raise StoreError if a folder has no results, or if nobody can find out whether it has any."""
     if not is_there(root / "episodes"):
         raise StoreError(f"{root}: no results here (no folder episodes)")
     _listed(root / "episodes")
 
 
 def put_aside(root: Path) -> list[str]:
-    """Move damaged files out of the tables, to `.aside`; returns a line for each. The caller must hold the lock.
+    """Move damaged files out of the tables, to `.aside`; returns a line for each file. The caller must hold the lock.
 
     Raises:
         StoreError: a folder cannot be read or written to.
@@ -340,20 +340,20 @@ def put_aside(root: Path) -> list[str]:
 
 
 def _after(table: str, path: Path, found: Survey) -> str:
-    """The consequence for the rows of a file that was put aside, as a part of a sentence."""
+    """The consequence for the rows of a file that was put aside, as the end of a sentence."""
     if path not in found.lost:
         return "and its rows are in a larger file"
     return _LOSS.get(table, "and its cells run again")
 
 
 def lacks(root: Path, table: str) -> bool:
-    """Whether files of a table were ever put aside."""
+    """Whether a file of a table was ever put aside."""
     folder = root / ASIDE / table
     return is_there(folder) and bool(_listed(folder))
 
 
 def size(root: Path, tables: Iterable[Table]) -> int:
-    """The bytes of the files of some tables.
+    """The size of all files of some tables, in bytes.
 
     Raises:
         StoreError: a folder cannot be read.
@@ -366,7 +366,7 @@ def size(root: Path, tables: Iterable[Table]) -> int:
 
 
 def whole(root: Path, table: str, names: Sequence[str] = ()) -> Sequence[File]:
-    """The files of a table whose rows count, found by `survey`.
+    """The files of a table whose rows count, from `survey`.
 
     Raises:
         StoreError: as `survey`; or a file is damaged.
@@ -377,7 +377,7 @@ def whole(root: Path, table: str, names: Sequence[str] = ()) -> Sequence[File]:
 
 
 def _refuse(lost: Sequence[Path]) -> None:
-    """Raise StoreError if rows are lost: tables without them would look complete."""
+    """Raise StoreError if rows are lost, as tables without these rows would look complete."""
     if lost:
         further = f" and {len(lost) - _NAMED} more" if len(lost) > _NAMED else ""
         raise StoreError(
@@ -387,10 +387,11 @@ def _refuse(lost: Sequence[Path]) -> None:
 
 
 def _listed(folder: Path) -> list[Path]:
-    """The files of a table, in the order of their names; none if there is no folder.
+    """The files of a table, in the order of their names; empty if there is no folder.
 
-    A listing made while one file replaces others may lack the new file and the old ones. The listing before it had the
-    old ones: so the folder is listed again until no file has disappeared since the listing before.
+    A listing that is made while one file replaces others may show neither the new file nor the old files. But the
+    listing before showed the old files. So the folder is listed again until no file has disappeared since the listing
+    before.
     """
     before, now = _entries(folder), _entries(folder)
     while not set(before) <= set(now):

@@ -1,9 +1,9 @@
 """Locking a results folder: it has one writer at a time, and becomes free if the writer dies.
 
-On a file system this is the operating system's lock, which ends with its process. An object store has no locks: there
-an object has the writer's name. It is only written if it has not changed since it was last read, and the writer renews
-it every few seconds. Processes with the writer's cache folder also use the lock of a file there, and so need not wait
-until the name is too old.
+On a file system the lock is the operating system's, which ends with the process. An object store has no locks: there an
+object has the writer's name. It is only written if it has not changed since it was last read, and the writer renews it
+every few seconds. Processes that share the writer's cache folder also use the lock of a file there, so they need not
+wait until the name is too old.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def _held(root: Path, owner: str) -> StoreError:
 
 
 def _sign(root: Path) -> float:
-    """Write who holds the folder; returns the time of that, by the file system's clock."""
+    """Write who holds the folder; returns the time of writing, by the file system's clock."""
     try:
         (root / _OWNER).write_text(json.dumps(_myself()))
         return (root / _OWNER).stat().st_mtime
@@ -94,7 +94,7 @@ def _told(owner: Mapping[str, Any]) -> str:
 
 @dataclass(frozen=True)
 class _Seen:
-    """The lock's object when it was read: the folder's holder (nobody if `cache` is empty), and the object's tag."""
+    """The lock's object as it was read: who holds the folder (nobody if `cache` is empty), and the object's tag."""
 
     owner: Mapping[str, Any]
     tag: Mapping[str, Any]
@@ -103,12 +103,12 @@ class _Seen:
 
     @property
     def cache(self) -> str:
-        """The cache folder with the writer's own lock."""
+        """The random name of the cache folder in which the writer also holds a lock; empty if nobody writes."""
         return str(self.owner.get("cache", ""))
 
 
 class _Name:
-    """The writer's name in an object store. A context manager, inside which the name is renewed.
+    """The writer's name in an object store. In this context manager the name is renewed every few seconds.
 
     Raises:
         StoreError: another writer holds the folder, or it cannot be written to.
@@ -164,7 +164,7 @@ class _Name:
         return _Seen(owner, _tag(found), passed)
 
     def _write(self, owner: Mapping[str, Any], tag: Mapping[str, Any] | None) -> Mapping[str, Any]:
-        """Write the object; raises FileExistsError if its tag is not `tag` (None: if there is any object)."""
+        """Write the object; raises FileExistsError if the object's tag is not `tag` (None: if the object exists)."""
         marked = {**owner, "mark": uuid.uuid4().hex}  # makes the content unique, as a tag is a hash of the content
         try:
             return _tag(self._object.put(json.dumps(marked).encode(), mode=tag or "create"))
@@ -188,7 +188,7 @@ def _tag(found: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _cache_of(here: Path) -> str:
-    """The random name of this cache folder, which is only stored in a file there."""
+    """The random name of this cache folder; on this machine only a file in the folder has it."""
     path = here / _CACHE
     if not path.exists():
         path.write_text(uuid.uuid4().hex)

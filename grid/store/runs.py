@@ -1,4 +1,4 @@
-"""`run.json` in a results folder: how the sweep was run, and how many cells each setting has when all is done."""
+"""`run.json` in a results folder: how the sweep was run, and how many cells each setting has at the end."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ FILE = "run.json"
 class RunRecord(TypedDict):
     """One run: its beginning (ISO 8601, UTC), its command line without secrets and folders, code, versions, machine.
 
-    `versions` are the driver's, by package. `cpu` is the driver's; `cpus` and `gpus` (by kind) are the cluster's. `cut`
-    has the lines on limits that cut models' answers below what planners ask for; without such a limit there is no
-    `cut`.
+    `versions` are those of the driver's packages. `cpu` is the driver's; `cpus` and `gpus` (by kind) are the cluster's.
+    `cut` has a line for each limit that cuts models' answers below the length that planners ask for; without such a
+    limit there is no `cut`.
     """
 
     started_at: str
@@ -36,7 +36,7 @@ class RunRecord(TypedDict):
 
 
 class PlannedSetting(TypedDict):
-    """A setting's labels, and its number of cells when all is done."""
+    """A setting's labels, and the number of its cells at the end of the sweep."""
 
     model: str
     dataset: str
@@ -78,7 +78,7 @@ def runs(root: str | Path) -> RunsRecord:
 
 
 def merged(parts: Iterable[Mapping[str, Mapping[str, int]]]) -> dict[str, dict[str, int]]:
-    """The records that data sets skipped, from the last part that names each; data sets without any are left out."""
+    """The skipped records of each data set, from the last part that names it; data sets without any are left out."""
     latest = {dataset: dict(reasons) for part in parts for dataset, reasons in part.items()}
     return {dataset: reasons for dataset, reasons in latest.items() if reasons}
 
@@ -91,7 +91,7 @@ def record_run(
 ) -> None:
     """Add a run, its settings and the records that their data sets skipped; the whole file is replaced at once.
 
-    Without a run (None) only settings are added: they ran elsewhere. The caller must hold the folder's lock.
+    If the run is None, only settings are added, as they ran elsewhere. The caller must hold the folder's lock.
 
     Raises:
         StoreError: the file cannot be read or written.

@@ -36,7 +36,7 @@ class Scan:
     """The rows of some files for which `where` is true.
 
     `texts` are columns with few different texts. From large files they come as dictionaries, the form in which they are
-    stored: 19 such columns of a million rows take 0.5 s and 110 MiB, and 8 s and 370 MiB as texts.
+    stored. For 19 such columns of a million rows this takes 0.5 s and 110 MiB, compared with 8 s and 370 MiB as texts.
     """
 
     files: Sequence[File]
@@ -45,19 +45,19 @@ class Scan:
     texts: frozenset[str] = frozenset()
 
     def encoded(self, texts: Set[str]) -> Scan:
-        """The same rows, with these columns as dictionaries if their file allows it."""
+        """The same rows, with these columns as dictionaries if the rows' file allows it."""
         return replace(
             self, texts=frozenset(texts) & {field.name for field in self.schema if field.type == pa.string()}
         )
 
     def filter(self, where: pc.Expression) -> Scan:
-        """The rows for which `where` is true too."""
+        """The rows of this scan for which `where` is true as well."""
         return replace(self, where=where if self.where is None else self.where & where)
 
     def batches(self, columns: Mapping[str, pc.Expression]) -> Iterator[pa.RecordBatch]:
-        """Batches of columns that are computed from the rows, each time in the same order.
+        """Batches of columns that are computed from the rows; the order of rows is always the same.
 
-        Few large files are read ahead, as much of their content may not be needed.
+        Only few large files are read ahead, as much of their content may not be needed.
         """
         import pyarrow.dataset as ds
 
@@ -96,9 +96,9 @@ class Scan:
 
 
 def scan(root: Path, table: str, use: Callable[[Scan], T], names: Sequence[str] = ()) -> T:
-    """Call `use` with a table's rows, including older rows of cells that ran again; returns its result.
+    """Call `use` with a table's rows, including the older rows of cells that ran again; returns its result.
 
-    `use` is called again if a file was replaced while it was read. `names` are the columns that it asks for first.
+    `use` is called again if a file was replaced while it was read. `names` are the columns that `use` reads first.
 
     Raises:
         StoreError: a file is damaged, has a schema version that is not read, or cannot be read.
@@ -127,7 +127,7 @@ def encoded(schema: pa.Schema, texts: Collection[str]) -> pa.Schema:
 
 
 def _slices(files: Sequence[File]) -> Iterator[Sequence[File]]:
-    """Groups of files: as many as may be open at once, with no more rows than a batch, as a row may take a kilobyte."""
+    """Groups of files that may be open together, each with at most a batch's rows, as a row may take a kilobyte."""
     found: list[File] = []
     for file in files:
         if found and (len(found) == _TOGETHER or sum(one.rows for one in found) + file.rows > _BATCH):
@@ -139,7 +139,7 @@ def _slices(files: Sequence[File]) -> Iterator[Sequence[File]]:
 
 
 def _system_of(path: Path) -> Any:
-    """The file system on which Arrow reads a file; None for that of this machine."""
+    """The file system through which Arrow reads a file; None for this machine's own file system."""
     if not isinstance(path, Address):
         return None
     from pyarrow import fs
@@ -167,14 +167,14 @@ LONG_TABLES: Mapping[Long, pa.Schema] = {
     ),
     "costs": pa.schema([("cell_id", pa.string()), ("role", pa.string()), *COST]),
 }
-"""The tables made of the maps: a row for each entry."""
+"""The tables made from the maps of `episodes`, with one row for each entry of a map."""
 
 
 @dataclass(frozen=True)
 class Joined:
     """A scan of `episodes` that also has columns of the joined form.
 
-    `parts` says where the values of these columns are, `fields` gives their types.
+    `parts` gives the places of these columns' values in the maps, `fields` gives the columns' types.
     """
 
     scan: Scan
@@ -224,7 +224,7 @@ class Joined:
 
 
 class _Map:
-    """A batch's column of maps, with access to the values by key."""
+    """A batch's column of maps, which gives the values by key."""
 
     def __init__(self, column: pa.MapArray) -> None:
         offsets = column.offsets.to_numpy()
@@ -237,7 +237,7 @@ class _Map:
         self._found: dict[str, pa.Array] = {}
 
     def of(self, part: Part, kind: pa.DataType) -> pa.Array:
-        """The values of a key, one for each row; null if the row's map lacks the key."""
+        """The values of a key, one for each row; null for a row whose map lacks the key."""
         if part.key not in self._names:
             return pa.nulls(self._rows, kind)
         values = pc.struct_field(self._values, part.cost) if part.cost else self._values
@@ -245,7 +245,7 @@ class _Map:
         return values if part.cost else _as(values, kind)
 
     def _places(self, key: str) -> pa.Array:
-        """The place of each row's entry with the key; null if the row lacks it."""
+        """For each row the place of the entry with the key; null for a row that lacks the key."""
         if key not in self._found:
             places = np.full(self._rows, -1)
             own = np.flatnonzero(self._keys == self._names.index(key))
@@ -255,7 +255,7 @@ class _Map:
 
 
 def _as(values: pa.Array, kind: pa.DataType) -> pa.Array:
-    """Convert values from the type in a map to the type in the joined form."""
+    """Convert values from their type in a map to their type in the joined form."""
     if pa.types.is_boolean(kind):
         return pc.not_equal(values, 0.0)
     if pa.types.is_list(kind):
@@ -264,7 +264,7 @@ def _as(values: pa.Array, kind: pa.DataType) -> pa.Array:
 
 
 def map_array(values: Sequence[Mapping[str, Any] | Sequence[tuple[str, Any]] | None], kind: pa.MapType) -> pa.Array:
-    """Maps, or their pairs in the form of a table's rows, as an array; several times as fast as Arrow's own way."""
+    """An Arrow array of maps, each given as a mapping or as pairs; several times as fast as Arrow's own conversion."""
     keys, items, offsets = list[str](), list[Any](), [0]
     for one in values:
         if one:
@@ -283,7 +283,7 @@ def _structs(items: Sequence[Mapping[str, Any]]) -> pa.StructArray:
 
 
 def entries(rows: pa.Table, table: Long) -> pa.Table:
-    """The entries of the rows' maps in the form of LONG_TABLES; `rows` have `cell_id` and the maps."""
+    """The entries of the rows' maps as rows of a table in LONG_TABLES; `rows` have `cell_id` and the maps."""
     schema = LONG_TABLES[table]
     if table == "costs":
         cells, roles, spent = _pairs(rows, COSTS)
@@ -295,7 +295,7 @@ def entries(rows: pa.Table, table: Long) -> pa.Table:
 
 
 def _pairs(rows: pa.Table, name: str) -> tuple[pa.Array, pa.Array, pa.Array]:
-    """The row's cell, the key and the value of each entry in a column of maps."""
+    """For each entry in a column of maps: the row's cell, the key and the value."""
     column = rows[name].combine_chunks()
     offsets = column.offsets.to_numpy()
     owners = np.repeat(np.arange(len(column)), np.diff(offsets))
@@ -305,14 +305,14 @@ def _pairs(rows: pa.Table, name: str) -> tuple[pa.Array, pa.Array, pa.Array]:
 
 
 def refolded(rows: pa.Table, maps: Sequence[str]) -> pa.Table:
-    """Rows of the joined form, with their columns turned back into maps."""
+    """The cells and maps of rows in the joined form: their columns are turned back into maps."""
     held = [folded(row) for row in rows.to_pylist()]
     columns = [map_array([row.get(name) for row in held], EPISODES.field(name).type) for name in maps]
     return pa.table([rows["cell_id"], *columns], pa.schema([EPISODES.field(name) for name in ("cell_id", *maps)]))
 
 
 def folded(row: Mapping[str, Any]) -> Mapping[str, Any]:
-    """A row of the joined form as a row of `episodes`; a row without columns of the joined form is unchanged."""
+    """A row of `episodes`, from a row in the joined form; a row without columns of that form is unchanged."""
     long = [name for name in row if name in PARTS]
     if not long:
         return row
@@ -328,7 +328,7 @@ def folded(row: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 class EpisodeRow(dict[str, Any]):
-    """A row of `episodes` that also gives every column of the joined form by name; None if it has no value."""
+    """A row of `episodes` that also gives the columns of the joined form by name; None for a column without a value."""
 
     def __missing__(self, name: str) -> Any:
         """The value in the row's maps for a metric's name or a column of a role's costs."""

@@ -17,17 +17,17 @@ from grid.core.metric import TEXTS, Kind, Metric
 
 SCHEMA_VERSION = "18"
 OLDEST = 16
-"""The oldest version whose files are read: in 16 and 17 each metric and each cost is a separate column."""
+"""The oldest version whose files can be read; in versions 16 and 17 each metric and each cost is a column."""
 SCORES, TEXT, COSTS = "scores", "texts", "costs"
-"""The maps of `episodes`: numbers by metric (flags are 0 and 1), texts by metric (lists as JSON), costs by role."""
+"""The maps of `episodes`: numbers by metric (a flag is 0 or 1), texts by metric (a list is JSON), costs by role."""
 SOURCE = ("answered_by", "system_fingerprint", "provider")
-"""Who answered for the acting model, according to its server (`grid.core.engine.Source`)."""
+"""The columns that say who answered for the acting model, according to its server (`grid.core.engine.Source`)."""
 _COUNTS = (
     "llm_calls", "forward_passes", "input_tokens", "cached_input_tokens", "output_tokens", "resent_requests",
     "empty_answers", "cut_answers", "reasoning_tokens", "uncounted_answers",
 )  # fmt: skip
 COST = pa.struct([*((name, pa.int64()) for name in _COUNTS), ("money", pa.float64())])
-"""A role's costs for a cell: `grid.core.types.Usage` without tokens that nobody counted, and US dollars."""
+"""A role's costs in a cell: the counts of `grid.core.types.Usage`, null for uncounted tokens, and US dollars."""
 
 EPISODES = pa.schema(
     [
@@ -158,9 +158,9 @@ IMPROVEMENTS = pa.schema(
         ("seconds", pa.float64()),
     ]
 )
-"""One row for each trajectory that was the best so far, with the usage of all roles when it was found.
+"""One row each time that a trajectory became the best so far, with the usage of all roles until then.
 
-The last row within a limit of executed calls is the trajectory that the planner would have returned at that limit.
+The last row within a limit of executed calls has the trajectory that the planner would have returned at that limit.
 """
 
 ATTEMPTS = pa.schema(
@@ -205,7 +205,7 @@ MESSAGES = pa.schema(
         ("altered", pa.string()),
     ]
 )
-"""One row a request: `prompt` has the digests of its sections, in order; `altered` names what is not verbatim."""
+"""One row a request: `prompt` has its sections' digests, in order; `altered` names parts that are not verbatim."""
 
 SECTIONS = pa.schema(
     [
@@ -216,7 +216,7 @@ SECTIONS = pa.schema(
         ("altered", pa.string()),
     ]
 )
-"""Parts of prompts by their content; several files may have equal rows, and readers use any of them."""
+"""Parts of prompts, by the digest of their content; several files may have the same row, and any of them will do."""
 
 CASES = pa.schema(
     [
@@ -234,7 +234,7 @@ CASES = pa.schema(
 )
 """Cases by their contents (`episodes.case_digest`): the query, and the reference's calls, in order.
 
-Several files may have equal rows, and readers use any of them.
+Several files may have the same row, and readers use any of them.
 """
 
 COMPARISONS = pa.schema(
@@ -260,10 +260,10 @@ COMPARISONS = pa.schema(
         ("created_at", pa.timestamp("us", tz="UTC")),
     ]
 )
-"""One row for two cells that were compared: `win` is 1 if the first one's trajectory is better, 0.5 for a tie, else 0.
+"""One row for two compared cells: `win` is 1 if the first cell's trajectory is better, 0 if worse, 0.5 for a tie.
 
-`shown_first` and `shown_second` are the win when that trajectory was shown first or second; they are null if the
-evaluator was not asked, or if its answer was neither.
+`shown_first` and `shown_second` are the win when the first cell's trajectory was shown first or second. They are null
+if the evaluator was not asked, or if its answer named neither trajectory.
 """
 
 SCORINGS = pa.schema(
@@ -276,7 +276,7 @@ SCORINGS = pa.schema(
         ("created_at", pa.timestamp("us", tz="UTC")),
     ]
 )
-"""One row for each time that cells of a setting were scored again: the code, the evaluator, and the cost.
+"""One row each time that a setting's cells were scored again: the code, the evaluator, and the cost.
 
 Scorings with the same `digest` cannot give different values.
 """
@@ -289,15 +289,15 @@ RESCORES = pa.schema(
         ("why", pa.string()),
     ]
 )
-"""The results of a scoring for a cell, one row a metric; the scores in `episodes` stay as they are.
+"""The results of scoring a cell again, one row a metric; the scores in `episodes` do not change.
 
-`success` is among the names. `why` says why there is no value, if `episodes` has one.
+`success` is one of the names. If there is no value now although `episodes` has one, `why` has the reason.
 """
 
 METRICS = pa.schema(
     [("digest", pa.string()), *((name, pa.string()) for name in ("name", "unit", "better", "paper", "kind", "meaning"))]
 )
-"""The meaning of each name among scores, with the fields of `grid.core.metric.Metric`."""
+"""The meaning of each metric among the scores, with the fields of `grid.core.metric.Metric`."""
 
 TABLES: dict[str, pa.Schema] = {
     "episodes": EPISODES,
@@ -327,7 +327,7 @@ IDS = {
     "rescores": ("scoring", "cell_id", "name"),
     "metrics": ("digest", "name"),
 }
-"""Columns without nulls: they identify rows, and rows are counted by them."""
+"""Columns that identify rows, and so have no nulls; rows are counted by these columns."""
 DIGESTS = {
     "sections": "digest",
     "cases": "digest",
@@ -335,26 +335,27 @@ DIGESTS = {
     "scorings": "scoring",
     "metrics": "digest",
 }
-"""Columns that identify a row's content: of several rows with the same value one is enough."""
+"""The column that identifies a row's content: of several rows with the same digest, one is enough."""
 LATEST = ("created_at", "attempt_id")
-"""Of several rows with one `cell_key`, the row with the greatest values of these columns, in this order, counts.
+"""The columns that decide which of several rows with one `cell_key` counts.
 
-Null is the smallest value. All readers follow this rule: `tables`, queries in DuckDB (`sql.COUNTS`), the viewer.
+It is the row with the greatest value of the first column or, if these are equal, of the second. Null is the smallest
+value. All readers follow this rule: `tables`, queries in DuckDB (`sql.COUNTS`), the viewer.
 """
 APART = (
     *("model", "dataset", "robustness", "planner", "refine", "memory", "retriever", "pool"),
     *(*ASKED, "setting_id", "dataset_version", "code"),
 )  # fmt: skip
-"""Columns of `episodes` that distinguish settings, beside their labels."""
+"""The columns of `episodes` in which settings differ: labels, the setting's id, the data's version, the code."""
 TIMES = (
     *("wall_seconds", "case_seconds", "created_at", "attempt_id", "sweep", "seconds", "git_commit"),
     *("resent_requests", *(f"{role}_resent_requests" for role in ASKED), "n_messages"),
 )
-"""Columns in which two runs of the same cells may differ."""
+"""The columns in which two runs of the same cells may differ."""
 
 
 class Part(NamedTuple):
-    """The place of a column of the joined form: its map, its key there, and which of a role's costs it is."""
+    """The source of a column of the joined form: its map, its key in the map and, for costs, the name of the cost."""
 
     map: str
     key: str
@@ -374,12 +375,12 @@ SPENT: dict[Role, dict[str, str]] = {
     ACTOR: {name: name for name in _COUNTS},
     **{role: {name: f"{role}_{_SHORT.get(name, name)}" for name in _COUNTS} for role in ASKED},
 }
-"""The columns of each role's counts in the joined form, by role and count."""
+"""The columns of each role's counts in the joined form, by role and then by the count's name."""
 _OF_COSTS = {column: Part(COSTS, role, name) for role, columns in SPENT.items() for name, column in columns.items()}
 
 
 def part_of(metric: Metric) -> Part:
-    """The place of a metric's values."""
+    """The source of a metric's column."""
     return Part(TEXT if metric.kind in TEXTS else SCORES, metric.name)
 
 
@@ -389,7 +390,7 @@ def field_of(metric: Metric) -> pa.Field:
 
 
 PARTS: dict[str, Part] = {**{metric.name: part_of(metric) for metric in OURS}, **_OF_COSTS}
-"""The places of all columns of the joined form that are not columns of `episodes`."""
+"""The sources of all columns of the joined form that are not columns of `episodes`."""
 LONG = pa.schema([*map(field_of, OURS), *((column, pa.int64()) for column in _OF_COSTS)])
 JOINED = pa.schema([*(column for column in EPISODES if column.name not in (SCORES, TEXT, COSTS)), *LONG])
 """`episodes` with a column for each of our metrics and each role's costs."""

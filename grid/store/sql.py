@@ -1,4 +1,4 @@
-"""`episodes` in the joined form for DuckDB, with a column for each metric and each of a role's costs."""
+"""`episodes` in the joined form for DuckDB, with a column for each metric and for each cost of a role."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from grid.store.schema import COSTS, EPISODES, LATEST, LONG, PARTS, Part, field_
 from grid.store.tables import metrics
 
 COUNTS = f"row_number() OVER (PARTITION BY cell_key ORDER BY {', '.join(f'{name} DESC' for name in LATEST)}) = 1"
-"""The condition, for QUALIFY, that a row of `episodes` is the one of its cell that counts."""
+"""The condition, for QUALIFY, that a row of `episodes` is the row that counts for its cell."""
 _KINDS = {"string": "VARCHAR", "double": "DOUBLE", "bool": "BOOLEAN", "int32": "INTEGER", "int64": "BIGINT"}
 _WHOLE = re.compile(r"SELECT \* FROM ('(?:[^']|'')*/episodes/\*\.parquet')")
-"""The part of a query that reads all columns of all rows of a folder."""
+"""The part of a query that reads all columns of all rows of a folder's `episodes`."""
 
 
 def selected(source: str, names: Sequence[str], own: Mapping[str, Metric], old: bool) -> str:
@@ -25,9 +25,10 @@ def selected(source: str, names: Sequence[str], own: Mapping[str, Metric], old: 
 
     Args:
         source: the text after FROM.
-        names: columns of the joined form, from ours or from the metrics `own`.
+        names: columns of the joined form, whether of our metrics and costs or of the metrics `own`.
         own: a plugin's metrics by name.
-        old: whether some rows have a version with a column for each metric; `source` then has the columns of all files.
+        old: whether some files have an older version, with a column for each metric; if so, `source` has the columns of
+            all files.
     """
     parts = {name: PARTS[name] if name in PARTS else part_of(own[name]) for name in names}
     kinds = {name: LONG.field(name).type if name in PARTS else field_of(own[name]).type for name in names}
@@ -41,17 +42,17 @@ def selected(source: str, names: Sequence[str], own: Mapping[str, Metric], old: 
 
 
 def none(columns: Iterable[pa.Field]) -> str:
-    """A query that has columns and no rows, for a folder without files of a table."""
+    """A query that gives columns without rows, for a folder that has no files of a table."""
     return "SELECT " + ", ".join(f'NULL::{_kind(one.type)} AS "{one.name}"' for one in columns) + " WHERE false"
 
 
 def whole(source: str, columns: Iterable[pa.Field]) -> str:
-    """A source of rows from files of several versions; columns that no file has are null."""
+    """A source of rows from files of several versions; a column that no file has is null."""
     return f"(SELECT * FROM {source} UNION ALL BY NAME {none(columns)})"  # noqa: S608  names are ours
 
 
 def joined(query: str) -> str:
-    """A query over folders' files in which the columns of the joined form that it names are taken out of the maps.
+    """A query over folders' files, in which the columns of the joined form are computed from the maps.
 
     Args:
         query: a query with `SELECT * FROM 'FOLDER/episodes/*.parquet'`; any other query is returned unchanged.
@@ -67,7 +68,7 @@ def joined(query: str) -> str:
 
 
 def named(query: str, own: Iterable[str] = ()) -> list[str]:
-    """The columns of the joined form that a query names, from ours and from a plugin's metrics `own`."""
+    """The columns of the joined form that a query names: ours, and those of a plugin's metrics `own`."""
     words = set(re.findall(r"\w+", query))
     return [name for name in (*PARTS, *own) if name in words]
 
@@ -75,8 +76,8 @@ def named(query: str, own: Iterable[str] = ()) -> list[str]:
 def _taken(part: Part, kind: pa.DataType) -> str:
     """The expression for a column of the joined form.
 
-    A role's count is taken from a list of only that count: `costs['actor'].input_tokens` would copy all counts of the
-    role, and takes three times as long.
+    A role's count is taken from a list of only that count, as `costs['actor'].input_tokens` would copy all counts of
+    the role, which takes three times as long.
     """
     if part.map == COSTS:
         place = f"list_position(map_keys({COSTS}), '{part.key}')"
@@ -92,7 +93,7 @@ def _json(value: str, kind: pa.DataType) -> str:
 
 
 def _kind(kind: pa.DataType) -> str:
-    """DuckDB's name of a type."""
+    """The name of a type in DuckDB."""
     if pa.types.is_list(kind):
         return f"{_kind(kind.value_type)}[]"
     if pa.types.is_map(kind):

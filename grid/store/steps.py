@@ -1,4 +1,4 @@
-"""Stored steps turned into objects again: for showing other cases' episodes in prompts, and for comparisons."""
+"""Stored steps as objects again, for showing other cases' episodes in prompts, and for comparisons."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from grid.core.untrusted import loads
 
 
 def step_of(row: Mapping[str, Any]) -> Step:
-    """The step in a row, as far as the row has it: the written call and its observation."""
+    """The step of a row, with the written call and the observation if the row has them."""
     chosen, written, observed = row["chosen_tool"], _loaded(row["written"]), _loaded(row["observation"])
     refused = bool(row["failed"])
     return Step(
@@ -26,7 +26,7 @@ def step_of(row: Mapping[str, Any]) -> Step:
 
 
 def _loaded(text: str | None) -> dict[str, Any] | None:
-    """The object in a column; an object that was cut to fit a row comes as a text."""
+    """The object in a column; an object that was cut to fit into a row comes as a text."""
     if text is None:
         return None
     try:

@@ -1,4 +1,4 @@
-"""Reading the tables: the latest row of each cell, and which cells need not run again."""
+"""Reading the tables: the latest row of each cell, and the cells that need not run again."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ _SPENT = ["cell_id", "status", *(name for columns in SPENT.values() for name in 
 
 
 class CellIds:
-    """A set of ids of cells, which takes some sixteen bytes for each."""
+    """A set of cells' ids, which needs about sixteen bytes for each id."""
 
     def __init__(self, ids: Keys) -> None:
         self.ids = np.sort(ids)
@@ -158,7 +158,7 @@ def finished(root: Path, retry: Retry = "none", by: Literal["cell_id", "cell_key
 
 
 def _without_rows(root: Path, table: Table, by: str) -> Keys:
-    """The cells whose rows of a table were lost with a file that was put aside."""
+    """The cells that have rows in a table according to `episodes`, but lost them with a file that was put aside."""
     rows = read(root, "episodes", list(dict.fromkeys(["cell_id", by])), pc.field(f"n_{table}") > 0)
     found = CellIds(np.unique(_keys(read(root, table, ["cell_id"])["cell_id"])))
     without = ~_places(_keys(rows["cell_id"]), found.ids)[1]
@@ -179,7 +179,7 @@ def rows_of_try(root: Path, table: Literal["episodes", "attempts"], attempt_id: 
 
 
 def newest(root: Path) -> dt.datetime | None:
-    """When the newest row of `episodes` was made; None if there is no row."""
+    """The time when the newest row of `episodes` was made; None if there is no row."""
     found: dt.datetime | None = scan(root, "episodes", lambda data: pc.max(_table(data, ["created_at"])[0]).as_py())
     return found
 
@@ -195,7 +195,7 @@ def metrics(root: str | Path) -> dict[str, Metric]:
 
 @lru_cache(maxsize=8)
 def _metrics(root: Path, files: tuple[File, ...]) -> Mapping[str, Metric]:
-    """The metrics in these files, cached as a report asks for them often; file names are hashes of the content."""
+    """The metrics in these files, cached as a report asks for them often; equal file names mean equal content."""
     found = dict(BY_NAME)
     columns = [name for name in TABLES["metrics"].names if name != "digest"]
     rows = read(root, "metrics", columns, ~pc.field("name").isin([*BY_NAME, *EPISODES.names])).to_pylist()
@@ -211,13 +211,13 @@ def _metrics(root: Path, files: tuple[File, ...]) -> Mapping[str, Metric]:
 
 
 def named_in(where: pc.Expression | None) -> set[str]:
-    """The columns that an expression may name, found in its text without quoted texts and functions."""
+    """The columns that an expression may name: all names in its text, without quoted texts and functions."""
     told = _QUOTED.sub("", "" if where is None else str(where))
     return {*_NAME.findall(told)} - {"and", "or", "true", "false", "null"}
 
 
 def files_of(root: str | Path, table: Table) -> tuple[File, ...]:
-    """The files of a table whose rows count; as long as these are the same, so are the table's rows.
+    """The files of a table whose rows count; as long as the files are the same, the rows are the same.
 
     Raises:
         StoreError: a file is damaged, has a schema version that is not read, or cannot be read.
@@ -233,19 +233,19 @@ def metric_rows(found: Iterable[Metric]) -> list[dict[str, Any]]:
 
 @dataclass(frozen=True)
 class _Joining:
-    """The columns of the joined form that are read besides those of `episodes`; `further` are a plugin's metrics."""
+    """The columns of the joined form that are read beside those of `episodes`; `further` are a plugin's metrics."""
 
     parts: Mapping[str, Part]
     fields: Mapping[str, pa.Field]
     further: Sequence[str]
 
     def of(self, data: Scan) -> Joined | Scan:
-        """The scan with these columns added."""
+        """The scan with the columns of the joined form added, if there are any."""
         return Joined(data, self.parts, self.fields) if self.fields else data
 
 
 def _joining(root: Path, names: Sequence[str] | None, where: pc.Expression | None = None) -> _Joining:
-    """The joined columns to read for `names` (None: all) and for the columns in `where`.
+    """The columns of the joined form that `names` (None: all of them) and the expression `where` need.
 
     Raises:
         StoreError: a name is no column and no metric.
@@ -267,7 +267,7 @@ def _joining(root: Path, names: Sequence[str] | None, where: pc.Expression | Non
 
 
 def _long(root: Path, table: Long, where: pc.Expression | None, columns: Sequence[str] | None) -> pa.Table:
-    """`scores` or `costs` in the order of cells' ids and names, also from old files with a column for each."""
+    """`scores` or `costs`, sorted by cell and name; also from old files, which have a column for each of them."""
     maps = [SCORES, TEXT] if table == "scores" else [COSTS]
     rows = read(root, "episodes", ["cell_id", *maps], where)
     old = pc.field(maps[0]).is_null()
@@ -281,7 +281,7 @@ def _long(root: Path, table: Long, where: pc.Expression | None, columns: Sequenc
 
 @dataclass(frozen=True)
 class _Wanted:
-    """A reader's request; `order` are the columns by which rows are sorted."""
+    """The columns that a reader wants; `order` are the columns to sort by, `categories` are dictionary-encoded."""
 
     columns: Sequence[str]
     order: Sequence[str]
@@ -290,9 +290,9 @@ class _Wanted:
     def of(
         self, data: Scan | Joined, keep: Callable[[pa.RecordBatch], Mask], where: pc.Expression | None = None
     ) -> pa.Table:
-        """The rows for which `keep` and `where` are true; read a batch at a time, so that no others stay in memory.
+        """The rows for which `keep` and `where` are true, read a batch at a time, so that other rows need no memory.
 
-        `keep` is called with every row and its ids.
+        `keep` gets each batch, which includes the rows' ids.
         """
         names = list(dict.fromkeys([*self.columns, *self.order]))
         ids = [name for name in _TRY if name in data.schema.names]
@@ -318,7 +318,7 @@ class _Wanted:
         return batch
 
     def _sorted(self, held: dict[str, pa.ChunkedArray], schema: pa.Schema) -> pa.Table:
-        """The columns in the rows' order; `held` is emptied one by one, so that no two copies of all are in memory."""
+        """The columns with sorted rows; `held` is emptied column by column, so that memory has no two copies of all."""
         keys = [_keys(held[name]) if name in _TRY else held[name].to_numpy() for name in self.order]
         places = np.lexsort(keys[::-1])
         del keys
@@ -329,14 +329,14 @@ class _Wanted:
 
 
 def _table(data: Scan | Joined, names: Sequence[str], further: Mapping[str, pc.Expression] = {}) -> pa.Table:
-    """All rows in the files' order, with columns by name and `further` computed flags."""
+    """All rows in the files' order, with the columns `names` and the flags `further`, which are computed."""
     fields = {name: data.schema.field(name) for name in names} | {name: pa.field(name, pa.bool_()) for name in further}
     columns = {name: pc.field(name) for name in fields} | dict(further)
     return pa.Table.from_batches(data.batches(columns), pa.schema(list(fields.values())))
 
 
 def _latest_of(data: Scan) -> Mask:
-    """Whether each row is the one of its cell that counts; computed once for the same files."""
+    """Whether each row is the row that counts for its cell; computed only once for the same files."""
     return _latest_in(tuple(data.files), data.schema)
 
 
@@ -349,7 +349,7 @@ def _latest_in(files: tuple[File, ...], schema: pa.Schema) -> Mask:
 
 
 def _latest(data: Scan, rows: pa.Table) -> Mask:
-    """Whether each row is the one of its cell that counts (LATEST)."""
+    """Whether each row is the row that counts for its cell, by the rule of LATEST."""
     when, then = LATEST
     cells, made = _keys(rows["cell_key"]), pc.fill_null(rows[when].cast(pa.int64()), 0).to_numpy()
     order = np.lexsort((made, cells))
@@ -364,20 +364,20 @@ def _latest(data: Scan, rows: pa.Table) -> Mask:
 
 
 def _repeated(*columns: npt.NDArray[Any]) -> Mask:
-    """Whether each row except the first has the same values as the row before it."""
+    """Whether each row, from the second on, has the same values as the row before it."""
     found: Mask = np.logical_and.reduce([column[1:] == column[:-1] for column in columns])
     return found
 
 
 def _first_of(data: Scan, column: str) -> Mask:
-    """Whether each row is the first with its value, in the files' order."""
+    """Whether each row is the first row with its value, in the files' order."""
     found = np.zeros(len(keys := _keys(_table(data, [column])[column])), dtype=bool)
     found[np.unique(keys, return_index=True)[1]] = True
     return found
 
 
 class _Tries:
-    """The try from which the latest row of each cell comes."""
+    """For each cell the try that made its latest row."""
 
     def __init__(self, root: str | Path) -> None:
         rows = read(root, "episodes", _TRY, categories=["attempt_id"])
@@ -385,7 +385,7 @@ class _Tries:
         self._cells, self._names, self._tries = _keys(rows["cell_id"]), attempts.dictionary, attempts.indices.to_numpy()
 
     def hold(self, batch: pa.RecordBatch) -> Mask:
-        """Whether each row is of its cell's latest try."""
+        """Whether each row was made by its cell's latest try."""
         tries = pc.fill_null(pc.index_in(batch["attempt_id"], self._names), -1).to_numpy()
         places, known = _places(_keys(batch["cell_id"]), self._cells)
         return known & (self._tries[places] == tries) if len(self._cells) else known
@@ -393,12 +393,12 @@ class _Tries:
 
 @lru_cache(maxsize=1)
 def _tries(root: Path, files: tuple[File, ...]) -> _Tries:
-    """The tries of a folder, kept for all its tables as long as its episodes are in these files."""
+    """The tries of a folder's cells, cached for all its tables as long as `episodes` has the same files."""
     return _Tries(root)
 
 
 def _taken(column: pa.ChunkedArray, places: npt.NDArray[np.int64]) -> pa.ChunkedArray:
-    """Rows of a column; most columns of most folders are empty, and are not copied."""
+    """The rows of a column at these places; a column without values, as most are, is not copied."""
     return column if column.null_count == len(column) == len(places) else column.take(places)
 
 
@@ -407,7 +407,7 @@ def _all(batch: pa.RecordBatch) -> Mask:
 
 
 def _in_turn(mask: Mask) -> Callable[[pa.RecordBatch], Mask]:
-    """A function that gives the part of the mask for each batch, in the batches' order."""
+    """A function that gives the part of the mask for each batch, if the batches come in their order."""
     place = 0
 
     def piece(batch: pa.RecordBatch) -> Mask:
@@ -419,7 +419,7 @@ def _in_turn(mask: Mask) -> Callable[[pa.RecordBatch], Mask]:
 
 
 def _keys(column: pa.ChunkedArray | pa.Array) -> Keys:
-    """Ids as bytes of one width, so that comparing them needs no object for each."""
+    """Ids as bytes of the same width, so that they can be compared without an object for each id."""
     text = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
     lengths = pc.min_max(pc.binary_length(text)).as_py()
     width = max(lengths["max"] or 0, 1)
@@ -430,7 +430,7 @@ def _keys(column: pa.ChunkedArray | pa.Array) -> Keys:
 
 
 def _places(keys: Keys, ordered: Keys) -> tuple[npt.NDArray[np.int64], Mask]:
-    """The place of each key among sorted ones, and whether it is there at all."""
+    """The place of each key among the sorted keys, and whether the key is there at all."""
     if not len(ordered):
         return np.zeros(len(keys), dtype=np.int64), np.zeros(len(keys), dtype=bool)
     places = np.minimum(ordered.searchsorted(keys), len(ordered) - 1)

@@ -1,4 +1,4 @@
-"""The requests and answers of one cell, put together again from the tables."""
+"""The requests and answers of a cell, put together again from the tables."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ class Request:
     """One request as the engine got it, and the engine's answers.
 
     `sections` are the parts of its prompt; a part is None if its file was damaged and put aside. `request` is `sample`
-    (of `n` completions) or `choose`, `wanted` the kind of answer. Without `answers` and `probabilities` the engine did
-    not answer. `unreadable` says why an answer could not be used, by its place; `altered` names texts that are not
-    verbatim.
+    (of `n` completions) or `choose`, and `wanted` is the kind of answer. If neither `answers` nor `probabilities` has
+    values, the engine did not answer. `unreadable` says, by an answer's place, why the answer could not be used.
+    `altered` names texts that are not verbatim.
     """
 
     role: str
@@ -86,12 +86,12 @@ def _sections(root: Path, digests: set[str]) -> dict[str, Section]:
 
 
 def section_of(row: Mapping[str, Any]) -> Section:
-    """The part of a prompt in a row of `sections`."""
+    """The part of a prompt that is in a row of `sections`."""
     return Section(row["kind"], tuple(row["entries"]), tuple(row["options"]))
 
 
 def request_of(row: Mapping[str, Any], sections: Mapping[str, Section]) -> Request:
-    """The request in a row of `messages`; `sections` are given by their digests."""
+    """The request in a row of `messages`; `sections` are the parts of prompts by their digests."""
     own = {name: row[name] for name in ("role", "decision", "request", "wanted", "seed", "n", "temperature")}
     return Request(
         **own,
@@ -105,7 +105,7 @@ def request_of(row: Mapping[str, Any], sections: Mapping[str, Section]) -> Reque
 
 
 def lines(requests: Sequence[Request | None]) -> Iterator[str]:
-    """The requests as lines for people, with unchanged texts."""
+    """The requests as lines for a reader, with their texts unchanged."""
     for place, request in enumerate(requests):
         if request is None:
             yield f"--- request {place}: lost with a damaged file"
@@ -119,7 +119,7 @@ def lines(requests: Sequence[Request | None]) -> Iterator[str]:
 
 
 class Answered(Protocol):
-    """An engine's answers: those of a Request, or of an episode's message that is not a row yet."""
+    """An engine's answers, those of a `Request` or of an episode's message that is not stored yet."""
 
     @property
     def answers(self) -> tuple[str, ...]:
@@ -133,12 +133,12 @@ class Answered(Protocol):
 
     @property
     def unreadable(self) -> Mapping[int, str]:
-        """Why an answer could not be used, by its place."""
+        """The reasons why answers could not be used, by the answer's place."""
         ...
 
 
 def answer_lines(message: Answered) -> Iterator[str]:
-    """The answers as lines for people: the best options of a choice, or the unchanged completions."""
+    """The answers as lines for a reader: the best options of a choice, or the completions, unchanged."""
     if message.probabilities is not None:
         ranked = sorted(enumerate(message.probabilities), key=lambda option: -option[1])[:_BEST]
         yield "→ " + ", ".join(f"{number}: {share:.3f}" for number, share in ranked)

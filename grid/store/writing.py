@@ -1,8 +1,9 @@
 """Writing files of a table, each completely or not at all.
 
-A file is written under `.tmp` in the same results folder, synced, and renamed to the hash of its bytes; a reader never
-sees half a file. To an object store it is sent whole, under that name. Within a chunk the episodes are written last,
-and sections before the messages that name them: if an episode can be read, its steps and all its requests can be, too.
+A file is written under `.tmp` in the same results folder, synced, and renamed to the hash of its bytes, so that a
+reader never sees half a file. To an object store the file is sent whole, under that name. Within a chunk the episodes
+are written last, and sections are written before the messages that name them. So if an episode can be read, its steps
+and all its requests can be read too.
 """
 
 from __future__ import annotations
@@ -62,12 +63,12 @@ def write(root: Path, rows: Rows) -> dict[str, int]:
 
 
 def as_table(table: str, rows: Sequence[Mapping[str, Any]]) -> pa.Table:
-    """Rows in the form in which `write` puts them into a file."""
+    """Rows as the table that `write` puts into a file."""
     return pa.concat_tables(_tables(_columns(rows, table), TABLES[table]))
 
 
 def values_of(table: str, row: Mapping[str, Any]) -> Values:
-    """A row without the names, which has a tenth of the size; rows of `episodes` have the maps, not the joined form."""
+    """A row's values without the columns' names, a tenth of the size; rows of `episodes` have the maps."""
     return tuple(map(row.get, _NAMES[table]))
 
 
@@ -83,7 +84,7 @@ def _columns(rows: Sequence[Mapping[str, Any]] | Sequence[Values], table: str) -
 
 
 def _tables(columns: Columns, schema: pa.Schema) -> Iterator[pa.Table]:
-    """The columns as one table, or as several if a column would have more than 2 GiB."""
+    """The columns as one table; as several tables if a column would have more than 2 GiB."""
     try:
         yield pa.Table.from_pydict(columns, schema)
     except pa.ArrowCapacityError:
@@ -96,7 +97,7 @@ def _tables(columns: Columns, schema: pa.Schema) -> Iterator[pa.Table]:
 
 @cache
 def _repeated(table: str) -> Sequence[str]:
-    """The columns that a dictionary of their values makes smaller: all but real numbers, which seldom repeat."""
+    """The columns that become smaller as a dictionary: all but those of real numbers, which seldom repeat."""
     columns = example(table).schema
     return [column.path for column in map(columns.column, range(len(columns))) if column.physical_type != "DOUBLE"]
 
@@ -114,10 +115,10 @@ class NewFile:
 
 @contextmanager
 def new_file(root: Path, table: str, replaces: Sequence[str] = (), texts: Sequence[str] = ()) -> Iterator[NewFile]:
-    """Write a new file, which exists, complete, after the block has ended without an error.
+    """Write a new file; it exists, complete, once the block has ended without an error.
 
-    The block gives the columns `texts` as dictionaries; readers of the file get plain texts. The block must turn errors
-    of its own reading into StoreErrors: any OSError is treated as an error of writing.
+    The block gives the columns `texts` as dictionaries; readers of the file get plain texts. If the block reads files,
+    it must turn its errors of reading into StoreErrors, as any OSError is treated as an error of writing.
     """
     metadata = {
         VERSION_KEY: SCHEMA_VERSION, REPLACES_KEY: "\n".join(replaces), ARROW: example(table).metadata[ARROW].decode()
@@ -150,7 +151,8 @@ def new_file(root: Path, table: str, replaces: Sequence[str] = (), texts: Sequen
 def clear_drafts(root: Path, now: float) -> None:
     """Remove drafts of killed writers: those unchanged for ten minutes. The caller must hold the lock.
 
-    A worker of a sweep whose driver has just died may still write to a younger draft. `now` is the file system's time.
+    Younger drafts stay, as a worker of a sweep whose driver has just died may still write to them. `now` is the file
+    system's time.
 
     Raises:
         StoreError: the folder cannot be written to.
@@ -167,7 +169,7 @@ def clear_drafts(root: Path, now: float) -> None:
 
 
 def _sync(folder: Path) -> None:
-    """Make the folder's entries survive a crash of the machine; in an object store they do so anyway."""
+    """Make the folder's entries survive a crash of the machine; in an object store nothing is needed for that."""
     if isinstance(folder, Address):
         return
     handle = os.open(folder, os.O_RDONLY)

@@ -45,7 +45,8 @@ _ALONE = threading.RLock()
 class Results:
     """The results in a sweep's folder, one row per cell in `episodes`, with a column for each metric and cost.
 
-    `complete`: every cell has a row and none failed for infrastructure or code; None if results were only loaded.
+    `complete`: whether every cell has a row and no cell failed because of infrastructure or code; None if results were
+    only loaded.
     """
 
     folder: Path
@@ -93,7 +94,7 @@ class Results:
         print(out.getvalue() if out else "", end="")
 
     def tables(self, name: str = "") -> list[Table]:
-        """The report's tables in their order whose names begin with `name`; each shows itself, and has `values`."""
+        """The report's tables whose names begin with `name`, in order; each displays itself, and has `values`."""
         from rich.console import Console
 
         from analysis import load
@@ -105,19 +106,25 @@ class Results:
         return [table for table in load.once(self.folder, "api tables", found) if table.name.startswith(name)]
 
     def table(self, name: str) -> Table:
-        """The one table whose name begins with `name`: `results`, or `results simulated slate` if there are several.
+        """The only table whose name begins with `name`, such as `results`.
+
+        If there are several, the name needs more words: `results simulated slate`.
 
         Raises:
-            ConfigError: there is no such table, or there are several.
+            ConfigError: no table has a name that begins so, or several have.
         """
         return _only("table", name, self.tables())
 
     def differences(self) -> Table:
-        """The differences to the reference planner, paired over cases; raises ConfigError as `table`."""
+        """The differences to the reference planner, paired over cases; raises ConfigError like `table`."""
         return self.table("differences")
 
     def figure(self, name: str) -> Drawing:
-        """The one figure of the report's page whose name begins with `name`: `cost`; raises ConfigError as `table`."""
+        """The only figure of the report's page whose name begins with `name` (`cost`).
+
+        Raises:
+            ConfigError: no figure has a name that begins so, or several have.
+        """
         from analysis import load, summary
         from analysis.figures import drawings
 
@@ -127,7 +134,7 @@ class Results:
         return _only("figure", name, load.once(self.folder, "api figures", found))
 
     def _repr_html_(self) -> str:
-        """The display in a notebook: the first table, and the notes to read before its figures."""
+        """The display in a notebook: the first table, after the notes that qualify its figures."""
         from markupsafe import escape
 
         from analysis.load import provenance
@@ -141,7 +148,7 @@ class Results:
         return told + "".join(table._repr_html_() for table in tables[:1]) + more
 
     def _expect_columns(self, table: store.Table | store.Long, columns: Sequence[str]) -> None:
-        """Raise StoreError for a column that a table does not have, with the column that may be meant."""
+        """Raise StoreError for a column that a table does not have; the error names the most similar column."""
         known = [*COLUMNS[table], *(store.metrics(self.folder) if table == "episodes" else ())]
         for name in columns:
             if name not in known:
@@ -152,7 +159,7 @@ COLUMNS: Mapping[str, Sequence[str]] = {
     **{name: list(schema.names) for name, schema in [*TABLES.items(), *LONG_TABLES.items()]},
     "episodes": list(dict.fromkeys([*JOINED.names, *EPISODES.names])),
 }
-"""The columns of each table in the form of `Results`; `episodes` also has the metrics that a sweep declares."""
+"""The columns of each table, as `Results` gives it; `episodes` also has the metrics that a sweep declares."""
 
 
 def _expect_table(name: str) -> None:
@@ -172,7 +179,7 @@ def _only(kind: str, name: str, parts: Sequence[T]) -> T:
 
 
 def load(folder: str | Path) -> Results:
-    """The results in a folder, `results/NAME`; raises StoreError if there are none, or if they have another version."""
+    """The results in a folder, `results/NAME`; raises StoreError if it has none, or if another version wrote them."""
     found = folder_at(folder)
     store.check_there(found)
     store.check(found)
@@ -207,9 +214,9 @@ def sweep(*overrides: str) -> Results:
 
 @contextmanager
 def _alone() -> Iterator[None]:
-    """Run one sweep at a time; at the end the caller's own Hydra, plugins and random numbers are as before.
+    """Run one sweep at a time; afterwards the caller's Hydra, plugins and random numbers are as they were before.
 
-    The code that connects to Ray undoes its changes itself.
+    The changes of connecting to Ray are undone elsewhere, by the code that connects.
     """
     drawn = random.getstate()
     from hydra.core.global_hydra import GlobalHydra

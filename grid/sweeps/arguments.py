@@ -1,4 +1,4 @@
-"""The command line before Hydra sees it: keys that would split a sweep, or write to other places, are refused."""
+"""The command line before Hydra sees it: keys that would split a sweep, or make it write elsewhere, are refused."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _SEVERAL = re.compile(r"(?:Ambiguous value for argument|Sweep parameters) '(.*?)
 
 
 def refusal(error: Exception, overrides: Sequence[str] = ()) -> str:
-    """One line for any error that is raised before a sweep is composed and checked."""
+    """The one-line text of any error that is raised before a sweep is composed and checked."""
     if isinstance(error, ConfigError):
         return one_line(kept(error, overrides))
     if isinstance(error, GridError):
@@ -57,7 +57,7 @@ def refusal(error: Exception, overrides: Sequence[str] = ()) -> str:
 
 
 def _without_files() -> str:
-    """The plugins without YAML: a wheel only has the YAML files that its package data name."""
+    """A text on plugins without YAML; a wheel only has the YAML files that its package data names."""
     lacking = [one for one in plugins.allowed().values() if not any(one.conf.rglob("*.yaml"))]
     return "".join(
         f"; the plugin {one.name} has no YAML in {one.conf}"
@@ -67,7 +67,7 @@ def _without_files() -> str:
 
 
 def _of_hydra(error: Exception, overrides: Sequence[str]) -> str:
-    """The line for an error of Hydra, which names the key, the override or the file; the cause may have the reason."""
+    """The line for an error of Hydra; it names the key, the override or the file, and the reason if Hydra knows it."""
     if sweep := _SEVERAL.search(str(error)):
         return one_line(several(sweep[1]))
     cause = error.__cause__ if isinstance(error.__cause__, OmegaConfBaseException) else None
@@ -110,7 +110,7 @@ def completed(arguments: Sequence[str]) -> list[str]:
 
 
 def flags_first(arguments: Sequence[str]) -> list[str]:
-    """Put all flags with their values before all overrides: argparse reads no override after a flag between overrides.
+    """Put all flags, with their values, before all overrides, as argparse accepts no flag between overrides.
 
     So `planner=react --cfg job name=mine` means the same as `--cfg job planner=react name=mine`.
     """
@@ -128,7 +128,7 @@ def flags_first(arguments: Sequence[str]) -> list[str]:
 
 
 def with_pilot(arguments: Sequence[str]) -> list[str]:
-    """Turn `dry_run.pilot=N` into a value of `dry_run`, which replaces others: Hydra sets no key below a boolean."""
+    """Turn `dry_run.pilot=N` into the only value of `dry_run`, as Hydra sets no key below a boolean."""
     given = [text for text in arguments if text.startswith(_PILOT)]
     if not given:
         return list(arguments)
@@ -140,8 +140,8 @@ def with_pilot(arguments: Sequence[str]) -> list[str]:
 def beside_sweeps(arguments: Sequence[str]) -> list[str]:
     """Turn single values below a swept group into sweeps of one value: `planner=a,b planner.key=choice(1)`.
 
-    Hydra would set a value that is no sweep in the group's default file, which may not have the key. A preset may sweep
-    any group. The arguments must be checked before.
+    Hydra would set a single value in the group's default file, which may not have the key. A preset may sweep any
+    group, so with a preset all groups count as swept. The arguments must have been checked before.
     """
     given = [text for text in get_args_parser().parse_args(list(arguments)).overrides if text]
     found = dict(zip(given, OverridesParser.create().parse_overrides(given), strict=True))
@@ -223,7 +223,10 @@ def _check_override(override: Override) -> None:
 
 
 def _check_choice(group: str, text: str, value: object) -> None:
-    """Check that a group is a file's name, or a list of names if files combine; checks each value of a sweep."""
+    """Check that a group's value is the name of a file, or a list of names if the group's files combine.
+
+    In a sweep each value is checked.
+    """
     if isinstance(value, ChoiceSweep):
         for one in value.list:
             _check_choice(group, text, Override._convert_value(one))
@@ -295,7 +298,7 @@ def _of(group: str, about: str, folders: Sequence[Path], width: int) -> str:
 
 
 _WANTED = ("Input should be a valid string", "a folder")
-"""The beginnings of messages that a value has to be a text: pydantic's, and that for a data set's path."""
+"""The beginnings of messages that a value must be a text: pydantic's message, and the message for a data set's path."""
 _MOST = 400  # characters that are shown of an override
 _CHARACTERS = 5  # how many special characters are named
 _PARTS = re.compile(r"""'(?:\\.|[^'\\])*'|"(?:\\.|[^"\\])*"|[^\[\]{},'"]+|.""", re.DOTALL)
@@ -307,11 +310,11 @@ _LIVE = frozenset('"$`\\!')
 """The characters that are special to a shell within double quotes."""
 _AWAKE, _ESCAPE = re.compile(r'(["\\])'), r"\\\1"
 _KINDS = {float: "a number", int: "a number", bool: "true or false", type(None): "null"}
-"""The names of the types as which a text may be read."""
+"""The words for values that Hydra reads as another type than text."""
 
 
 def unreadable(text: str, reason: str) -> ConfigError:
-    """The error for an override that Hydra's grammar cannot read: it says what has to be quoted, and how.
+    """The error for an override that Hydra's grammar cannot read: it shows which text needs quotes, and how.
 
     Args:
         text: the override.
@@ -328,7 +331,7 @@ def unreadable(text: str, reason: str) -> ConfigError:
 
 
 def several(text: str) -> ConfigError:
-    """The error for an override with several values, though only one setting is asked for."""
+    """The error for an override with several values in a command that runs only one setting."""
     key, _, value = text.partition("=")
     ways = ["with -m each is a setting"]
     if "(" not in value and (key not in (*GROUPS, *FURTHER) or key == "robustness"):
@@ -339,7 +342,7 @@ def several(text: str) -> ConfigError:
 
 
 def kept(error: ConfigError, overrides: Sequence[str]) -> ConfigError:
-    """The error; if Hydra reads a text as a number, a boolean or null, an error that shows the text in quotes."""
+    """The error unchanged, or with the value in quotes if Hydra reads a text as a number, a boolean or null."""
     wanted = error.value
     if not error.allowed.startswith(_WANTED) or type(wanted) not in _KINDS:
         return error
@@ -364,9 +367,9 @@ def kept(error: ConfigError, overrides: Sequence[str]) -> ConfigError:
 
 
 def _quoted(text: str, needs: Callable[[str], bool]) -> tuple[str, list[str]] | None:
-    """An override with quotes around the texts that need them, written for a shell, and these texts.
+    """An override in a shell's form with quotes around the texts that need them, and these texts.
 
-    None if Hydra cannot read it with quotes either, or if it is too long to be shown.
+    None if Hydra cannot read the override with quotes either, or if the override is too long to be shown.
     """
     key, _, value = text.partition("=")
     if not key or not value:
@@ -381,7 +384,7 @@ def _quoted(text: str, needs: Callable[[str], bool]) -> tuple[str, list[str]] | 
 
 
 def _by_parts(value: str, needs: Callable[[str], bool], texts: list[str]) -> str:
-    """A value with quotes around those parts of a list, a mapping or a sweep that need them.
+    """The value with quotes around the parts of a list, a mapping or a sweep that need quotes.
 
     The quoted texts are appended to `texts`.
     """
@@ -407,9 +410,9 @@ def _by_parts(value: str, needs: Callable[[str], bool], texts: list[str]) -> str
 
 
 def _in_quotes(text: str) -> str:
-    """A text in Hydra's quotes; the kind of quotes is the one with which it is shorter in a shell.
+    """A text in Hydra's quotes, single or double, whichever makes the text shorter in a shell.
 
-    In such a text a backslash is only special before a quote, also before the closing one.
+    A backslash in this text is only special before a quote, including the closing quote.
     """
     mark = '"' if '"' not in text and ("'" in text or _LIVE & set(text)) else "'"
     return mark + re.sub(rf"(\\*)({mark}|\Z)", _escaped, text) + mark

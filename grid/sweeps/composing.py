@@ -1,9 +1,9 @@
 """Composing settings with Hydra, so that common parts of settings are composed only once.
 
 Hydra takes 50 to 150 ms a setting, nearly all of it for the files that a setting's choices name. Settings that differ
-only in values (`planner.trajectories=3`) share these files: Hydra composes the choices once, and its second half, which
-sets values, runs on a copy for each setting. And if each of several choices changes top-level keys that no other choice
-changes, Hydra composes one setting for each choice, not one for each combination of choices.
+only in values (`planner.trajectories=3`) share these files. So Hydra composes the choices once, and its second half,
+which sets values, runs on a copy for each setting. There is a second saving: if each of several choices changes
+top-level keys that no other choice changes, Hydra composes one setting for each choice, not for each combination.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ from grid.text.objects import LOADER
 
 @dataclass(frozen=True)
 class Composed:
-    """One setting that Hydra has composed, without the node `hydra`; its choices of files, and its overrides."""
+    """One setting that Hydra has composed: its config without the node `hydra`, its choices of files, its overrides."""
 
     config: DictConfig
     choices: Mapping[str, str | None]
@@ -110,7 +110,7 @@ class _Files(CachingConfigRepository):  # type: ignore[misc]  # Hydra has no typ
         return cast(ConfigResult | None, pickle.loads(self._pickled[config_path]))  # noqa: S301 - our own
 
     def kept_within(self, config_path: str) -> bool:
-        """Whether a file, with the files in its defaults list, only sets keys of its own group."""
+        """Whether a file, together with the files in its defaults list, sets keys of its own group and no others."""
         found = self.load_config(config_path)
         if found is None or found.header.get("package"):
             return False
@@ -172,7 +172,7 @@ class Composer:
         return Composed(config, shared.choices, list(overrides))
 
     def _may_go_apart(self, values: Sequence[Override], rest: Sequence[Override]) -> bool:
-        """Whether these values can be set last: no other override sets or removes the nodes that contain them."""
+        """Whether these values can be set last: no other override sets or removes the top-level keys above them."""
         roots = {one.key_or_group.partition(".")[0] for one in values}
         others = [one for one in rest if not (isinstance(one.value(), str | list) and self._is_group(one.key_or_group))]
         return all(one.package is None for one in values) and roots.isdisjoint(one.key_or_group for one in others)
@@ -193,7 +193,7 @@ class Composer:
         return _Shared.of(of_hydra(self._loader.load_sweep_config(self._master, overrides), overrides))
 
     def _put_together(self, overrides: list[str], first: list[str]) -> _Shared | None:
-        """The setting made of the first one with these keys: each choice that differs replaces one top-level key.
+        """A setting made from an earlier one with the same keys: each differing choice replaces one top-level key.
 
         None if only one choice differs, or if two choices may change the same key.
         """
@@ -214,7 +214,7 @@ class Composer:
         return _Shared.of(Composed(config, choices, overrides))
 
     def _root(self, override: str) -> str | None:
-        """The only top-level key that an override can change; None if it might change more."""
+        """The top-level key that an override changes; None if the override might change several."""
         parsed = self._parsed(override)
         if self._is_group(parsed.key_or_group) and not self._kept_within(parsed.key_or_group, parsed.value()):
             return None
@@ -261,7 +261,7 @@ def prepared(arguments: Sequence[str]) -> list[str]:
 
 
 def _with_files(arguments: Sequence[str], overrides: Sequence[str], found: Mapping[str, Plugin]) -> list[str]:
-    """The arguments with the plugins' search path before all other overrides; no flag may come between overrides."""
+    """The arguments with the plugins' search path before all other overrides and after the flags."""
     folders = [f"file://{plugin.conf}" for plugin in found.values() if plugin.conf.is_dir()]
     own = _value(_SEARCH_PATH, overrides)
     if not folders or (own is not None and not isinstance(own, list)):  # Hydra reports the error
@@ -308,6 +308,6 @@ def _gives(key: str, argument: str) -> bool:
 
 
 def _value(key: str, arguments: Sequence[str]) -> object:
-    """The value in the last argument for a key; None without such an argument."""
+    """The value of a key in its last argument; None if no argument has the key."""
     given = [text for text in arguments if _gives(key, text)]
     return OverridesParser.create().parse_override(given[-1]).value() if given else None

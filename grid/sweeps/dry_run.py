@@ -1,6 +1,7 @@
-"""A dry run: the settings that a sweep would run, and the forecast of its cost by a pilot.
+"""A dry run: it shows the settings that a sweep would run, and forecasts the cost with a pilot.
 
-It stands apart from `jobs`, which is imported before a command line is known to be right: this import takes seconds.
+It stands apart from `jobs`: `jobs` is imported before a command line is known to be right, and importing this module
+takes seconds.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ UNKNOWN, _NOTHING = "unknown", "–"
 class Tried:
     """Pilots by setting id, and measurements of the cluster, if one was started.
 
-    `start` and `loading` are seconds: until Ray ran and workers began, and until models were loaded.
+    `start` is the number of seconds until Ray ran and workers began, `loading` until models were loaded.
     """
 
     pilots: Mapping[str, Pilot]
@@ -107,7 +108,7 @@ def _times(tried: Tried, pending: Mapping[str, int]) -> dict[str, float]:
 
 
 def _unknown(tried: Tried) -> list[str]:
-    """Lines on why settings have no forecast, and on the assumptions of times that are less certain."""
+    """Lines on the settings without a forecast, with the reason, and on times that rest on an assumption."""
     reasons = Counter(pilot.why for pilot in tried.pilots.values() if pilot.why)
     lines = [f"unknown of {count:,} settings: {why}" for why, count in reasons.items()]
     for side in tried.sides:
@@ -155,14 +156,14 @@ def _tokens(one: Forecast) -> tuple[Estimate | None, Estimate | None]:
 
 
 def told(one: Estimate, digits: int = 0) -> str:
-    """`1,234 ± 56`; small amounts of money with more digits."""
+    """The text of an estimate, `1,234 ± 56`; amounts of money below 1 have six digits."""
     if digits and 0 < one.value < 1:
         digits = 6
     return f"{one.value:,.{digits}f}" + ("" if one.spread is None else f" ± {one.spread:,.{digits}f}")
 
 
 def clock(seconds: float) -> str:
-    """`0:07`, `1:02:03`."""
+    """The text of a time, `0:07` or `1:02:03`."""
     minutes, rest = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours}:{minutes:02d}:{rest:02d}" if hours else f"{minutes}:{rest:02d}"

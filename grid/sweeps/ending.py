@@ -1,4 +1,4 @@
-"""The limits that end a sweep early: US dollars spent by all runs of its name, too many failed or unknown cells.
+"""The limits that end a sweep early: US dollars spent by all runs of its name, and too many failed or unknown cells.
 
 This module stands apart from `session`, its only user, so that you can add a limit without knowing how a sweep runs.
 """
@@ -27,9 +27,9 @@ _REASONS = 3  # how many reasons are printed
 
 
 class Spending:
-    """The US dollars of a sweep until now, for messages. Hold the folder's lock from here to the run's end.
+    """The US dollars that a sweep has spent, for messages. Hold the folder's lock from here to the run's end.
 
-    `money` limits the sweep's cells; it is None without a limit.
+    `money` limits the sweep's cells; it is None if there is no limit.
     """
 
     def __init__(self, plan: Plan, say: Callable[[str], None]) -> None:
@@ -49,7 +49,7 @@ class Spending:
             self._say(f"{holds}: a server told no tokens of some answers, which are left out")
 
     def begins_nothing(self, settings: Iterable[str]) -> str | None:
-        """The message before a run of these settings if no money is left for it; None if there is money."""
+        """The message if too little money is left to begin a cell of these settings; None if there is enough."""
         money = self.money
         if money is None:
             return None
@@ -67,7 +67,7 @@ class Spending:
         )
 
     def reached(self, run: Run) -> str | None:
-        """The message once the limit is reached, with chunks of `run` in flight counted; None before."""
+        """The message if the limit is reached, including the chunks of `run` in flight; None before."""
         money = self.money
         if money is None or (money.dollars + run.money_in_flight < money.limit and not money.unpaid):
             return None
@@ -75,7 +75,7 @@ class Spending:
         return f"budget.money={money.limit:g} is reached: no further cells are begun, {fate}"
 
     def ended(self, run: Run) -> str | None:
-        """The message on the money after a run; None without a limit."""
+        """The message about the money after a run; None if there is no limit."""
         money = self.money
         if money is None:
             return None
@@ -88,10 +88,10 @@ class Spending:
 
 
 def spent(root: Path) -> tuple[float, int]:
-    """The US dollars of all tries of a results folder, and the number of cells whose dollars are not known.
+    """The US dollars of all tries of a results folder, and the number of cells of which the dollars are not known.
 
-    Some tries have no sum: they were killed before they could write one, or some of their cells have no price or
-    uncounted tokens. For these tries the sum of the cells with known dollars is taken.
+    Some tries have no sum: a try was killed before it could write its sum, or some of its cells have no price, or have
+    tokens that nobody counted. Such a try counts with the sum over its cells with known dollars.
     """
     tries = store.read(root, "attempts", ["attempt_id", "money"], pc.field("money").is_valid())
     untold = ~pc.field("attempt_id").isin(tries["attempt_id"].combine_chunks())
@@ -101,14 +101,14 @@ def spent(root: Path) -> tuple[float, int]:
 
 
 def taken(root: Path) -> dict[str, tuple[float, int]]:
-    """The US dollars of the cells of a results folder that have them, and the number of these cells, by setting."""
+    """By setting, the US dollars of a results folder's cells with known dollars, and the number of these cells."""
     cells = store.read(root, "episodes", ["setting_id", "money"], pc.field("money").is_valid())
     sums = cells.group_by("setting_id").aggregate([("money", "sum"), ("money", "count")]).to_pylist()
     return {row["setting_id"]: (row["money_sum"], row["money_count"]) for row in sums}
 
 
 class Failures:
-    """The failed cells of a run, compared with `fail_fast`: a number of cells, or a share of the ended ones."""
+    """The failed cells of a run, compared with `fail_fast`, a number of cells or a share of the ended cells."""
 
     def __init__(self, limit: int | float | None) -> None:
         self._limit, self._ended, self._failed = limit, 0, 0
@@ -119,7 +119,7 @@ class Failures:
         self._failed += report.failed
 
     def reached(self, run: Run) -> str | None:
-        """The message once the limit is reached, with chunks of `run` in flight counted; None before."""
+        """The message if the limit is reached, including the chunks of `run` in flight; None before."""
         signs = [sign for _, sign in run.signs_in_flight]
         ended = self._ended + sum(sign.ended for sign in signs)
         failed = self._failed + sum(sign.ended - sign.ok for sign in signs)
@@ -135,14 +135,14 @@ class Failures:
 
 
 class Unknowns:
-    """The cells of a run of which nobody can tell whether they succeeded, compared with `most_unknown`.
+    """The unknown cells of a run, of which nobody can tell whether they succeeded, compared with `most_unknown`.
 
-    A setting with a smaller share of unknown cells is worth its cost, and a setting without ended cells may be: as long
-    as there is such a setting, the sweep goes on.
+    The sweep goes on as long as one setting is below this share of unknown cells, or has no ended cells yet: the
+    results of such a setting may be worth their cost.
     """
 
     def __init__(self, limit: float | None, settings: Iterable[str]) -> None:
-        """`settings` are those with cells to run, by id."""
+        """`settings` are the ids of the settings with cells to run."""
         self._limit = limit
         self._ended, self._unknown = Counter(dict.fromkeys(settings, 0)), Counter[str]()
 
@@ -152,7 +152,7 @@ class Unknowns:
         self._unknown[report.setting_id] += report.unknown
 
     def reached(self, run: Run) -> str | None:
-        """The message once the limit is reached, with chunks of `run` in flight counted; None before."""
+        """The message if the limit is reached, including the chunks of `run` in flight; None before."""
         if self._limit is None:
             return None
         ended, unknown = self._ended.copy(), self._unknown.copy()
@@ -171,7 +171,7 @@ class Unknowns:
 
 
 def why_unknown(root: Path, settings: Iterable[str]) -> list[str]:
-    """The most frequent reasons why cells of these settings are unknown (`untold`), a line each."""
+    """The most frequent reasons why cells of these settings are unknown (`untold`), one line for each reason."""
     columns = [SUCCESS, "status", "error_kind", "error_message", *SILENT]
     rows = store.read(root, "episodes", columns, pc.field("setting_id").isin(list(settings))).to_pylist()
     found = Counter(map(_reason, filter(untold, rows)))

@@ -1,8 +1,8 @@
 """A sweep in this process, one cell after another, without Ray: `cluster=inline`, for debugging a planner.
 
-The planner's prints appear on the screen, and `breakpoint()` stops it. Rows are the same as on a cluster. No case has a
-time limit, as it may be stopped for hours. It stands apart from `jobs`, which is imported before a command line is
-known to be right: this import takes seconds.
+The planner's prints appear on the screen, and `breakpoint()` stops it. Rows are the same as on a cluster. A case has no
+time limit, as a debugger may stop it for hours. This module stands apart from `jobs`: `jobs` is imported before a
+command line is known to be right, and importing this module takes seconds.
 """
 
 from __future__ import annotations
@@ -40,7 +40,8 @@ def run_inline(checked: Checked, report: bool = True) -> bool:
     """Run a sweep in this process; the arguments and the result are those of `session.run_checked`.
 
     Raises:
-        ConfigError: `budget.money` or `fail_fast` is given, which nothing counts here; or a package is not installed.
+        ConfigError: `budget.money` or `fail_fast` is given, which only a cluster supports; or a package is not
+            installed.
         EngineError: a server does not answer.
     """
     console, plan = Console(highlight=False, emoji=False, force_jupyter=False), checked.plan
@@ -62,7 +63,7 @@ def run_inline(checked: Checked, report: bool = True) -> bool:
 
 
 def _to_its_end(run: Any) -> None:
-    """Run a coroutine function; if an event loop already runs here, as in a notebook, in a separate thread."""
+    """Run a coroutine function; in a separate thread if an event loop already runs here, as in a notebook."""
     try:
         asyncio.get_running_loop()
     except RuntimeError:
@@ -111,7 +112,7 @@ async def _run(plan: Plan, done: store.CellIds, console: Console) -> None:
 
 
 async def _loaded(built: Built, setting: Setting, engines: dict[str, Any], probes: dict[str, Any]) -> Built:
-    """The setting with engines that are ready in this process; each model has one engine for the whole sweep."""
+    """The setting, with engines that are ready in this process. A model has the same engine in the whole sweep."""
     own = built.engines
     for key, roles in by_pool(setting.config).items():
         if own[roles[0]].home == "task":

@@ -1,4 +1,4 @@
-"""Turning composed Hydra configs into one checked sweep, and its exit status."""
+"""Turning composed Hydra configs into one checked sweep, and the sweep's exit status."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _WITH_PATHS = (("retriever", "path"), ("pool", "path"), ("memory", "path"))
 def settings(composed: Iterable[Composed]) -> list[Setting]:
     """The settings of a sweep with their data sets' folders; prints lines about settings that are left out.
 
-    Each setting is checked when it is composed, so that a mistake in the first is reported before others are composed.
+    Each setting is checked as soon as it is composed, so that a mistake in the first setting is reported at once.
 
     Raises:
         ConfigError: a key or a value is wrong, as far as that can be seen without a data set's files.
@@ -42,9 +42,9 @@ def settings(composed: Iterable[Composed]) -> list[Setting]:
 
 
 def run(found: Sequence[Setting], report: bool = True) -> bool:
-    """Check and run a sweep's settings, and print its tables (`report`).
+    """Check and run a sweep's settings, and print its tables if `report` is true.
 
-    Returns True if every cell has a row and none failed for reasons of infrastructure or code.
+    Returns True if every cell has a row and no cell failed because of infrastructure or code.
 
     Raises:
         GridError: the sweep cannot run, or did not end.
@@ -76,7 +76,7 @@ def _looked_at(composed: Composed) -> Setting:
 
 
 class SweepEnded(SystemExit):
-    """The sweep's own exit status, which differs from Hydra's by its type."""
+    """The exit status of a sweep; its type tells it from an exit of Hydra itself."""
 
     def __init__(self, status: int) -> None:
         self.status = status
@@ -110,7 +110,7 @@ def _say(what: str, error: GridError) -> None:
 
 
 def resolved(composed: Composed) -> tuple[dict[str, Any], dict[str, str]]:
-    """The config of one setting, with plain values that rows can hold, and the labels of its groups."""
+    """The config of one setting, as plain values that a row can hold, and the labels of the setting's groups."""
     try:
         config: Any = OmegaConf.to_container(composed.config, resolve=True, throw_on_missing=True)
     except MissingMandatoryValue as error:
@@ -134,7 +134,7 @@ def resolved(composed: Composed) -> tuple[dict[str, Any], dict[str, str]]:
 
 
 def with_restored(label: str, judge: object) -> str:
-    """The judge's label; it shows `restored` in all cases, whether the key was set by an override or in a file."""
+    """The judge's label; it shows `restored`, set by an override or in a file, unless that is the default."""
     restored = f"restored={judge['restored']}" if isinstance(judge, dict) and "restored" in judge else ""
     if not restored or restored == f"restored={NOT_RESTORED}" or restored in label:
         return label
@@ -150,7 +150,7 @@ def _absolute(key: str, path: str) -> str:
 
 
 def _label(group: str, name: str, overrides: Sequence[str]) -> str:
-    """The YAML's name with its changed values, `egb_logits[trajectories=3]`; values without influence are left out."""
+    """The YAML's name with the changed values, `egb_logits[trajectories=3]`, except values without influence."""
     changed = []
     for override in overrides:
         key, _, value = override.lstrip("+").partition("=")
@@ -171,9 +171,10 @@ def _label(group: str, name: str, overrides: Sequence[str]) -> str:
 
 
 def one_retriever(settings: Sequence[Setting]) -> tuple[list[Setting], list[str]]:
-    """The settings with one retriever of each such pair, the original if it is installed; and lines about the others.
+    """The settings without retrievers that another one replaces, and lines about the retrievers left out.
 
-    If a sweep names only one of the two, that one stays.
+    Of a retriever and its stand-in the original stays, or the stand-in if the original is not installed. If a sweep
+    names only one of the two, this one stays.
     """
     asked = {_name(labels): config["retriever"] for config, labels in settings}
     stand_ins = {name: other for config, _ in settings for name, other in (config.get("stand_ins") or {}).items()}
@@ -211,7 +212,7 @@ class Folders:
         self.lines: list[str] = []
 
     def with_files(self, composed: Iterable[Composed]) -> Iterator[Composed]:
-        """The settings, one by one, with their data set's folder; settings without a folder are left out.
+        """Yield the settings with their data sets' folders; settings whose data set has no folder are left out.
 
         Raises:
             ConfigError: no setting is left, or a folder is no text.
@@ -240,7 +241,7 @@ class Folders:
         return found
 
     def without_stand_ins(self, settings: Iterable[Setting]) -> list[Setting]:
-        """The settings without data sets that would replace a data set which runs (`stand_ins`)."""
+        """The settings, except those of a stand-in (`stand_ins`) whose original data set runs too."""
         found = list(settings)
         run = {_folders_name(labels) for _, labels in found}
         stand_ins = {name: other for config, _ in found for name, other in (config.get("stand_ins") or {}).items()}

@@ -1,6 +1,6 @@
-"""A sweep in a notebook: all its messages are one output of the notebook's cell, which is one line in the end.
+"""A sweep in a notebook: all its messages are one output of the notebook's cell, which ends as one line.
 
-The earlier messages are folded below that line; they are unfolded if cells of the sweep are missing or have failed.
+The earlier messages are folded below that line. They are unfolded if cells of the sweep are missing or have failed.
 This module stands apart from `api`, which knows nothing about the display of outputs in notebooks.
 """
 
@@ -28,7 +28,7 @@ _TOLD = ("left out ", "warning: ")
 
 
 class Output(io.TextIOBase):
-    """A stream that shows its text as one output of the notebook's cell; after `end` text goes to the former stdout."""
+    """A stream that shows its text as one output of the notebook's cell; after `end` it writes to the former stdout."""
 
     def __init__(self) -> None:
         from IPython.display import display
@@ -60,7 +60,7 @@ class Output(io.TextIOBase):
         return "\n".join(self._told())
 
     def _told(self) -> list[str]:
-        """The last line of a sweep and lines on what it left out; all lines of a dry run; the latest until the end."""
+        """The lines to show: the latest until the end, then a sweep's last line and notes, or a dry run's lines."""
         lines = [shown_lines(line) for line in self._lines]
         last = [line for line in lines if line.startswith(_ENDS)][-1:]
         if not self.ended:
@@ -83,9 +83,9 @@ def _is_notebook() -> bool:
 
 @contextmanager
 def one_output() -> Iterator[Output | None]:
-    """Inside, all prints go to one output of the notebook's cell, which is given; outside of notebooks None is given.
+    """A context manager: prints go to one output of the notebook's cell. It gives the output, or None elsewhere.
 
-    If an error is raised, or nobody ends the output, it stays unfolded.
+    If an error is raised, or if nobody ends the output, the output stays unfolded.
     """
     if not _is_notebook():
         yield None

@@ -1,4 +1,4 @@
-"""A sweep's progress: the lines that it prints, and a file for programs that follow it from elsewhere."""
+"""A sweep's progress: the lines that it prints, and a file for programs that follow the sweep from elsewhere."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ RUNNING, STOPPING, ENDED = "running", "stopping", "ended"
 
 
 class ToldSetting(TypedDict):
-    """One setting: its labels, its counts of cells by result, and its tokens of prompts and answers."""
+    """One setting: its labels, its numbers of cells by result, and its tokens of prompts and answers together."""
 
     model: str
     planner: str
@@ -46,7 +46,7 @@ class ToldSetting(TypedDict):
 
 
 class Told(TypedDict):
-    """The file: `seconds` since the start, the Unix time of the update, counts of cells, and rates."""
+    """The file's content: `seconds` since the start, the Unix time of the update, numbers of cells, and rates."""
 
     state: str
     updated_at: FiniteFloat
@@ -107,7 +107,7 @@ _IDLE_EVERY = 30.0  # the same while no chunk ends
 
 @dataclass
 class Tally:
-    """One setting's cells: the number to run, the counts by result, and the tokens of prompts and answers."""
+    """One setting's cells: the number to run, the numbers by result, and the tokens of prompts and answers together."""
 
     labels: Mapping[str, str]
     cells: int
@@ -120,13 +120,13 @@ class Tally:
 class SweepProgress:
     """A display of settings, cells done, ok, failed, cells/s, tokens/s and time left. A context manager.
 
-    Ended cells of chunks that still run count too, as soon as their workers have reported them.
+    Ended cells of a chunk that still runs count too, as soon as the chunk's worker has reported them.
 
     Args:
         console: where the line is shown.
         root: the results folder; `progress.json` there is replaced every few seconds.
         settings: the settings with cells to run.
-        pending: the number of these cells, by setting id.
+        pending: the number of cells to run, by setting id.
     """
 
     def __init__(self, console: Console, root: Path, settings: Sequence[Setting], pending: Mapping[str, int]) -> None:
@@ -170,7 +170,7 @@ class SweepProgress:
         self._file(0.0)
 
     def update(self, report: Report, signs: Sequence[tuple[str, Sign]] = ()) -> None:
-        """Add the report of a try of a chunk; `signs`: as for `tick`."""
+        """Add the report of a try of a chunk; `signs` are those of `tick`."""
         self._signs = signs
         tally = self._settings[report.setting_id]
         tally.done += report.cells
@@ -183,7 +183,7 @@ class SweepProgress:
         self._show(_PLAIN_EVERY)
 
     def tick(self, fleet: Fleet, in_flight: int, signs: Sequence[tuple[str, Sign]]) -> None:
-        """Show the time and the work of the replicas, while no chunk ends.
+        """Show the time and the replicas' work, also while no chunk ends.
 
         Args:
             fleet: the fleet of replicas.
@@ -221,7 +221,7 @@ class SweepProgress:
         }
 
     def _tallies(self) -> list[Tally]:
-        """The counts of all settings, with ended cells of chunks that still run."""
+        """The counts of all settings, including ended cells of chunks that still run."""
         found = {key: replace(one) for key, one in self._settings.items()}
         for key, sign in self._signs:
             one = found[key]
@@ -242,7 +242,7 @@ class SweepProgress:
             self._console.print(line(self.document()) + more, soft_wrap=True)
 
     def _file(self, every: float) -> None:
-        """Replace the whole file at once; a full disk is reported by the store."""
+        """Replace the whole file at once. Errors are ignored here, as the store reports a full disk."""
         if time.monotonic() - self._filed < every:
             return
         self._filed = time.monotonic()

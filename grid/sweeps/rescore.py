@@ -1,4 +1,4 @@
-"""Scoring a results folder again: which cells, by what code, and the rows written beside the first scores."""
+"""Scoring a results folder again: which cells, with which code, and the rows written beside the first scores."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ State: TypeAlias = Literal["equal", "changed", "new", "gone", "unknown"]
 STATES: tuple[State, ...] = get_args(State)
 EQUAL, CHANGED, NEW, GONE, UNKNOWN = STATES
 SCORERS = ("dataset", "metrics", "robustness", "retriever", "pool")
-"""The groups whose code can change a value."""
+"""The groups of a setting whose code can change a score."""
 NOTHING_CHANGED = "neither code nor data changed: what is stored is not enough, or a scorer is not the same twice"
 _A_PART = 500  # cells
 _AT_ONCE = 16
@@ -53,9 +53,9 @@ _SPENT = ("llm_calls", "forward_passes", "input_tokens", "output_tokens")
 
 @dataclass(frozen=True)
 class Judge:
-    """The model that is asked for judgements: its label, its config (with the way of asking), its engine and price.
+    """The model that judges: its label, its config, its engine, the way of asking it (`how`), and its price.
 
-    `most`: the US dollars that it may cost, if it has a price.
+    `most`: the US dollars that the judge may cost, if it has a price.
     """
 
     label: str
@@ -69,8 +69,9 @@ class Judge:
 class Compared(NamedTuple):
     """One metric of one cell, in both scorings.
 
-    `state`: `new` has a value only now, `gone` had a value then and its scorer gives none now, `unknown` had a value
-    then and cannot be computed now, for the reason in `why`. For all other differences `why` says what has changed.
+    `state`: `new` if there is a value only now, `gone` if there was a value and its scorer now gives none, `unknown` if
+    there was a value that cannot be computed now. For `unknown`, `why` is the reason; for all other differences `why`
+    says what has changed.
     """
 
     dataset: str
@@ -89,7 +90,7 @@ class Compared(NamedTuple):
 class Rescored:
     """The result for a folder: all comparisons, the number of cells that never had scores, and the judge's costs.
 
-    `imported` cells are left as they are: the code that scored them is not here.
+    `imported` is the number of imported cells. They stay unchanged, as the code that scored them is not here.
     """
 
     compared: list[Compared] = field(default_factory=list)
@@ -100,7 +101,7 @@ class Rescored:
 
     @property
     def wrong(self) -> list[Compared]:
-        """The values that differ though nothing has changed."""
+        """The values that differ although nothing has changed that they depend on."""
         return [one for one in self.compared if one.why == NOTHING_CHANGED]
 
 
@@ -110,11 +111,12 @@ async def rescore(
     """Score all cells of a folder again, and write the results beside the first scores.
 
     A judge is not asked again about a cell that it has judged with the same code and data. `done` is called with the
-    number of cells that were just scored.
+    number of cells that were scored since the last call.
 
     Raises:
         ConfigError: no data set asks the judge, or its price is not known though `most` is given.
-        EngineError, UnfinishedError: the judge does not answer, or has spent all that it may; its answers are written.
+        EngineError, UnfinishedError: the judge does not answer, or has spent its US dollars; the answers so far are
+            written.
         StoreError: the folder cannot be read or written to, or a sweep holds it.
     """
     if judge and judge.most is not None and judge.price is None:
@@ -126,7 +128,7 @@ async def rescore(
 
 
 class _Group(NamedTuple):
-    """The cells of a setting with one config, and the built setting that scores them, or why there is none."""
+    """The cells of a setting with one config, and the built setting that scores them, or why it cannot be built."""
 
     episodes: list[dict[str, Any]]
     setting: Setting
@@ -135,12 +137,12 @@ class _Group(NamedTuple):
 
     @property
     def examines(self) -> bool:
-        """Whether its data set asks an evaluator."""
+        """Whether the setting's data set asks an evaluator."""
         return self.built is not None and (self.built.compares_texts or EXAMINED in self.built.dataset.provides)
 
 
 class _Work:
-    """One scoring of a folder."""
+    """The state of scoring one folder again."""
 
     def __init__(self, root: Path, judge: Judge | None, done: Callable[[int], object]) -> None:
         self._root, self._judge, self._done = root, judge, done
@@ -183,7 +185,7 @@ class _Work:
         return _Group(scored, replace(setting, code={name: code[name] for name in SCORERS if name in code}), built)
 
     def _declare(self, built: Built | None) -> None:
-        """Write the meaning of a setting's metrics; raises ConfigError if a name has another meaning in the folder."""
+        """Write the meaning of a setting's metrics; raises ConfigError if the folder gives one another meaning."""
         there = store.metrics(self._root)
         own = {name: metric for name, metric in built.metrics.items() if name not in KNOWN} if built else {}
         together([("its data set or planner", own.values()), (f"results in {self._root}", there.values())])
@@ -191,14 +193,14 @@ class _Work:
         store.write(self._root, {"metrics": store.metric_rows(fresh)})
 
     def _digest(self, group: _Group) -> str:
-        """The digest of all that can change a value."""
+        """The digest of everything on which scores depend: the setting, its code, its data, plugins and the judge."""
         judge, version = self._judge, group.built.version if group.built else group.why
         asked = [judge.label, dict(judge.config), judge.engine.version] if judge else None
         text = to_json([group.setting.id, dict(group.setting.code), version, _plugins(), asked])
         return hashlib.sha256(text.encode()).hexdigest()[:_DIGITS]
 
     def _known(self, digest: str) -> dict[str, Again]:
-        """The earlier results with the same code, data and judge, by cell."""
+        """The earlier results, by cell, of scorings with the same digest (the same code, data and judge)."""
         mine = store.read(self._root, "scorings", ["scoring"], pc.field("digest") == digest)["scoring"].to_pylist()
         where, found = pc.field("scoring").isin(pa.array(mine, pa.string())), dict[str, Again]()
         for row in store.read(self._root, "rescores", where=where).to_pylist() if mine else []:
@@ -213,7 +215,7 @@ class _Work:
     async def _part(
         self, group: _Group, part: Sequence[dict[str, Any]], digest: str, known: Mapping[str, Again]
     ) -> None:
-        """Score some cells, and write the results of those that are not known."""
+        """Score some cells, and write the results of those that had no `known` result."""
         seeds, fresh, before = _seeds(group, part), list[Compared](), self._spent
         waiting = iter(_stored(self._root, part, group.built is not None and needs_requests(group.built)))
 
@@ -260,7 +262,7 @@ class _Work:
         return money({EVALUATOR: self._judge.price}, {EVALUATOR: spent}) if self._judge else 0.0
 
     def _write(self, group: _Group, digest: str, fresh: Sequence[Compared], before: Usage) -> None:
-        """Write the cells' new results, and who scored them; `before` is the judge's usage before these cells."""
+        """Write cells' new results, and a row on the scoring; `before` is the judge's usage before these cells."""
         name, judge, setting = uuid.uuid4().hex, self._judge, group.setting
         spent = Usage(**{name: count - vars(before)[name] for name, count in vars(self._spent).items()})
         counts, asked = spent.known(), judge is not None and group.examines
@@ -284,7 +286,7 @@ class _Work:
 
 
 def _compared(group: _Group, one: Stored, again: Again, asked: bool) -> Iterator[Compared]:
-    """Both scorings of a cell, metric by metric."""
+    """Compare both scorings of a cell, metric by metric."""
     episode = one.episode
     then = loads(episode["code_parts"] or "{}")
     other = [name for name, code in group.setting.code.items() if then.get(name) != code]
@@ -301,7 +303,7 @@ def _compared(group: _Group, one: Stored, again: Again, asked: bool) -> Iterator
 
 
 def _columns(one: Compared) -> dict[str, Any]:
-    """The columns `cell_id` to `why`."""
+    """The columns from `cell_id` to `why` of a row of `rescores`."""
     text = isinstance(one.now, str)
     values = {"value": None if text else one.now, "text": one.now if text else None}
     return {"cell_id": one.cell_id, "name": one.metric, **values, "why": one.why if one.now is None else None}
@@ -318,7 +320,7 @@ def _by_config(rows: pa.Table) -> Iterator[pa.Table]:
 
 
 def _seeds(group: _Group, part: Sequence[Mapping[str, Any]]) -> dict[str, int]:
-    """The seeds of the robustness settings' disturbances, by cell; empty without robustness settings."""
+    """The seeds of the disturbances, by cell; empty if the setting has no robustness settings."""
     if group.built is None or not group.built.robustness:
         return {}
     ids, trials = list({row["case_id"]: None for row in part}), 1 + max(row["trial"] for row in part)
@@ -327,7 +329,7 @@ def _seeds(group: _Group, part: Sequence[Mapping[str, Any]]) -> dict[str, int]:
 
 
 def _stored(root: Path, part: Sequence[Mapping[str, Any]], requests: bool) -> Iterator[Stored]:
-    """Cells with all that is stored of them, including their transcripts if `requests` are needed."""
+    """Yield cells with everything stored about them; transcripts are included if scoring needs `requests`."""
     ids = [row["cell_id"] for row in part]
     mine = pc.field("cell_id").isin(pa.array(ids, pa.string()))
     steps: dict[str, list[dict[str, Any]]] = {cell: [] for cell in ids}

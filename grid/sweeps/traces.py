@@ -1,9 +1,8 @@
-"""Episodes as traces of OpenTelemetry, made of the tables' rows: while a sweep runs, or of a finished folder.
+"""Episodes as traces of OpenTelemetry, made from the tables' rows, during a sweep or from a finished folder.
 
-Cells do nothing for it: a thread of the driver reads the rows that workers have written, and sends them to the
-collector that the variables OTEL_EXPORTER_OTLP_* name. Counts are those of the rows. Only an episode has times; the
-spans within it begin a microsecond apart from the episode's beginning on, so that their order is right, and have no
-duration.
+Workers do nothing for traces: a thread of the driver reads the rows that workers have written, and sends them to the
+collector that the variables OTEL_EXPORTER_OTLP_* name. Counts are those of the rows. Only an episode has real times.
+Each span within an episode begins a microsecond after the span before it, which gives their order, and has no duration.
 """
 
 from __future__ import annotations
@@ -37,13 +36,13 @@ if TYPE_CHECKING:
     from opentelemetry.sdk.trace import ReadableSpan
 
 _AT_ONCE = 100
-"""The number of episodes that are read and sent together; they have a few thousand spans."""
+"""The number of episodes that are read and sent together; they may have a few thousand spans."""
 _SPANS = 512
 _LOOK_SECONDS = 2.0
 _SHARE = 20
-"""Looking takes at most one part in so many of the time: a large folder is looked at less often."""
+"""Looking for new rows takes at most 1 / _SHARE of the time, so a large folder is looked at less often."""
 _LAST_SECONDS = 10.0
-"""How long the end of a sweep waits for a collector that has accepted all spans before."""
+"""The seconds for which the end of a sweep waits for a collector, if the collector has accepted all spans before."""
 _EPISODES = [
     "cell_id", "attempt_id", "setting_id", "sweep", "model", "engine", "planner", "dataset", "robustness", "case_id",
     "trial", "seed", "status", "error_kind", "success", "n_steps", "n_messages", "tool_calls", "branches", "money",
@@ -87,10 +86,10 @@ def send(root: Path, content: bool, told: Callable[[int], object] = lambda sent:
 
 
 class Follower:
-    """Sends a sweep's episodes when their rows are written, in a separate thread; nothing waits for it.
+    """Sends a sweep's episodes after their rows are written, in a separate thread; the sweep never waits for it.
 
-    Episodes that the collector does not accept are sent again later; they are not kept in memory, as the tables have
-    them. With `none` the follower does nothing.
+    Episodes that the collector does not accept are sent again later. They are read again from the tables, so that they
+    need no memory meanwhile. With `none` the follower does nothing.
     """
 
     def __init__(self, root: Path, tracing: Tracing, say: Callable[[str], object]) -> None:
@@ -161,7 +160,7 @@ def _ids(root: Path, after: dt.datetime | None) -> list[Ids]:
 
 @dataclass
 class Sender:
-    """Makes spans of rows and sends them; `answers`: whether the collector accepted the last ones, if any."""
+    """Makes spans from rows and sends them; `answers`: whether the collector accepted the latest spans."""
 
     root: Path
     content: bool
@@ -187,7 +186,7 @@ class Sender:
         return True
 
     def give_up(self) -> None:
-        """Send nothing more; spans that wait for an answer of the collector are dropped."""
+        """Send nothing more; spans that the collector has not acknowledged are dropped."""
         self._exporter.shutdown()
 
 
@@ -219,7 +218,7 @@ def _by_cell(
 
 
 class _Trace:
-    """The spans of one episode, by the GenAI conventions; attributes without a name there begin with `agent_grid.`."""
+    """The spans of one episode by the GenAI conventions; attributes that these lack begin with `agent_grid.`."""
 
     def __init__(self, row: Mapping[str, Any], content: bool) -> None:
         from opentelemetry.semconv._incubating.attributes import gen_ai_attributes as names
@@ -315,7 +314,7 @@ class _Trace:
         failed: bool = False,
         client: bool = False,
     ) -> ReadableSpan:
-        """A span; `own` is its context, None for the episode's span. The times of other spans only show their order."""
+        """A span; `own` is its context, None for the episode's span. Times of other spans only show their order."""
         from opentelemetry.sdk.trace import ReadableSpan
         from opentelemetry.trace import SpanKind, Status, StatusCode
 
@@ -343,7 +342,7 @@ def _number(text: str, size: int) -> int:
 
 
 def _said(role: str, texts: Sequence[str]) -> str:
-    """Messages in the format of the conventions."""
+    """Messages of one role, in the format of the GenAI conventions."""
     return json.dumps([{"role": role, "parts": [{"type": "text", "content": text}]} for text in texts])
 
 

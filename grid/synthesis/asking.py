@@ -1,4 +1,4 @@
-"""Asking the model for a stage's items: answers are checked by rules, repaired, journalled, never asked for twice."""
+"""Asking the model for a stage's items: answers are checked by rules, repaired, kept on disk, and never asked twice."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ from grid.worlds.equivalence import equivalent
 
 
 Key = tuple[str, int, str]
-"""The item, the attempt, and the digest of the prompt."""
+"""The item's key, the number of the attempt, and the digest of the prompt."""
 
 
 class Broken(BaseModel):
-    """A rule that an answer breaks: the gate's name, and a text that says how to repair the answer."""
+    """A rule that an answer breaks: the name of the rule's gate, and a text that says how to repair the answer."""
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
     gate: str
@@ -42,11 +42,11 @@ class Broken(BaseModel):
 
 
 class Line(BaseModel):
-    """One answer.
+    """One answer of the model, as a line of the journal.
 
     `prompt` is a digest, 16 hexadecimal digits, of the request and its parameters. Tokens are null if the server
-    reported none. `money` is in US dollars (null: the price or the tokens are not known), `answer` is the unchanged
-    text, and `refused` are the rules that it breaks, empty if it was kept.
+    reported none. `money` is in US dollars, null if the price or the tokens are not known. `answer` is the unchanged
+    text, and `refused` has the rules that the answer breaks; it is empty if the answer was kept.
     """
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
@@ -63,14 +63,14 @@ class Line(BaseModel):
 
     @property
     def key(self) -> Key:
-        """The key by which the line is found."""
+        """The key under which the journal has the line."""
         return self.item, self.attempt, self.prompt
 
 
 class Journal:
-    """The answers of one stage; each is on the disk before it is used.
+    """The answers of one stage; each answer is on the disk before it is used.
 
-    A last line that was cut off, because a process died while it wrote, is removed, and a message says so.
+    If a process died while it wrote the last line, the part of this line is removed, and a message says so.
 
     Raises:
         DataError: a line is not valid, or two lines have the same question.
@@ -84,7 +84,7 @@ class Journal:
             self._read(say)
 
     def find(self, key: Key) -> Line | None:
-        """The answer to a question, if it was ever given."""
+        """The answer to a request, if the model ever gave one."""
         return self.lines.get(key)
 
     def add(self, line: Line) -> None:
@@ -100,7 +100,7 @@ class Journal:
             raise StoreError(f"{self.path}: cannot be written ({error.strerror})") from None
 
     def close(self, refused: Mapping[Key, list[Broken]]) -> None:
-        """Rewrite the file in the order of its keys, with the rules that the used answers break now."""
+        """Rewrite the file in the order of its keys; the used answers get the rules that they break now."""
         for key, broken in refused.items():
             self.lines[key] = self.lines[key].model_copy(update={"refused": broken})
         write(self.path, b"".join(_written(self.lines[key]) for key in sorted(self.lines)))
@@ -160,7 +160,7 @@ _SHOWN = 20  # the largest number of rules that a repair names
 
 @dataclass(frozen=True)
 class Checked(Generic[T]):
-    """The products in an answer that break no rule, and the rules that its other products break."""
+    """The products in an answer that break no rule, and the rules that the answer's other products break."""
 
     kept: tuple[T, ...]
     broken: tuple[Broken, ...]
@@ -188,7 +188,7 @@ class Item(Generic[T]):
 
 
 def prompt_of(item: Item[Any], broken: Sequence[Broken] = (), draft: str | None = None) -> Prompt:
-    """An item's prompt; after an answer was refused, with that answer as a draft and the rules that it broke."""
+    """An item's prompt. After a refused answer it includes this answer as a draft, and the rules that it broke."""
     sections = [*item.sections]
     if draft is not None:
         sections.append(Section("draft", ("Your last answer was:", draft or "(nothing)")))
@@ -216,7 +216,7 @@ def read(item: Item[T], text: str) -> Checked[T]:
 
 
 def _flat(value: Json) -> Json:
-    """A value with every text on one line."""
+    """The value, where every text is on one line."""
     if isinstance(value, list):
         return [_flat(item) for item in value]
     if isinstance(value, dict):
@@ -252,9 +252,9 @@ _DIGITS = 16
 
 @dataclass
 class Settled(Generic[T]):
-    """An item after its last attempt: the attempt with the most products counts, the first one among equals.
+    """An item after its last attempt. The attempt with the most products counts, the first of several such attempts.
 
-    `dropped` are rules that its products break together with products of other items.
+    `dropped` are rules that products of this item break together with products of other items.
     """
 
     item: Item[T]
@@ -267,19 +267,19 @@ class Settled(Generic[T]):
         return max(range(len(self.tries)), key=lambda index: (len(self.tries[index][1].kept), -index))
 
     def draft(self) -> str | None:
-        """The last answer, to be repaired; None if it repeats an earlier answer, as it would only be copied again."""
+        """The last answer, to be repaired. None if it repeats an earlier answer, as the model would copy it again."""
         answers = [line.answer for line, _ in self.tries]
         return answers[-1] if answers and answers[-1] not in answers[:-1] else None
 
     @property
     def products(self) -> tuple[T, ...]:
-        """The products that break no rule."""
+        """The products that break no rule, from the attempt that counts."""
         return self.tries[self.best][1].kept
 
 
 @dataclass(frozen=True)
 class How:
-    """The parameters of every request, `model` (the model's config) among them; they are part of the digests."""
+    """The parameters of every request, including `model`, the model's config; they are part of a request's digest."""
 
     model: Mapping[str, Any]
     seed: int
@@ -291,17 +291,17 @@ class How:
 
 @dataclass
 class Stage:
-    """The requests and results of one stage."""
+    """The requests of one stage and their results."""
 
     name: str
     journal: Journal
     settled: list[Settled[Any]] = field(default_factory=list)
     asked: int = 0
-    """The number of answers that this process asked for."""
+    """The number of answers that this process asked the model for."""
 
 
 class Asker:
-    """Runs stages one after another; the model is only asked for answers that a stage's file does not have.
+    """Runs stages one after another; the model is only asked for answers that are not in a stage's file yet.
 
     Args:
         folder: the folder of the stages' files.
@@ -329,7 +329,7 @@ class Asker:
         self._gate = asyncio.Semaphore(how.at_once)
 
     async def run(self, name: str, lanes: Iterable[Coroutine[Any, Any, list[R]]]) -> list[R]:
-        """Run a stage's lanes side by side; returns its products, the lanes' lists joined in the lanes' order.
+        """Run a stage's lanes side by side; returns their products, in the order of the lanes.
 
         Raises:
             UnfinishedError: none of the products was kept.
@@ -365,7 +365,7 @@ class Asker:
             raise UnfinishedError(_nothing(stage, wanted))
 
     async def settle(self, item: Item[T]) -> Settled[T]:
-        """Ask for an item until an answer breaks no rule, or until no further repair is allowed."""
+        """Ask for an item until an answer breaks no rule, or until all allowed repairs are used."""
         stage = self.stages[-1]
         found = Settled(item, [])
         stage.settled.append(found)
@@ -403,7 +403,7 @@ class Asker:
         return line, Checked((), (length,)) if length else read(item, line.answer)
 
     async def _ask(self, prompt: Prompt, seed: int) -> tuple[str, Usage, Broken | None]:
-        """The answer and its cost, or the reason why there can be no answer."""
+        """The answer, its usage, and None; or an empty answer and, as a broken rule, why the model can give none."""
         async with self._gate:
             engine = await self._ready()
             try:
@@ -428,7 +428,7 @@ class Asker:
 
 
 def kept(settled: Sequence[Settled[T]], rule: Callable[[T], Broken | None]) -> list[T]:
-    """The products that do not break a rule together with the products before them; the others are dropped."""
+    """The products that break no rule together with earlier products; the other products are dropped."""
     found = []
     for one in settled:
         for product in one.products:
@@ -441,7 +441,7 @@ def kept(settled: Sequence[Settled[T]], rule: Callable[[T], Broken | None]) -> l
 
 
 def _nothing(stage: Stage, wanted: int) -> str:
-    """The message of a stage that kept no product."""
+    """The message about a stage of which no product was kept."""
     gates = Counter(
         gate for one in stage.settled for _, checked in one.tries for gate in {broken.gate for broken in checked.broken}
     )
@@ -482,17 +482,17 @@ _VAGUE = {"process", "handle", "manage", "perform", "execute", "run", "do", "gen
 
 
 def broken(gate: str, text: str) -> Broken:
-    """A rule that is broken."""
+    """A broken rule, with the gate's name and the text for the model."""
     return Broken(gate=gate, text=text)
 
 
 def normal(text: str) -> str:
-    """A text in a form for comparisons, without case, punctuation, endings and stop words; numbers stay."""
+    """A text in a form for comparisons: without case, punctuation, endings and stop words, but with its numbers."""
     return " ".join([*stems(text), *re.findall(r"\d+", text)])
 
 
 def copied(text: str, examples: Iterable[str], label: str) -> Iterator[Broken]:
-    """Yield a broken rule if a text repeats a prompt's example or much of its wording, as small models do."""
+    """Yield a broken rule if a text repeats a prompt's example, or much of its wording, as small models often do."""
     said = _runs(text)
     for example in examples:
         there = _runs(example)
@@ -503,7 +503,7 @@ def copied(text: str, examples: Iterable[str], label: str) -> Iterator[Broken]:
 
 
 def _runs(text: str) -> set[tuple[str, ...]]:
-    """All runs of three words."""
+    """Every sequence of three words in a text."""
     words = re.findall(r"\w+", text.casefold())
     return {*zip(words, words[1:], words[2:], strict=False)}
 
@@ -517,7 +517,7 @@ def name_problems(name: str) -> Iterator[Broken]:
 
 
 def stands_in(value: Json, text: str) -> bool:
-    """Whether a text has a value: words and codes literally, numbers and dates in any form; booleans always count."""
+    """Whether a text states a value: words and codes literally, numbers and dates in any form, a boolean always."""
     if isinstance(value, bool):
         return True
     if isinstance(value, int | float):
@@ -534,7 +534,7 @@ def stands_in(value: Json, text: str) -> bool:
 
 
 def fits(value: Json, kind: str) -> bool:
-    """Whether a value has an argument's type."""
+    """Whether a value is of an argument's type."""
     match kind:
         case "integer":
             return type(value) is int

@@ -1,4 +1,4 @@
-"""The paper's order: queries, plans, tools, their categories, merged tools, arguments and outcomes (appendix D)."""
+"""The paper's order of stages: queries, plans, tools, categories, merged tools, arguments and outcomes (appendix D)."""
 
 from __future__ import annotations
 
@@ -42,7 +42,9 @@ Say = Callable[[str], None]
 
 
 async def cases(asker: Asker, wanted: Construction, say: Say) -> tuple[list[ToolRecord], list[CaseRecord]]:
-    """Run the stages up to complete cases, queries first; returns the library (`sizes.tools` a topic) and the cases.
+    """Run the stages up to complete cases, queries first; returns the library and the cases.
+
+    The library has at least `sizes.tools` tools a topic, if the model writes enough of them.
 
     Raises:
         UnfinishedError: a stage kept no product.
@@ -68,7 +70,7 @@ async def cases(asker: Asker, wanted: Construction, say: Say) -> tuple[list[Tool
 
 
 async def _outlines(asker: Asker, wanted: Construction) -> list[Outline]:
-    """Queries and their plans in words; topics take turns, so that a larger set begins with the same queries."""
+    """Queries and their plans in words. Topics take turns, so that a larger set begins with the same queries."""
     domain, sizes = wanted.domain, wanted.sizes
     drawn = {
         topic: shapes.drawn(wanted.seed, topic, domain.users, wanted.complexity, sizes.workflows * sizes.queries)
@@ -102,7 +104,7 @@ async def _grounded(
 
 
 async def _categorised(asker: Asker, wanted: Construction, grounded: Sequence[Grounded], say: Say) -> list[ToolRecord]:
-    """The plans' tools with their categories; a tool that no answer sorted gets the topic of its first query."""
+    """The tools of the plans with their categories. A tool without one in the answers gets its first query's topic."""
     made = [(tool, one.plan.topic) for one in grounded for tool in one.made]
     every = [tool for tool, _ in made]
     batches = [every[start : start + AT_A_TIME] for start in range(0, len(every), AT_A_TIME)]
@@ -125,7 +127,8 @@ async def _merged(
 ) -> tuple[list[ToolRecord], list[Workflow]]:
     """The library after the merges, and the plans with the merged tools.
 
-    Plans that call the same tools in the same order get the key of the first such plan: their cases are a cluster.
+    Plans that call the same tools in the same order all get the key of the first of them, so that their cases are a
+    cluster.
     """
     apart = neighbours([one.plan for one in grounded])
     groups = list(together(library, near))
@@ -143,7 +146,7 @@ async def _merged(
 
 
 async def _filled(asker: Asker, wanted: Construction, library: Sequence[ToolRecord]) -> list[ToolRecord]:
-    """The library, with further tools so that each topic has `sizes.tools` of them (figure 13)."""
+    """The library, with more tools for each topic that has fewer than `sizes.tools` (figure 13)."""
     lacking = {
         topic: (wanted.sizes.tools - len(own), own)
         for topic in wanted.domain.topics
@@ -183,7 +186,7 @@ class _Answer(BaseModel):
 
 @dataclass(frozen=True)
 class Grounded:
-    """A plan with its tools; `made` are the tools that were not in the library before."""
+    """A plan whose substeps have tools; `made` are the tools that were written for this plan."""
 
     plan: Workflow
     text: str
@@ -193,7 +196,7 @@ class Grounded:
 async def of_outlines(
     asker: Asker, domain: Domain, outlines: Sequence[Outline], nearby: Nearby
 ) -> list[Settled[Grounded]]:
-    """Choose the tools of plans, one plan after another; each is offered the nearest tools made for earlier plans."""
+    """Choose the tools of plans, one plan after another; each may use the nearest tools made for earlier plans."""
     found: list[Settled[Grounded]] = []
     library: list[ToolRecord] = []
     for outline in outlines:
@@ -291,9 +294,9 @@ def _schema(outline: Outline) -> dict[str, Any]:
 
 
 AT_A_TIME = 15
-"""The number of tools that one answer categorises: 10 to 20 in the paper (figure 14)."""
+"""The number of tools that one request categorises: 10 to 20 in the paper (figure 14)."""
 TOGETHER = 40
-"""The most tools of a category that one request to merge shows; in a larger category, tools near to each other."""
+"""The most tools of a category in one request to merge; a larger category is split into groups of near tools."""
 Pair = frozenset[str]
 _CATEGORIES = TypeAdapter(dict[str, str])
 
@@ -308,7 +311,7 @@ class _MergedAnswer(BaseModel):
 
 @dataclass(frozen=True)
 class Merge:
-    """The merged tools of a category, by the names of the tools that they replace; unchanged tools are not in it."""
+    """The merged tools of a category, by the names of the tools that they replace, without the unchanged tools."""
 
     into: Mapping[str, ToolRecord]
 
@@ -316,7 +319,7 @@ class Merge:
 async def categorised(
     asker: Asker, domain: Domain, number: int, tools: Sequence[ToolRecord]
 ) -> list[Settled[ToolRecord]]:
-    """Some tools with their categories, each of which is one of the domain's topics."""
+    """Ask for the categories of some tools, which are topics of the domain; returns the tools with their categories."""
     topics = [f"- {topic}: {about}" for topic, about in domain.topics.items()]
     sections = (
         Section("role", ("You sort the tools of a service. A tool is where what it is mainly for belongs.",)),
@@ -339,7 +342,7 @@ async def categorised(
 
 
 def together(library: Sequence[ToolRecord], nearby: Nearby) -> Iterator[tuple[str, list[ToolRecord]]]:
-    """The groups of tools for one request to merge, with keys: a category, or `TOGETHER` near tools of a large one."""
+    """The groups of tools for requests to merge, with keys: a category, or up to `TOGETHER` near tools of it."""
     for category in dict.fromkeys(tool.category for tool in library):
         left = [tool for tool in library if tool.category == category]
         number = 0
@@ -353,7 +356,7 @@ def together(library: Sequence[ToolRecord], nearby: Nearby) -> Iterator[tuple[st
 async def merged(
     asker: Asker, domain: Domain, key: str, tools: Sequence[ToolRecord], apart: Set[Pair]
 ) -> list[Settled[Merge]]:
-    """Ask which tools do the same, and for the tool that replaces each group; pairs in `apart` are never merged."""
+    """Ask which tools do the same, and which tool replaces each group of them. Pairs in `apart` are never merged."""
     sections = (
         Section(
             "role",
@@ -386,7 +389,7 @@ async def merged(
 
 
 def neighbours(plans: Sequence[Workflow]) -> set[Pair]:
-    """Pairs of tools that neighbouring substeps of a plan call: if merged, one would be called twice in a row."""
+    """Pairs of tools of neighbouring substeps: merged, they would be the same tool called twice in a row."""
     return {
         Pair((one.tool.name, other.tool.name))
         for plan in plans
@@ -396,7 +399,7 @@ def neighbours(plans: Sequence[Workflow]) -> set[Pair]:
 
 
 def rewritten(plan: Workflow, library: Mapping[str, ToolRecord]) -> Workflow:
-    """A plan in which each tool is replaced by the tool that `library` has under its name."""
+    """A plan with the tool that `library` has for each tool's name."""
     steps = tuple(
         (text, tuple(replace(sub, tool=library[sub.tool.name] if sub.tool else None) for sub in substeps))
         for text, substeps in plan.steps
@@ -435,10 +438,10 @@ def _merging_schema(names: Sequence[str]) -> dict[str, Any]:
 
 
 class Nearby(Protocol):
-    """Finds the nearest tools of a library, nearest first; ties in the library's order."""
+    """A search that gives the nearest tools of a library, nearest first; ties are in the library's order."""
 
     def __call__(self, text: str, library: Sequence[ToolRecord], count: int) -> list[ToolRecord]:
-        """At most `count` tools."""
+        """At most `count` tools of the library, nearest first."""
         ...
 
 
@@ -448,7 +451,7 @@ def nearby(config: Mapping[str, Any], say: Callable[[str], None]) -> Nearby:
     If the embedding model cannot be loaded, tools are found by words, and `say` gets the reason.
 
     Raises:
-        ConfigError: another retriever is named, or a key that it does not have.
+        ConfigError: another retriever is named, or a key that the named retriever does not have.
     """
     found = make("retriever", config)
     if isinstance(found, BM25):
@@ -471,14 +474,14 @@ def by_words(text: str, library: Sequence[ToolRecord], count: int) -> list[ToolR
 
 
 class ByMeaning:
-    """The nearest tools by the cosine of sentence embeddings; each tool's embedding is computed once."""
+    """The nearest tools by the cosine of sentence embeddings; a tool's embedding is computed only once."""
 
     def __init__(self, embedder: Embedder, query_prefix: str) -> None:
         self._embedder, self._prefix = embedder, query_prefix
         self._known: dict[str, np.ndarray] = {}
 
     def __call__(self, text: str, library: Sequence[ToolRecord], count: int) -> list[ToolRecord]:
-        """At most `count` tools."""
+        """At most `count` tools of the library, nearest first."""
         if not library:
             return []
         texts = [document(tool.spec()) for tool in library]

@@ -1,4 +1,4 @@
-"""The settings of a construction: the checked keys of a command line, the domain, and the workflows' shapes."""
+"""The settings of a construction: the checked keys of a command line, the domain, and the shapes of workflows."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def _plain(text: str) -> str:
 
 
 def slug(topic: str) -> str:
-    """A topic in the form for ids."""
+    """A topic in the form in which ids have it."""
     return re.sub(r"[^a-z0-9]+", "-", topic.lower()).strip("-")
 
 
@@ -54,7 +54,7 @@ _Text = Annotated[str, Field(max_length=500), AfterValidator(_plain)]
 
 
 class Domain(_Strict):
-    """The domain of a set: its users, and its topics, by name with a description."""
+    """The domain of a set: its name, its users, and its topics with their descriptions."""
 
     name: _Text
     description: _Text
@@ -63,7 +63,10 @@ class Domain(_Strict):
 
 
 class Sizes(_Strict):
-    """The sizes: tools and workflows a topic, queries a workflow, equivalents and distractors of the plans' tools."""
+    """The sizes of a set: tools and workflows for each topic, queries for each workflow, equivalents and distractors.
+
+    `equivalents` is the share of used tools that get an equivalent, `distractors` the number for each used tool.
+    """
 
     tools: Annotated[int, Field(ge=1, le=1000)]
     workflows: Annotated[int, Field(ge=1, le=1000)]
@@ -117,7 +120,7 @@ def read(arguments: Sequence[str]) -> Construction:
 
 
 def _merged(arguments: Sequence[str]) -> dict[str, Any]:
-    """The keys of conf/construct.yaml with the given values, and with the files of groups put in."""
+    """The keys of conf/construct.yaml with the values of the arguments, and with the files of groups put in."""
     choices, rest = dict[str, str](), list[str]()
     for one in arguments:
         key, equals, value = one.partition("=")
@@ -146,7 +149,7 @@ def _merged(arguments: Sequence[str]) -> dict[str, Any]:
 
 
 def _with(config: DictConfig, argument: str) -> DictConfig:
-    """The config with one more value set in it; raises ConfigError."""
+    """The config with the value of one more argument; raises ConfigError for an unknown key or an unreadable value."""
     key, _, value = argument.lstrip("+").partition("=")
     shown_value = "(not shown)" if key.startswith("model.") else value  # the value may be a secret
     try:
@@ -169,7 +172,7 @@ def _group(group: str, name: str) -> Any:
 
 
 def _domain(name: object) -> Domain:
-    """The domain in a file of `conf/domain`, or in the file at a path."""
+    """The domain from a file of `conf/domain`, or from the file at a path."""
     files = {file.stem: file for file in (CONF / "domain").glob("*.yaml")}
     path = files.get(str(name)) or Path(str(name)).expanduser()
     allowed = f"a YAML file with {', '.join(Domain.model_fields)}, or one of {', '.join(sorted(files))}"
@@ -192,21 +195,27 @@ def _domain(name: object) -> Domain:
 
 @dataclass(frozen=True)
 class Shape:
-    """The user, the complexity of the plan, and for each substep of each high-level step whether it calls a tool."""
+    """The shape of a workflow: its user, its complexity, and its high-level steps.
+
+    For each substep of each high-level step, `steps` says whether the substep calls a tool.
+    """
 
     user: str
     complexity: Complexity
     steps: tuple[tuple[bool, ...], ...]
 
     def numbered(self) -> Iterator[tuple[str, bool]]:
-        """The number `i.j` of each substep, and whether it calls a tool."""
+        """The number `i.j` of each substep, and whether the substep calls a tool."""
         for i, substeps in enumerate(self.steps, 1):
             for j, calls in enumerate(substeps, 1):
                 yield f"{i}.{j}", calls
 
 
 def drawn(seed: int, topic: str, users: Sequence[str], shares: Mapping[Complexity, float], count: int) -> list[Shape]:
-    """The shapes of a topic's workflows: users take turns, complexities are drawn by their shares, all else evenly."""
+    """The shapes of a topic's workflows.
+
+    Users take turns, complexities are drawn by their shares, and everything else is drawn evenly.
+    """
     rng = random.Random(derive_seed(seed, "complexity", topic))
     kinds = rng.choices([*shares], weights=[*shares.values()], k=count)
     return [

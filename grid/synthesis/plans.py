@@ -21,7 +21,7 @@ from grid.synthesis.config import Domain, Shape, slug
 from grid.synthesis.tools import line, notes
 
 OFFERED = 30
-"""The number of tools that a plan may use: the topic's own, then the nearest of the others (figure 10)."""
+"""The number of tools that a plan may choose from: the topic's own, then the nearest tools of others (figure 10)."""
 LENGTH = 160
 KINDS: Mapping[Complexity, str] = {
     "simple": "It goes straight to its end.",
@@ -29,7 +29,7 @@ KINDS: Mapping[Complexity, str] = {
     "complex": "Several calls take results; something is checked first, and what is found decides what follows.",
     "advanced": "It has several parts whose results meet; special cases are seen to, and the tools are of many kinds.",
 }
-"""The properties of plans of each complexity, beside the numbers of their parts (figure 12)."""
+"""The properties of plans by complexity, in addition to the numbers of their parts (figure 12)."""
 
 
 class _Substep(BaseModel):
@@ -43,7 +43,7 @@ GOAL = "goal"
 
 @dataclass(frozen=True)
 class Planned:
-    """A substep: its number `i.j`, its purpose, and its tool, if it has one."""
+    """A substep: its number `i.j`, its purpose, and its tool (None if it calls no tool)."""
 
     id: str
     purpose: str
@@ -52,7 +52,7 @@ class Planned:
 
 @dataclass(frozen=True)
 class Workflow:
-    """One way to reach a goal; `steps` are the high-level steps, each with its substeps."""
+    """One way to reach a goal; `steps` are the high-level steps, each with its text and its substeps."""
 
     key: str
     topic: str
@@ -68,18 +68,18 @@ class Workflow:
 
     @property
     def calls(self) -> list[tuple[str, ToolRecord]]:
-        """The number and the tool of each substep that calls one."""
+        """The number and the tool of each substep that calls a tool."""
         return [(sub.id, sub.tool) for sub in self.substeps if sub.tool]
 
     def signature(self) -> tuple[str, ...]:
-        """The names of the called tools, in order."""
+        """The names of the called tools, in the order of the calls."""
         return tuple(tool.name for _, tool in self.calls)
 
 
 async def of_topic(
     asker: Asker, domain: Domain, topic: str, library: Sequence[ToolRecord], shapes: Sequence[Shape]
 ) -> list[Settled[Workflow]]:
-    """Ask for the workflows of a topic, one of each of the `shapes`, one after another."""
+    """Ask for the workflows of a topic, one after another, one for each of the `shapes`."""
     offered = _offered(topic, domain.topics[topic], library)
     found: list[Settled[Workflow]] = []
     for number, shape in enumerate(shapes):
@@ -109,7 +109,7 @@ async def of_topic(
 
 
 def distinct() -> Callable[[Workflow], Broken | None]:
-    """A rule that refuses a workflow with the goal, or with the same tools in the same order, of an earlier one."""
+    """A rule that refuses a workflow with an earlier one's goal, or with the same tools in the same order."""
     goals, tools = set[str](), set[tuple[str, ...]]()
 
     def rule(plan: Workflow) -> Broken | None:
@@ -148,7 +148,7 @@ _FORM = (f"Answer with JSON only, as in this short example of another domain: {t
 
 
 def parts_of(shape: Shape) -> Iterator[str]:
-    """The lines that describe a shape in a prompt."""
+    """The lines of a prompt that describe a shape."""
     for i, substeps in enumerate(shape.steps, 1):
         yield f"{i} a high-level step"
         for j, calls in enumerate(substeps, 1):

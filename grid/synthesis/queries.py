@@ -1,4 +1,4 @@
-"""Queries of users: for a workflow's goal, or before there are tools, with plans in words (egb_slate §3.2, §3.3)."""
+"""Queries of users: for a workflow's goal, or, before there are tools, with plans in words (egb_slate §3.2, §3.3)."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ WORDS: Mapping[Complexity, tuple[int, str]] = {
         "several wishes that hang together, exceptions, deadlines and priorities, in five or more sentences",
     ),
 }
-"""The smallest number of words of a query, and a description of its content, by complexity."""
+"""By complexity, the smallest number of words of a query, and a description of what a query has."""
 _VALUE = 100
 ANY_TEXT = {"type": "string"}  # without a limit: for one of 1,200 characters xgrammar compiles half a minute
 EXAMPLE: Mapping[str, Any] = {
@@ -59,7 +59,8 @@ class _Query(BaseModel):
 class Query:
     """A user's query; `key` is the case's id, `values` are the first call's arguments.
 
-    `values` is None if the query was written before the tools: then the stage of the substeps finds them in its text.
+    `values` is None if the query was written before the tools; then the stage of the substeps finds the arguments in
+    the query's text.
     """
 
     key: str
@@ -101,7 +102,7 @@ async def of_workflow(asker: Asker, domain: Domain, plan: Workflow, count: int) 
 
 
 class Said(Protocol):
-    """An object with a query's text."""
+    """Any object that has the text of a query."""
 
     @property
     def text(self) -> str:
@@ -110,7 +111,7 @@ class Said(Protocol):
 
 
 def distinct(before: Sequence[Said] = ()) -> Callable[[Said], Broken | None]:
-    """A rule that refuses a query that repeats an earlier one, except for its form."""
+    """A rule that refuses a query whose text is the same as an earlier query's, except for the words' form."""
     texts = {normal(query.text) for query in before}
 
     def rule(query: Said) -> Broken | None:
@@ -137,7 +138,7 @@ def _takes(tool: ToolRecord | None) -> str:
 
 
 def described(argument: ArgumentRecord) -> str:
-    """An argument's name, type and meaning, in the form for prompts."""
+    """An argument's name, type and meaning, as prompts show them."""
     return f"{argument.name}, {argument.type}: {argument.description.rstrip('.')}"
 
 
@@ -180,7 +181,7 @@ def _schema(first: ToolRecord) -> dict[str, Any]:
 
 
 _LEAST_DETAILS: Mapping[Complexity, int] = {"simple": 1, "moderate": 2, "complex": 3, "advanced": 4}
-"""The least number of different identifiers, dates, amounts and quantities (words with a digit) of a query."""
+"""The least number of different details in a query: identifiers, dates, amounts, quantities (words with a digit)."""
 _WISH_RULES = (
     "Rules:",
     AS_A_PERSON,
@@ -196,7 +197,7 @@ class _Answer(BaseModel):
 
 @dataclass(frozen=True)
 class Wish:
-    """A query, with its topic and with the shape that its plan will have, which names the user."""
+    """A query written before its plan: its topic, its text, and the shape of its plan, which also names the user."""
 
     key: str
     topic: str
@@ -205,7 +206,7 @@ class Wish:
 
 
 async def of_topic(asker: Asker, domain: Domain, topic: str, shapes: Sequence[Shape]) -> list[Settled[Wish]]:
-    """Ask for the queries of a topic, one of each of the `shapes`, one after another."""
+    """Ask for the queries of a topic, one after another, one for each of the `shapes`."""
     found: list[Settled[Wish]] = []
     for number, shape in enumerate(shapes):
         before = [wish for one in found for wish in one.products]
@@ -279,7 +280,7 @@ _FORM = (f"Answer with JSON only, as in this short example of another domain: {t
 
 @dataclass(frozen=True)
 class Outline:
-    """A wish's plan in words: its goal, and the texts of its steps `i` and substeps `i.j`."""
+    """The plan of a wish in words: its goal, and the texts of its steps `i` and substeps `i.j`."""
 
     wish: Wish
     goal: str
@@ -302,7 +303,7 @@ class Outline:
 
 
 async def of_wish(asker: Asker, domain: Domain, wish: Wish) -> list[Settled[Outline]]:
-    """Ask for the plan of a query."""
+    """Ask for the plan of a query, in words."""
     shape = wish.shape
     sections = (
         Section(
@@ -326,7 +327,7 @@ async def of_wish(asker: Asker, domain: Domain, wish: Wish) -> list[Settled[Outl
 
 
 def _numbers(shape: Shape) -> list[str]:
-    """The numbers of steps and substeps, in order."""
+    """The numbers of all steps and substeps, in order."""
     found = list[str]()
     for i, substeps in enumerate(shape.steps, 1):
         found += [str(i), *(f"{i}.{j}" for j, _ in enumerate(substeps, 1))]

@@ -41,20 +41,20 @@ from grid.synthesis.config import Construction, read
 
 
 STAGES = "stages"
-"""The folder of the stages' files."""
+"""The folder with the stages' files."""
 SETTINGS = "construction.json"
 
 
 def asked(wanted: Construction) -> How:
-    """The parameters of the model's requests, without the batching of requests and without prices."""
+    """The parameters of the model's requests; the batching of requests and prices are no parameters."""
     model = {key: value for key, value in unpriced(wanted.model).items() if key != "serving"}
     return How(model, wanted.seed, wanted.repairs, wanted.temperature, wanted.max_tokens, wanted.at_once)
 
 
 def expect_same(wanted: Construction) -> None:
-    """Write the settings of the set; raises ConfigError if the folder has a set with other settings.
+    """Write the settings of the set to its folder; raises ConfigError if the folder has other settings.
 
-    Sizes and repairs may change: earlier answers are used for all requests that are made again.
+    Sizes and repairs may change: a request that was answered before is not sent again.
     """
     how = asked(wanted)
     settings: dict[str, Any] = {
@@ -82,7 +82,7 @@ def expect_same(wanted: Construction) -> None:
 
 
 def _flat(key: str, value: object) -> dict[str, object]:
-    """Values by dotted keys; a list is one value."""
+    """The values of a nested object by dotted keys; a list counts as one value."""
     if not isinstance(value, dict):
         return {key: value}
     parts = (_flat(f"{key}.{name}" if key else str(name), part) for name, part in value.items())
@@ -117,7 +117,7 @@ async def construct(
     say: Callable[[str], None],
     progress: Callable[[str], None],
 ) -> Asker:
-    """Run all stages, and write the set; returns the asker with the requests and results of each stage.
+    """Run all stages, and write the set; returns the asker, which has the requests and results of each stage.
 
     Raises:
         UnfinishedError: a stage kept no product.
@@ -138,7 +138,7 @@ async def construct(
 async def _cases(
     asker: Asker, wanted: Construction, say: Callable[[str], None]
 ) -> tuple[list[ToolRecord], list[CaseRecord]]:
-    """Run the stages up to complete cases, tools first; returns the library of the topics, and the cases."""
+    """Run the stages up to complete cases, tools first; returns the library, and the cases."""
     domain, sizes = wanted.domain, wanted.sizes
     topics = [*domain.topics]
     made = await asker.run("tools", (tools.of_topic(asker, domain, topic, sizes.tools) for topic in topics))
@@ -170,7 +170,7 @@ async def _cases(
 async def _beside(
     asker: Asker, wanted: Construction, library: Sequence[ToolRecord], cases: Sequence[CaseRecord]
 ) -> list[ToolRecord]:
-    """The library with equivalents and distractors of the tools that the cases use."""
+    """The library, with equivalents and distractors added for tools that the cases use."""
     domain, sizes, found = wanted.domain, wanted.sizes, [*library]
     names = {sub.call.tool for case in cases for sub in case.substeps() if sub.call}
     used = [tool for tool in library if tool.name in names]
@@ -199,7 +199,7 @@ _PADDING = (0, 1, 0, 0)
 
 
 def stages(found: Sequence[Stage]) -> Table:
-    """The table of stages: products asked for, kept, repaired and refused, and the cost of the answers."""
+    """The table of stages: how many products were asked for, kept, repaired and refused, and the answers' cost."""
     table = Table(
         title="Stages",
         box=SIMPLE,
@@ -223,7 +223,7 @@ def stages(found: Sequence[Stage]) -> Table:
 
 
 def gates(found: Sequence[Stage]) -> Table:
-    """The table of rules: how many answers broke each rule, and for how many items that was so in the end."""
+    """The table of rules: how many answers broke each rule, and for how many items it was still broken in the end."""
     table = Table(
         title="Gates",
         box=SIMPLE,
@@ -248,7 +248,7 @@ def gates(found: Sequence[Stage]) -> Table:
 
 
 def quality(dataset: Slate) -> Table:
-    """The figures that a reviewer of a benchmark would measure, if the set is large enough for them."""
+    """The figures that a reviewer of a benchmark would measure, as far as the set is large enough for them."""
     from grid.datasets.slate.quality import groups  # scikit-learn is slow to import
 
     table = Table(
@@ -292,7 +292,7 @@ RAN, UNFINISHED, CANNOT_RUN = 0, 1, 2
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Exit status 0, 1 if the construction could not be finished, 2 if it cannot run."""
+    """Exit status 0; 1 if the construction could not be finished; 2 if it cannot run."""
     parser = argparse.ArgumentParser(
         prog="python -m grid.synthesis.slate",
         description=__doc__,
@@ -345,7 +345,7 @@ def _run(wanted: Construction) -> None:
 
 
 def _quality(console: Console, wanted: Construction) -> None:
-    """Print the figures of the set as a benchmark, read from its files."""
+    """Print the figures of the set as a benchmark, computed from the set's files."""
     from grid.datasets.slate.dataset import Slate
 
     dataset = Slate(path=str(wanted.out))

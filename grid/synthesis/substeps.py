@@ -25,7 +25,7 @@ from grid.worlds.lookup import build_entries, means
 _LENGTH = 200
 _LEAST_WORDS = 4
 _LEAST_CHAINED = 0.75
-"""The least share of a case's later calls (all but the first) that take an earlier result."""
+"""The least share of a case's calls after the first that take an earlier call's result."""
 # Its numbers occur in no plan: small models would copy the example's text for a number of their own plan.
 _EXAMPLE: Mapping[str, Mapping[str, Any]] = {
     "6.1": {"text": "Settle which weather station is nearest to the meadow"},
@@ -55,7 +55,7 @@ _ANSWER = TypeAdapter(dict[str, _Written])
 
 @dataclass(frozen=True)
 class Outlined:
-    """A query with the texts of its substeps and its reference calls, by the substeps' numbers."""
+    """A query with the texts of its substeps and with its reference calls; both are by the substeps' numbers."""
 
     query: Query
     texts: Mapping[str, str]
@@ -63,7 +63,7 @@ class Outlined:
 
 
 async def of_query(asker: Asker, domain: Domain, query: Query) -> list[Settled[Outlined]]:
-    """Ask for the substeps of one case."""
+    """Ask for the texts and calls of one case's substeps."""
     plan = query.workflow
     later = [number for number, _ in plan.calls[1 if query.values is not None else 0 :]]
     sections = (
@@ -219,7 +219,7 @@ Tools = Mapping[str, ToolRecord]
 
 
 async def of_case(asker: Asker, domain: Domain, outlined: Outlined, tools: Tools) -> list[Settled[CaseRecord]]:
-    """Ask for the outcomes of one case, which complete it."""
+    """Ask for the outcomes of one case's calls, which complete the case."""
     kinds = _taken(outlined, tools)
     sections = (
         Section("role", ("You play the tools of a service: you write what calls of them return.", *_OUTCOME_RULES)),
@@ -240,7 +240,7 @@ async def of_case(asker: Asker, domain: Domain, outlined: Outlined, tools: Tools
 
 
 def coherent() -> Callable[[CaseRecord], Broken | None]:
-    """A rule that refuses a case in which a call returns something else than in an earlier case."""
+    """A rule that refuses a case if one of its calls returns something else than the same call in an earlier case."""
     known: dict[str, Mapping[str, Json]] = {}
 
     def rule(case: CaseRecord) -> Broken | None:
@@ -260,7 +260,7 @@ def coherent() -> Callable[[CaseRecord], Broken | None]:
 
 
 def _taken(outlined: Outlined, tools: Tools) -> dict[tuple[str, str], str]:
-    """The results (step and field) that later calls take, with the needed type; a string if the needed types differ."""
+    """The results (step and field) that later calls take, with the type that they need (a string if types differ)."""
     kinds: dict[tuple[str, str], str] = {}
     for call in outlined.calls.values():
         types = {one.name: one.type for one in tools[call.tool].arguments}
@@ -327,7 +327,7 @@ def _problems(
 
 
 def _contradictions(calls: Mapping[str, ToolCall], given: Mapping[str, Mapping[str, Json]]) -> Iterator[Broken]:
-    """Calls with the same meaning and different outcomes: the simulator would answer one with the other's outcome."""
+    """Calls with the same meaning and different outcomes, of which the simulator would return only one."""
     try:
         entries = build_entries(calls, given)
     except ValueError as error:

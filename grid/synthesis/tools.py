@@ -55,7 +55,7 @@ EXAMPLE = ToolRecord(
     results=["rain_in_mm", "forecast_id"],
 )
 SHOWN = EXAMPLE.model_dump(exclude={"category", "same_function"})
-"""The example in the form of an answer."""
+"""The example as an answer would have it."""
 _FORM = (
     "Answer with JSON only, as in this example of another domain, which is not to be repeated:",
     to_json({"tools": [SHOWN]}),
@@ -69,7 +69,7 @@ class _Argument(BaseModel):
 
 
 class Written(BaseModel):
-    """A tool in the form of an answer."""
+    """A tool as an answer has it."""
 
     name: str
     description: str
@@ -77,7 +77,7 @@ class Written(BaseModel):
     results: list[str]
 
     def record(self, category: str) -> ToolRecord:
-        """The tool in the form of the library; it must break no rule of `tool_problems`."""
+        """The tool as the library has it; the tool must break no rule of `tool_problems`."""
         return ToolRecord(
             name=self.name,
             category=category,
@@ -104,12 +104,12 @@ class _Equivalent(BaseModel):
 
 
 def notes(domain: Domain) -> Section:
-    """The section on the domain, which is in every prompt."""
+    """The section on the domain; every prompt has it."""
     return Section("notes", (f"Domain: {domain.name}. {domain.description}", f"Users: {', '.join(domain.users)}."))
 
 
 def line(tool: ToolRecord) -> str:
-    """A tool on one line."""
+    """The text of a tool, on one line."""
     arguments = ", ".join(f"{one.name}: {one.type} ({one.description})" for one in tool.arguments)
     return f"{tool.name}({arguments}) -> {', '.join(tool.results)}. {tool.description.rstrip('.')}."
 
@@ -117,7 +117,7 @@ def line(tool: ToolRecord) -> str:
 async def of_topic(
     asker: Asker, domain: Domain, topic: str, count: int, there: Sequence[ToolRecord] = ()
 ) -> list[Settled[ToolRecord]]:
-    """Ask for `count` tools of a topic, a few at a time; each request shows the tools so far, and those in `there`."""
+    """Ask for `count` tools of a topic, a few at a time; each request shows the tools so far and those in `there`."""
     found: list[Settled[ToolRecord]] = []
     for number in range(math.ceil(count / AT_A_TIME)):
         known = [*there, *(tool for one in found for tool in one.products)]
@@ -141,7 +141,7 @@ async def of_topic(
 async def near(
     asker: Asker, domain: Domain, host: ToolRecord, library: Sequence[ToolRecord], style: range, count: int
 ) -> list[Settled[ToolRecord]]:
-    """Ask for distractors near one tool; `style` is the range of words in descriptions of the plans' tools."""
+    """Ask for distractors of one tool; `style` is the range of lengths, in words, of the used tools' descriptions."""
     sections = (
         Section(
             "role",
@@ -174,7 +174,7 @@ async def near(
 async def equivalent(
     asker: Asker, domain: Domain, host: ToolRecord, library: Sequence[ToolRecord]
 ) -> list[Settled[ToolRecord]]:
-    """Ask for a second tool with the same function as one tool."""
+    """Ask for a second tool with the same function as the given one."""
     names = [one.name for one in host.arguments]
     sections = (
         Section(
@@ -206,7 +206,7 @@ async def equivalent(
 
 
 def distinct(taken: Sequence[ToolRecord] = ()) -> Callable[[ToolRecord], Broken | None]:
-    """A rule that refuses a tool with the name or description of an earlier one."""
+    """A rule that refuses a tool with an earlier tool's name or description."""
     names, texts = {tool.name for tool in taken}, {normal(tool.description) for tool in taken}
 
     def rule(tool: ToolRecord) -> Broken | None:
@@ -242,7 +242,7 @@ def _checking(
 
 
 def tool_problems(tool: Written) -> Iterator[Broken]:
-    """The rules that a tool breaks on its own, whatever other tools there are."""
+    """The rules that a tool breaks by itself, whatever other tools there are."""
     yield from name_problems(tool.name)
     name = f"{tool.name:.60}"
     for label, names in (("arguments", [one.name for one in tool.arguments]), ("results", tool.results)):
@@ -315,7 +315,7 @@ def _schema(count: int) -> dict[str, Any]:
 
 
 def tool_schema(names: Sequence[str] = (), **more: Any) -> dict[str, Any]:
-    """The JSON schema of a tool, with the properties `more` first; its name is one of `names`, if any are given."""
+    """The JSON schema of a tool, with the properties `more` first; its name is one of `names`, if there are any."""
     argument = {"name": pattern_schema(FIELD), "type": {"enum": [*TYPES]}, "description": text_schema(_SHORT)}
     arguments = {"type": "array", "items": object_schema(argument, [*argument]), "minItems": 1, "maxItems": _MOST}
     results = {"type": "array", "items": pattern_schema(FIELD), "minItems": 1, "maxItems": _MOST}

@@ -1,10 +1,10 @@
-"""Reading text that a model, a server or a file wrote: with limits, and nothing in it is ever evaluated.
+"""Reading text from a model, a server or a file: with limits, and without ever evaluating it as code.
 
 Read it in this order: `objects` (finds JSON in an answer, also if it is not quite JSON), `calls` and `native` (a call
-in the forms that models and servers write), `left_calls` (a call that stands in prose), `answers` (an answer as the
-call, plan, score, vote, verdict, refusal, short answer or predicted chain that was asked for), `references` (how an
-argument names an earlier output, and whether it fits its tool).
+in the forms that models and servers write), `left_calls` (calls in an answer's text that the server did not recognise),
+`answers` (reads an answer of the kind that was asked for: a call, plan, score, vote, verdict, refusal, short answer or
+predicted chain), `references` (how an argument names an earlier output, and whether arguments fit their tool).
 
-`words` compares texts; `http` reads a server's statuses (which failures may pass), its Retry-After and addresses. This
-package imports only `core`.
+`words` has the words by which texts are compared; `http` reads statuses (which failures may pass), Retry-After headers
+and URLs. This package imports only `core`.
 """

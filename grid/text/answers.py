@@ -1,8 +1,8 @@
 """The contents of a model's answer: a call, a plan, an outline, a score, a vote, a tool's response.
 
-An answer is untrusted text, read with limits, never evaluated. It may have several objects. The last one counts if
-words between them take back the earlier ones; if they differ and nothing says which one counts, the answer cannot be
-read.
+An answer is untrusted text, read with limits, and never evaluated. It may have several objects, of which the last one
+counts. If earlier objects differ from it, the words before the last object must take them back: otherwise the answer
+cannot be read.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from grid.text.objects import Found, UnreadableError, objects
 
 NO_VERDICT = "no JSON object with is_correct"
 MOST_REASONING = 2_000
-"""Characters of the reasoning that are kept."""
+"""The most characters of the reasoning that are kept."""
 _NEAR = 1e-6
 _ERROR = re.compile(r"\s*([Ee][1-6])(?![0-9])")
 _WORDS = {"true": True, "yes": True, "false": False, "no": False}
@@ -44,10 +44,12 @@ _LISTS = ("error_list", "errors")
 
 
 def read_verdict(text: str, errors: bool = True) -> Verdict:
-    """The verdict of the object that has `is_correct`. With `errors` it must judge all six errors and have a grade.
+    """The verdict of the object that has `is_correct`.
 
-    Keys of errors may go on after their number (`E2_TASK_COMPLETENESS`), errors may be in their own list, the grade may
-    be called score; yes and no, 1 and 0 count as true and false. Raises UnreadableError as `read_call`.
+    With `errors` the object must judge all six errors and have a grade.
+
+    Keys of errors may have text after their number (`E2_TASK_COMPLETENESS`), the errors may be in their own list, and
+    the grade's key may be `score`. Yes and 1 count as true, no and 0 as false. Raises UnreadableError as `read_call`.
     """
     return only_one(text, partial(_verdict, errors=errors), NO_VERDICT)
 
@@ -127,14 +129,15 @@ T = TypeVar("T")
 
 
 def read_call(text: str, tools: Mapping[str, ToolSpec] = _NO_TOOLS) -> Call:
-    """The one call that an answer makes, a call of NO_TOOL if it says that it takes none.
+    """The one call that an answer makes; a call of NO_TOOL if the answer says that it calls no tool.
 
     Args:
         text: the answer.
-        tools: the offered tools, by name. Arguments without their own object are read if all are parameters.
+        tools: the offered tools, by name. Arguments may be beside the tool's name, without their own object, if all of
+            them are parameters of the tool.
 
     Raises:
-        UnreadableError: the meant call cannot be determined; the error says why.
+        UnreadableError: the call that is meant cannot be determined; the error says why.
     """
     return only_one(text, partial(_one_call, tools=tools), NO_CALL)
 
@@ -148,15 +151,15 @@ def read_plan(text: str, tools: Mapping[str, ToolSpec] = _NO_TOOLS) -> list[Call
 
 
 def read_outline(text: str) -> list[str]:
-    """The texts of the object with a list `outline`. Raises UnreadableError as `read_call`."""
+    """The texts in an object's list `outline`. Raises UnreadableError as `read_call`."""
     return only_one(text, _outline, NO_OUTLINE)
 
 
 def read_score(text: str) -> float:
-    """The score, in [0, 1], of the object that has one from 0 to 10. Raises UnreadableError as `read_call`.
+    """The score in [0, 1], from an object's score of 0 to 10. Raises UnreadableError as `read_call`.
 
-    A text counts if it is only the number, as in `7`, `7/10` or `70%`. A fraction of 1 by itself does not count: a
-    model that writes 0.7 may mean another scale.
+    A score that is a text counts if it has only the number, as in `7`, `7/10` or `70%`. A decimal number up to 1 does
+    not count: a model that writes 0.7 may mean another scale.
     """
     return only_one(text, _score, NO_SCORE)
 
@@ -167,12 +170,15 @@ def read_vote(text: str, candidates: int) -> int:
 
 
 def read_response(text: str) -> tuple[str, Json]:
-    """The error (empty: none) and the response of the object that has either. Raises UnreadableError as `read_call`."""
+    """The error (empty if none) and the response of an object with either. Raises UnreadableError as `read_call`."""
     return only_one(text, _response, NO_RESPONSE)
 
 
 def only_one(text: str, read: Callable[[Json], T | None], otherwise: str) -> T:
-    """The meaning of the text's objects; objects for which `read` returns None are of another kind."""
+    """The one meaning of the objects in a text.
+
+    Objects for which `read` returns None are of another kind and ignored.
+    """
     places: list[tuple[T | UnreadableError, Found]] = []
     for found in objects(text):
         try:
@@ -280,7 +286,7 @@ def _response(value: Json) -> tuple[str, Json] | None:
 
 
 MISSING_INFORMATION = "missing_information"
-"""The kind of request for which a question back is right (figure 41)."""
+"""The kind of unsolvable request for which it is right to ask the user back (figure 41)."""
 MOST_CALLS = 1
 """The most calls of a plan that may pass with a judge: "only a termination/reporting step" (figure 41)."""
 _CANNOT = (
@@ -306,9 +312,9 @@ def declines(chain: Chain) -> bool:
 
 
 def passes(chain: Chain, unsolvable_kind: str | None) -> bool:
-    """Whether a plan is right for a request that cannot be carried out: it calls nothing and declines, or asks back.
+    """Whether a plan is right for a request that cannot be carried out: it calls nothing, and declines or asks back.
 
-    A question back is right only if information is missing.
+    To ask the user back is right only if information is missing.
     """
     if chain.calls:
         return False
@@ -321,9 +327,9 @@ def asks_back(chain: Chain) -> bool:
 
 
 def may_pass(chain: Chain) -> bool:
-    """Whether a judge has to say if a plan `passes`: it says something, and at most calls what may report the end.
+    """Whether a judge has to decide if a plan passes: the plan has words, and at most one call, which may be a report.
 
-    Only a judge can say which of the data set's tools only report.
+    Only a judge can say whether the called tool merely reports the end.
     """
     return len(chain.calls) <= MOST_CALLS and (chain.refusal is not None or bool(chain.plan.strip()))
 
@@ -342,17 +348,17 @@ _NUMBERED = re.compile(r"\s*([0-9]{1,3})\s*[.):]\s+(.*)", re.DOTALL)
 
 
 def normalised(text: str) -> str:
-    """In lower case, without ASCII punctuation and articles, with single blanks."""
+    """A text in lower case, without ASCII punctuation and articles, with single blanks."""
     return " ".join(_ARTICLES.sub(" ", text.lower().translate(_PUNCTUATION)).split())
 
 
 def exact_match(given: str, right: str) -> bool:
-    """Whether both are the same once they are normalised."""
+    """Whether both answers are equal after they are normalised."""
     return normalised(given) == normalised(right)
 
 
 def f1(given: str, right: str) -> float:
-    """The harmonic mean of precision and recall over tokens, in [0, 1]. Yes, no and noanswer only count if equal."""
+    """The harmonic mean of precision and recall over tokens, in [0, 1]; 0 if only one answer is yes, no or noanswer."""
     one, other = normalised(given), normalised(right)
     if one != other and (one in _CLOSED or other in _CLOSED):
         return 0.0
@@ -365,11 +371,11 @@ def f1(given: str, right: str) -> float:
 
 
 def parts_of(answer: str | None, count: int) -> tuple[str, ...]:
-    """The answers to `count` questions, in their order; an empty text for each if they cannot be told apart.
+    """The answers to `count` questions, in order; an empty text for each question if the answers cannot be separated.
 
-    For one question it is the whole answer. For several questions the answer is read as lines that are numbered from 1
-    (words before the first do not count, further lines belong to the one before), as `count` lines, or as `count` texts
-    separated by `; `.
+    For one question, the whole text is the answer. For several questions, the text is read in one of three ways: as
+    lines numbered from 1 (words before number 1 are ignored, lines without a number belong to the number before), as
+    `count` lines, or as `count` texts separated by `; `.
     """
     text = (answer or "").strip()
     if count == 1:
@@ -407,12 +413,12 @@ _REASONS = ("reason", "thought", "explanation")
 
 
 class Predicted(NamedTuple):
-    """The calls that an answer predicts, in order; None for a step that takes no call.
+    """The calls that an answer predicts, in order; None for a step without a call.
 
-    `refusal` is the reason for a refusal, None if the request is not refused. An answer that both refuses and plans has
-    both: neither is thrown away, and a scorer sees that the answer does not end with the refusal. A plan without calls
-    may be a question back; a scorer says whether it is. `plan` is the summary before the calls, `said` has the words of
-    the last step without a call.
+    `refusal` is the reason for a refusal; None if the request is not refused. If an answer both refuses and plans, both
+    are kept, and a scorer sees that the answer does not end with the refusal. A plan without calls may be a question to
+    the user; a scorer decides whether it is. `plan` is the summary before the calls; `said` has the words of the last
+    step without a call.
     """
 
     calls: tuple[ChainCall | None, ...]
@@ -421,17 +427,17 @@ class Predicted(NamedTuple):
     said: str = ""
 
     def chain(self, first: int) -> Chain:
-        """The calls alone, as a chain whose first call has the number `first`, with the words that belong to them."""
+        """The calls alone as a chain whose first call has the number `first`, with the refusal and the words."""
         return Chain(tuple(call for call in self.calls if call), self.refusal, self.plan or self.said, first)
 
 
 def read_chain(text: str, tools: Mapping[str, ToolSpec] = _NO_TOOLS) -> Predicted:
-    """The object with a list `tool_chain`, or with the status REJECT; a bare list of its entries counts too.
+    """Read the object with a list `tool_chain` or with the status REJECT; a bare list of entries counts too.
 
     Args:
         text: the answer; Markdown, prose and thoughts around the object do not matter.
-        tools: the offered tools, by name: a name that is nearly one of theirs means that tool (`functions.search`).
-            Without tools all names stay as they are.
+        tools: the offered tools, by name: a tool's name with a usual addition means that tool (`functions.search`).
+            Without tools, all names stay as they are.
 
     Raises:
         UnreadableError: no plan can be read; the error says why.
@@ -440,17 +446,17 @@ def read_chain(text: str, tools: Mapping[str, ToolSpec] = _NO_TOOLS) -> Predicte
 
 
 def read_messages(text: str, count: int, tools: Mapping[str, ToolSpec] = _NO_TOOLS) -> Predicted:
-    """Exactly `count` messages with one call each, or none; or the object with the status REJECT.
+    """Read exactly `count` messages, each with at most one call; or the object with the status REJECT.
 
-    Two or more messages must be a list; one may be the message alone. Raises as `read_chain`.
+    Two or more messages must be a list; a single message may be without a list. Raises as `read_chain`.
     """
     return only_one(text, partial(_messages, count=count, tools=tools), NO_MESSAGES)
 
 
 def read_draft(text: str) -> Predicted:
-    """The prediction of a draft, in any form in which it was written: a chain, messages, or a list `plan` of calls.
+    """Read the prediction in a draft, whatever its form: a chain, messages, or a list `plan` of calls.
 
-    Raises UnreadableError.
+    Raises UnreadableError as `read_chain`.
     """
     return only_one(text, _draft, NO_CHAIN)
 
@@ -465,7 +471,7 @@ def _draft(value: Json) -> Predicted | None:
 
 
 def chain_text(plan: Predicted) -> str:
-    """A plan as the object with a list `tool_chain`; a refusal alone as its own object."""
+    """A plan as text: an object with a list `tool_chain`; a refusal without calls is an object of its own."""
     refusal: dict[str, Json] = {} if plan.refusal is None else {"status": "REJECT", "reason": plan.refusal}
     if refusal and not plan.calls:
         return to_json(refusal)
@@ -474,7 +480,7 @@ def chain_text(plan: Predicted) -> str:
 
 
 def messages_text(plan: Predicted) -> str:
-    """Steps as messages: one alone, or a list; a refusal alone as its own object."""
+    """Steps as text: one message, or a list of messages; a refusal without calls is an object of its own."""
     refusal: dict[str, Json] = {} if plan.refusal is None else {"status": "REJECT", "reason": plan.refusal}
     if refusal and not plan.calls:
         return to_json(refusal)
@@ -583,7 +589,7 @@ def _message(entry: Json, where: str, tools: Mapping[str, ToolSpec]) -> tuple[Ch
 
 
 def _refusal(value: dict[str, Json]) -> str | None:
-    """Why an object refuses; None if it does not."""
+    """The reason with which an object refuses; None if the object does not refuse."""
     status, reason = value.get("status"), value.get("reason")
     if not isinstance(status, str) or status.strip().casefold() not in _REFUSED:
         return None

@@ -1,6 +1,6 @@
 """An object as a call of a tool, in the forms that models know: `tool`/`arguments`, `name`/`parameters`, wrapped.
 
-No name or argument is ever dropped silently: one that cannot be placed makes the object unreadable.
+No name or argument is ever dropped silently: a name or argument that fits nowhere makes the object unreadable.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Call:
 
 
 def calls_in(value: Json, tools: Mapping[str, ToolSpec]) -> list[Call] | None:
-    """The calls that an object makes, one except for lists of calls; None if the object is of another kind.
+    """The calls in an object: one, or several in a list of calls; None if the object is of another kind.
 
     Args:
         value: an object, or a list of objects.
@@ -118,7 +118,11 @@ def _made(tool: str, arguments: dict[str, Json], found: dict[str, Json]) -> Call
 
 
 def _names(found: dict[str, Json], key: str, tools: Mapping[str, ToolSpec]) -> bool:
-    """Whether an object's `key` names its tool; words that other objects use too need arguments or a tool's name."""
+    """Whether an object's `key` has its tool's name.
+
+    Keys that other kinds of objects use too count only if the value is an offered tool's name, or if the object has
+    arguments.
+    """
     if key not in found:
         return False
     name = found[key]
@@ -130,10 +134,10 @@ def _names(found: dict[str, Json], key: str, tools: Mapping[str, ToolSpec]) -> b
 
 
 def tool_meant(name: Json, tools: Mapping[str, ToolSpec]) -> str:
-    """The tool that a name means, NO_TOOL if it says that there is none; else the name as it is.
+    """The tool that a name means; NO_TOOL if the name says that there is no tool; else the name as it is.
 
-    A name may have what servers and models put around it: `functions.x:0`, `default_api.x`, `mcp__server__x`, `x()`
-    and the marks of a channel. The tools' own names come first, and a name that could mean two tools means neither.
+    Servers and models may write a name with additions: `functions.x:0`, `default_api.x`, `mcp__server__x`, `x()` and
+    the marks of a channel. An exact name of a tool takes precedence; a name that could mean two tools means neither.
     """
     written = name.strip() if isinstance(name, str) else ""
     if written in tools:
@@ -150,7 +154,7 @@ def tool_meant(name: Json, tools: Mapping[str, ToolSpec]) -> str:
 
 
 def _agreed(found: dict[str, Json], places: list[str]) -> dict[str, Json]:
-    """The arguments, which may be given twice if they are the same."""
+    """The arguments, which an object may give in two places if they are equal."""
     first, *others = [_arguments(found[place]) for place in places]
     if any(other != first for other in others):
         raise UnreadableError(f"both {places[0]!r} and {places[1]!r}, which differ")
@@ -158,7 +162,7 @@ def _agreed(found: dict[str, Json], places: list[str]) -> dict[str, Json]:
 
 
 def _arguments(value: Json) -> dict[str, Json]:
-    """Arguments as an object, also if they were written as an object's text."""
+    """Arguments as an object, also if the model wrote the object as a text."""
     if isinstance(value, dict):
         return value
     if value is None or value == [] or (isinstance(value, str) and not value.strip()):
@@ -172,7 +176,7 @@ def _arguments(value: Json) -> dict[str, Json]:
 
 
 def _unquoted(text: str) -> str:
-    """Arguments as JSON once, if they were written as JSON twice; without an empty text after them (`{}""`)."""
+    """The text of arguments, without a second encoding as JSON, and without empty texts after the object (`{}""`)."""
     try:
         inner = loads(text)
     except (ValueError, RecursionError):
@@ -192,11 +196,11 @@ _WORD = re.compile(r"[^\W\d_]{4,}")
 
 
 def misspelt(call: ToolCall, choices: Collection[str] = ()) -> ToolCall | None:
-    """The call with one of its arguments misspelt: the first text with a word of four letters or more.
+    """The call with one name misspelt, in the first argument whose text has a word of at least four letters.
 
-    The longest word's second letter changes places with the next letter, or a later such pair does if both are equal.
-    Arguments whose values the schema lists (`choices`) and references to results are no names. None: the call has no
-    name.
+    In the longest word, the second letter and the next letter change places; if they are equal, a later pair does.
+    Arguments whose values the schema lists (`choices`) and references to results do not count as names. None if the
+    call has no name.
     """
     for name, value in call.arguments.items():
         if name in choices or not isinstance(value, str) or references.PATTERN.search(value):

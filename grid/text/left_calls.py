@@ -1,10 +1,11 @@
-"""Calls that a server left in an answer's text, since its parser does not know how the model writes them.
+"""Calls that a server left in an answer's text, since the server's parser does not know how the model writes calls.
 
 It reads blocks with a tag for each argument (Qwen3-Coder, MiniMax, Anthropic, GLM), a name before an object (DeepSeek,
 Kimi, harmony, Mistral, Llama, `Action:`) and expressions of Python (Llama 4, Gemini). A text that looks like a call of
-an offered tool, but is none of these, is no answer in words either (`looks_like_a_call`). Nothing is evaluated.
+an offered tool, but has none of these forms, does not count as an answer in words either (`looks_like_a_call`). Nothing
+is evaluated.
 
-It stands apart from `native`, which reads calls that servers take apart: each has its own grammar.
+It stands apart from `native`, which reads calls that servers recognised: the two read different grammars.
 """
 
 from __future__ import annotations
@@ -53,7 +54,7 @@ def spoken(text: str) -> str:
 
 
 def blocks(text: str, tools: Mapping[str, ToolSpec]) -> Iterator[tuple[int, Call | UnreadableError]]:
-    """The calls that have a tag for each argument, and where each begins."""
+    """The calls that have a tag for each argument, each with the place where it begins."""
     for block in _BLOCK.finditer(text):
         tool = tool_meant(block["name"] or block["glm"], tools)
         inside = block["body"] if block["tag"] else block["pairs"]
@@ -82,7 +83,7 @@ def _filled(tool: str, inside: str, tools: Mapping[str, ToolSpec], ended: bool) 
 
 
 def _typed(text: str, kind: str) -> Json:
-    """A value in its parameter's type; a text stays a text, without the line ends around it."""
+    """A value in its parameter's type; if this is a text, without the line ends around it."""
     text = text.removeprefix("\n").removesuffix("\n")
     if kind in _TEXTS:
         return text
@@ -94,10 +95,10 @@ def _typed(text: str, kind: str) -> Json:
 
 
 def named_before(front: str, tools: Mapping[str, ToolSpec]) -> tuple[str, int] | None:
-    """The tool whose name comes directly before an object, with nothing but marks between, and the name's place.
+    """The tool whose name comes before an object with at most marks between them, and the name's place.
 
     Args:
-        front: the text before the object, of which the end is looked at.
+        front: the text before the object; only its end is read.
         tools: the offered tools, by name.
     """
     begin = max(0, len(front) - _FRONT)
@@ -121,9 +122,9 @@ def _compiled(names: tuple[str, ...], front: str, behind: str) -> re.Pattern[str
 
 
 def expressions(text: str, tools: Mapping[str, ToolSpec]) -> tuple[int, list[Call | UnreadableError]] | None:
-    """The calls that are written as Python, and where they begin: a block of code, or lines that are nothing else.
+    """The place where calls written as Python begin, and these calls: a block of code, or lines that are only calls.
 
-    None if there are none.
+    None if there are no such calls.
     """
     begins = _names(
         tools,
@@ -165,7 +166,7 @@ def _calls(code: str, tools: Mapping[str, ToolSpec]) -> list[Call | UnreadableEr
 
 
 def _listed(node: ast.expr | None) -> Iterable[ast.expr | None]:
-    """The entries of a list, or the arguments of a print; else the expression itself."""
+    """The entries of a list, the arguments of a `print`, or else the expression itself."""
     if isinstance(node, ast.List | ast.Tuple):
         return node.elts
     printed = isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "print"
@@ -173,7 +174,7 @@ def _listed(node: ast.expr | None) -> Iterable[ast.expr | None]:
 
 
 def _call(node: ast.expr | None, tools: Mapping[str, ToolSpec]) -> Call | None:
-    """A call of an offered tool with values that are written out; None for all else."""
+    """A call of an offered tool whose arguments are all literals; None for any other expression."""
     if not isinstance(node, ast.Call):
         return None
     tool = tool_meant(ast.unparse(node.func), tools)
@@ -211,10 +212,11 @@ def _value(node: ast.expr) -> Json:
 
 
 def looks_like_a_call(text: str, tools: Mapping[str, ToolSpec]) -> str | None:
-    """The part of some words that looks like a call, in a form that is not read; None if no part does.
+    """The part of a text that looks like a call in a form that is not read; None if no part looks like a call.
 
-    A name with empty brackets is how people speak of a tool; with a value in the brackets it is a call. An answer that
-    is nothing but calls looks like a call too, even if no such tool was offered.
+    A name with empty brackets does not look like a call, since people write of tools in this way; a name with a value
+    in the brackets does. An answer that consists only of calls looks like a call too, even if their tools were not
+    offered.
     """
     inline = _names(tools, r"(?<![\w.])", r"[ \t]*\(\s*(?:\w+\s*[=:]|[\"'{\[\d])")
     chosen = _names(tools, rf"(?:^\W*(?i:{_ROLES})\W*[:=]\W*|<\|?|\bname=[\"']?)", r"(?![\w.-])")
@@ -228,7 +230,7 @@ _ROLES = r"action|tool|tool[_ ]name|function|call|use[_ ]tool"
 
 
 def _foreign(statement: ast.stmt) -> bool:
-    """Whether a statement is a list of calls, or a call with names for its arguments."""
+    """Whether a statement is a list of calls, or a call with named arguments."""
     value = statement.value if isinstance(statement, ast.Expr) else None
     if isinstance(value, ast.List):
         return bool(value.elts) and all(isinstance(entry, ast.Call) for entry in value.elts)

@@ -2,7 +2,7 @@
 
 `<tool_call>{"name", "arguments"}</tool_call>` (Hermes, Qwen), `[TOOL_CALLS][...]` (Mistral), bare objects (Llama), also
 in a Markdown fence, a server's message with `tool_calls`, and calls that a server left in the text (`left_calls.py`).
-Each call is read by itself, as untrusted as any answer.
+Each call is read by itself, and is as untrusted as any answer.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _OPENING = re.compile(
 
 
 class Native(NamedTuple):
-    """The words before the first call (all words without a call), and each call or why it cannot be read."""
+    """The words before the first call (all words if there is no call), and each call or the error of reading it."""
 
     words: str
     calls: tuple[Call | UnreadableError, ...]
@@ -37,15 +37,16 @@ class Native(NamedTuple):
 def read_native(text: str, tools: Mapping[str, ToolSpec]) -> Native:
     """The words and calls of an answer, in their order.
 
-    If calls are marked, only the text after the first mark counts; else every object that is a call. All calls count,
-    whatever the words between them say, since a server of such a model would run them all.
+    If calls are marked, only the text after the first mark is read for calls; otherwise every object that is a call
+    counts. All calls count, whatever the words between them say, since a server of such a model would pass on all of
+    them.
 
     Args:
         text: the answer; the thought before `</think>` is left out.
         tools: the offered tools, by the names of their functions.
 
     Raises:
-        UnreadableError: a thought without an end, too long an answer, or more than MAX_STEPS calls.
+        UnreadableError: the answer has a thought without an end, is too long, or has more than MAX_STEPS calls.
     """
     if text.startswith(_MESSAGE):
         return _message(text, tools)
@@ -69,14 +70,14 @@ def read_native(text: str, tools: Mapping[str, ToolSpec]) -> Native:
 
 
 def _words(text: str) -> str:
-    """Words without the marks at their end that open a call."""
+    """A text without the marks at its end that open a call."""
     while opening := _OPENING.search(text):
         text = text[: opening.start()]
     return text
 
 
 def _named(found: list[Found], body: str, tools: Mapping[str, ToolSpec]) -> list[Found]:
-    """The objects; an object of arguments after a tool's name becomes a call, which begins at the name."""
+    """The objects, of which each that has only arguments and follows a tool's name becomes a call from that name on."""
     named, end = list[Found](), 0
     for one in found:
         front = named_before(body[end : one.start], tools) if isinstance(one.value, dict) else None
@@ -92,12 +93,12 @@ def _is_call(value: Json, tools: Mapping[str, ToolSpec]) -> bool:
 
 
 def _unnamed(calls: list[Call | UnreadableError]) -> bool:
-    """Whether there are only arguments without a function's name."""
+    """Whether all entries are arguments without a function's name."""
     return all(isinstance(call, UnreadableError) and str(call) == NO_FUNCTION for call in calls)
 
 
 def as_message(content: str, tool_calls: Any) -> str:
-    """A server's message with calls as the text of an answer: its words and, as the server wrote them, its calls."""
+    """The text of an answer for a server's message with calls: the words, and the calls as the server wrote them."""
     return to_json({"content": content, "tool_calls": tool_calls})
 
 
@@ -129,7 +130,7 @@ def _calls(found: list[Found], tools: Mapping[str, ToolSpec], marked: bool) -> l
 
 
 def _are_arguments(value: Json, tools: Mapping[str, ToolSpec]) -> bool:
-    """Whether an object has only arguments of a function: it is a call without its name, and no closing words."""
+    """Whether an object has only arguments of one function, so that it is a call without the function's name."""
     if not isinstance(value, dict) or not value:
         return False
     others = (tool for name, tool in tools.items() if name != FINISH)
@@ -137,7 +138,7 @@ def _are_arguments(value: Json, tools: Mapping[str, ToolSpec]) -> bool:
 
 
 def _entries(value: Json) -> tuple[list[Json], bool]:
-    """The values that may each be a call, and whether they are in an object's list of calls, so that they must be."""
+    """The values that may be calls, and whether they must be calls because they are in an object's list of calls."""
     if isinstance(value, list):
         return value, False
     key = next((key for key in _LISTS if isinstance(value, dict) and key in value), None)
@@ -148,7 +149,7 @@ def _entries(value: Json) -> tuple[list[Json], bool]:
 
 
 def _read(value: Json, tools: Mapping[str, ToolSpec]) -> Call | UnreadableError | None:
-    """The call, or why it cannot be read; None for another kind of object."""
+    """The call, or the error that says why it cannot be read; None for an object of another kind."""
     try:
         found = calls_in(value, tools) if isinstance(value, dict) else None
     except UnreadableError as error:

@@ -1,9 +1,9 @@
-r"""The JSON objects in a model's answer, also if they are not quite JSON. Nothing is evaluated, nothing is guessed.
+r"""The JSON objects in a model's answer, also if they are not quite JSON; nothing is evaluated or guessed.
 
-Python's decoder reads them. If it cannot, tokens that can mean only one thing are written as JSON first: single and
-curved quotes, Python's literals, names without quotes before a colon, references to earlier outputs without quotes,
-comments, trailing commas, a line end instead of a comma, raw line ends, `\'` and `\_`, a missing last brace. A thought
-without quotes counts as words around what follows it. Everything else is refused, with the reason.
+Python's decoder reads the objects. If it cannot, tokens that can mean only one thing are first rewritten as JSON:
+single and curved quotes, Python's literals, names without quotes before a colon, references to earlier outputs without
+quotes, comments, trailing commas, a line end instead of a comma, raw line ends, `\'` and `\_`, a missing last brace. A
+thought without quotes counts as words around the text after it. All other deviations are refused, with the reason.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from grid.core.types import Json, to_json
 from grid.core.untrusted import decoder
 
 MAX_CHARACTERS = 200_000
-"""The longest answer that is looked at; the key `budget.answer_characters` says how long an answer may be."""
+"""The most characters of an answer that is read at all; the key `budget.answer_characters` limits answers further."""
 _REREAD, _SHORTEST = 4, 20_000  # times its characters that an answer is read; the least characters that it counts as
 _LEAST = 40  # the least characters that a brace counts as: the cost to find out
 MAX_DEPTH = 20
@@ -65,13 +65,13 @@ _FOLLOWS = {  # wanted now, the token that comes, wanted next; the same may foll
 
 
 class UnreadableError(ValueError):
-    """An answer that is not what was asked for, or whose meaning cannot be determined."""
+    """An answer is not of the kind that was asked for, or its meaning cannot be determined."""
 
 
 class Found(NamedTuple):
-    """An object, or a list of objects, at a place of the text; if it cannot be read, `why` says why.
+    """An object, or a list of objects, at a place in a text; `why` is the reason if it cannot be read.
 
-    `closed`: its last bracket is there.
+    `closed`: the object's last bracket is in the text.
     """
 
     value: Json
@@ -82,7 +82,7 @@ class Found(NamedTuple):
 
 
 class _BrokenError(Exception):
-    """A text that begins an object and is none; `begun`: it got as far as a name and a colon."""
+    """A text that begins like an object and is none; `begun`: it has at least a name and a colon."""
 
     def __init__(self, why: str, at: int, begun: bool) -> None:
         super().__init__(why)
@@ -90,13 +90,14 @@ class _BrokenError(Exception):
 
 
 def objects(text: str) -> list[Found]:
-    """The outermost objects of an answer in their order, without those of a thought or after an observation.
+    """The outermost objects of an answer, in order, without objects in a thought or after an observation.
 
-    Words and braces around them do not matter. The time is linear in the text's length: a text that begins an object
-    and is none is read again from its next brace on, up to four times the text's characters in all.
+    Words and braces around the objects do not matter. The time is linear in the text's length: if a text begins like an
+    object and is none, reading starts again at its next brace, but at most four times the text's characters are read
+    again in all.
 
     Raises:
-        UnreadableError: after its first thought the text has more than MAX_CHARACTERS characters.
+        UnreadableError: the text has more than MAX_CHARACTERS characters after its first thought.
     """
     at = _behind_thought(text)
     if len(text) - at > MAX_CHARACTERS:
@@ -137,20 +138,20 @@ def objects(text: str) -> list[Found]:
 
 
 def _behind_thought(text: str) -> int:
-    """The place where an answer begins after a thought that is marked and has its end."""
+    """The place where an answer begins: after a marked thought that has an end, else 0."""
     return len(opening.group()) if (opening := _THOUGHT.match(text)) else 0
 
 
 def characters(text: str) -> int:
-    """How long an answer is, without a thought before it."""
+    """The number of characters of an answer, without a thought before it."""
     return len(text) - _behind_thought(text)
 
 
 def whole(text: str) -> bool:
-    """Whether an answer is complete as far as it has been written, so that it needs no more text.
+    """Whether an unfinished text is already a complete answer, so that sampling can stop.
 
-    It is complete if it begins with an object, so that no part of a thought comes before it, and all objects that were
-    begun have their last bracket. A thought that has its end does not matter, nor do marks of the object as a call.
+    The answer is complete if it begins with an object and if every object that was begun has its last bracket. Before
+    the object there may be a thought that has an end, and marks of a call, but no unfinished thought.
     """
     answer = text[_behind_thought(text) :].rpartition("</think>")[2]
     try:
@@ -161,7 +162,7 @@ def whole(text: str) -> bool:
 
 
 def whole_object(text: str) -> dict[str, Json]:
-    """The object that a text is, with nothing around it. Raises UnreadableError."""
+    """The object of which a text consists; raises UnreadableError if there is anything else in the text."""
     try:
         found = _read(text, len(text) - len(text.lstrip()))
     except _BrokenError as broken:
@@ -195,7 +196,7 @@ def _read(text: str, start: int) -> Found:
 
 
 def _rewritten(text: str, start: int) -> tuple[str, int, bool]:
-    """The value at a place as JSON, where it ends, and whether its last bracket is there."""
+    """The value at a place, rewritten as JSON; the place where it ends; and whether its last bracket is there."""
     written: list[str] = []
     inside: list[str] = []
     wanted, at, lines, begun = "value", start, False, False
@@ -272,7 +273,10 @@ _DECODER = decoder(object_pairs_hook=_members, strict=False)
 
 
 def _storable(value: Json) -> Json:
-    """An object whose words, which are only kept, have a question mark for each half of a surrogate pair."""
+    """An object with a question mark for each half of a surrogate pair in its words.
+
+    Words are the texts that are only kept, such as a thought or an explanation.
+    """
     if not isinstance(value, dict):
         return value
     return {
@@ -282,7 +286,7 @@ def _storable(value: Json) -> Json:
 
 
 def _balanced(text: str, start: int) -> int:
-    """The place where as many brackets have been closed as opened; the text's end if there is none."""
+    """The place after the bracket that closes the first one; the text's end if there is no such bracket."""
     depth = 0
     for match in _BRACKET.finditer(text, start):
         depth += 1 if match.group() in "{[" else -1
@@ -292,7 +296,7 @@ def _balanced(text: str, start: int) -> int:
 
 
 def depth(value: Json) -> int:
-    """Levels of nesting, counted no further than one past the limit."""
+    """The number of levels of nesting, counted up to one more than the limit."""
     deepest, level = 0, [value]
     while level and deepest <= MAX_DEPTH:
         inner = [item for item in level if isinstance(item, dict | list)]
@@ -305,4 +309,4 @@ def depth(value: Json) -> int:
 
 
 LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-"""Builds strings, numbers, dates, lists and mappings, and nothing else."""
+"""A YAML loader that builds only strings, numbers, dates, lists and mappings."""

@@ -1,4 +1,4 @@
-"""A call's arguments: how they name an earlier step's output, and whether they fit their tool.
+"""The arguments of a call: how they refer to an earlier step's output, and whether they fit the call's tool.
 
 `OUTPUT_FROM_STEP_i.j.field` is a field of the output of step i.j (egb_slate §3.4, appendix A).
 """
@@ -25,7 +25,7 @@ def reference(step: str, field: str) -> str:
 
 
 def answering(steps: Sequence[str]) -> str:
-    """A finish's answer that consists of the results of these steps: the only one, or a numbered line for each."""
+    """A finish's answer that consists of the results of these steps: a single result, or a numbered line for each."""
     results = [reference(step, RESULT) for step in steps]
     return results[0] if len(results) == 1 else numbered(results)
 
@@ -36,7 +36,7 @@ def numbered(texts: Sequence[str]) -> str:
 
 
 def found_in(call: ToolCall) -> Iterator[tuple[str, str]]:
-    """Every (step id, field) that a call's arguments refer to, nested values included."""
+    """Every (step id, field) to which a call's arguments refer, also in nested values."""
     pending: list[Json] = list(call.arguments.values())
     for value in pending:  # which grows
         if isinstance(value, str):
@@ -48,24 +48,24 @@ def found_in(call: ToolCall) -> Iterator[tuple[str, str]]:
 
 
 def unreadable(call: ToolCall) -> str | None:
-    """A text among the call's arguments that begins like a reference and is none; None if all can be read."""
+    """A text in a call's arguments that begins like a reference and is none; None if all references can be read."""
     rest = PATTERN.sub("", to_json(dict(call.arguments)))
     place = rest.find("OUTPUT_FROM_STEP")
     return rest[place : place + 40] if place >= 0 else None
 
 
 def refers(call: ToolCall) -> bool:
-    """Whether any argument may hold a reference."""
+    """Whether any argument of a call may contain a reference."""
     return bool(call.arguments) and "OUTPUT_FROM_STEP_" in str(call.arguments)
 
 
 def resolve(call: ToolCall, outputs: Mapping[str, Mapping[str, Json]]) -> ToolCall:
-    """The call with every reference filled in that `outputs` (step id to fields) can answer; others stay."""
+    """The call with references replaced by the values in `outputs` (fields by step id); other references stay."""
     return ToolCall(call.tool, {name: _fill(value, outputs) for name, value in call.arguments.items()})
 
 
 def outputs_of(steps: tuple[Step, ...] | list[Step]) -> dict[str, Mapping[str, Json]]:
-    """Step id to output fields, of the steps that called a tool."""
+    """The output fields, by step id, of the steps that called a tool."""
     return {step.substep.id: step.observation.content for step in steps if isinstance(step.observation, Observation)}
 
 
@@ -88,18 +88,21 @@ def _fill(value: Json, outputs: Mapping[str, Mapping[str, Json]]) -> Json:
 
 
 def order(calls: Mapping[str, ToolCall]) -> list[str]:
-    """The calls' step ids, producers before consumers, otherwise in the given order. Raises as `chains`."""
+    """The calls' step ids: each step after the steps whose outputs it uses, otherwise in the given order.
+
+    Raises as `chains`.
+    """
     chain = chains(calls)
     return sorted(chain, key=chain.__getitem__)
 
 
 def depth(calls: Mapping[str, ToolCall]) -> int:
-    """The longest chain of dependent calls, counted in calls (planning_horizon §3.1); 0 without calls."""
+    """The number of calls in the longest chain of dependent calls (planning_horizon §3.1); 0 without calls."""
     return max(chains(calls).values(), default=0)
 
 
 def chains(calls: Mapping[str, ToolCall]) -> dict[str, int]:
-    """For each step the number of calls in the longest chain that ends with it.
+    """For each step, the number of calls in the longest chain of dependent calls that ends with the step.
 
     Raises:
         ValueError: a reference names a step that makes no call, or references run in a circle.
@@ -135,7 +138,7 @@ def final_steps(calls: Mapping[str, ToolCall]) -> list[str]:
 
 
 def needed(reference: Reference) -> frozenset[str]:
-    """The steps of a reference's resolution, and those whose outputs they use, directly or not."""
+    """The steps of a reference's resolution, and the steps whose outputs they use, directly or through other steps."""
     found, pending = set(reference.resolution), list(reference.resolution)
     for step in pending:  # which grows
         call = reference.calls.get(step)
@@ -169,22 +172,22 @@ _DATA = ("default", "enum", "const", "examples")  # their values are no schemas
 
 
 def allowed(tool: ToolSpec, parameter: Parameter) -> tuple[str, ...]:
-    """The only values that an argument may have; empty if it may have others.
+    """The only values that an argument may have; empty if it may have any value.
 
-    For tools that take results, the values in their schemas are binding. For other tools not even the benchmarks' own
-    calls keep to them (4 of 6 listed arguments of 100 UltraTool cases have another value), and a reference may replace
-    a value.
+    For tools that take results, the values listed in their schemas are binding. For other tools they are not: even the
+    benchmarks' own calls have other values (4 of 6 listed arguments of 100 UltraTool cases), and a reference may
+    replace a value.
     """
     return parameter.values if tool.takes_results else ()
 
 
 def take_results(tools: Iterable[ToolSpec]) -> bool:
-    """Whether any of the tools takes an earlier call's result. A decision asks it several times about fifty tools."""
+    """Whether any of the tools takes an earlier call's result; must be fast, since each decision asks several times."""
     return any(map(_TAKES_RESULTS, tools))
 
 
 def normalised(arguments: Mapping[str, Json], tool: ToolSpec, offered: Iterable[ToolSpec]) -> dict[str, Json]:
-    """The arguments in the required form, if the tools `offered` take results; else as they are.
+    """The arguments in the required form if the `offered` tools take results; else as they are.
 
     Numbers become texts. A text that names a step's result (`$1`, `OUTPUT_FROM_STEP_1`) becomes
     `OUTPUT_FROM_STEP_1.result` if the argument takes a result, or if the text is the whole answer to a question.
@@ -206,11 +209,11 @@ def _normal(value: Json, result: bool) -> Json:
 def misfit(call: ToolCall, tool: ToolSpec, exact: bool = False) -> str | None:
     """Why a call does not fit its tool; None if it does.
 
-    All required arguments must be there, and only arguments that the tool has. A value has the argument's type or is a
-    text: references to earlier outputs are texts, and models write numbers as texts. The rules are exact for tools that
-    take results, and for all tools if `exact`: an argument for a result is a reference to a result, a text is nothing
-    but a text, and an argument with listed values has one of them. A schema that says more than a type must be
-    followed, except by texts.
+    All required arguments must be there, and only arguments that the tool has. A value must have the argument's type or
+    be a text: references to earlier outputs are texts, and models write numbers as texts. Stricter rules hold for tools
+    that take results and, with `exact`, for all tools: an argument for a result must be a reference to a result, an
+    argument for a text must be a text, and an argument with listed values must have one of them. Values that are not
+    texts must also fit the argument's JSON schema, if it has one.
     """
     known = {parameter.name: parameter for parameter in tool.parameters}
     for name, value in call.arguments.items():
@@ -250,11 +253,11 @@ def _fits(value: Json, kind: str) -> bool:
 
 
 def misplaced(call: ToolCall, before: Mapping[str, bool]) -> str | None:
-    """A reference of a call that cannot be filled in, and why; None if all can.
+    """Why a reference in a call cannot be filled in; None if all references can be filled in.
 
     Args:
-        call: with its references.
-        before: the steps that come before it, by id: whether it may have a result.
+        call: the call with its references.
+        before: for each step before the call, by id: whether it may have a result.
     """
     for step, _ in found_in(call):
         if step not in before:
@@ -265,9 +268,9 @@ def misplaced(call: ToolCall, before: Mapping[str, bool]) -> str | None:
 
 
 def _unfit(value: Json, schema: str) -> str | None:
-    """Why a value does not fit a schema (JSON); None if it does, or if that cannot be determined.
+    """Why a value does not fit a JSON schema; None if it fits, or if this cannot be determined.
 
-    A text fits everywhere: it may refer to an earlier step's output, and models write numbers as texts.
+    A text fits every schema: it may refer to an earlier step's output, and models write numbers as texts.
     """
     error = next(iter(_validator(schema).iter_errors(value)), None)
     if error is None:
@@ -295,7 +298,7 @@ def _but_texts(check: Callable[..., Iterator[Any] | None]) -> Callable[..., Iter
 
 
 def _checked(schema: Any) -> Any:
-    """The part of a schema that is checked."""
+    """A schema without the parts that are not checked."""
     if isinstance(schema, list):
         return [_checked(one) for one in schema]
     if not isinstance(schema, dict):

@@ -1,4 +1,4 @@
-"""The words of a text: what the retriever and the lexical engine compare."""
+"""The words of a text, which the retriever and the lexical engine compare."""
 
 from __future__ import annotations
 
@@ -77,9 +77,9 @@ STOPWORDS = frozenset(
 
 @lru_cache(maxsize=262144)
 def stems(text: str) -> tuple[str, ...]:
-    """The stems of a text's words in order, without stop words; snake_case and camelCase are taken apart.
+    """The stems of a text's words in order, without stop words; snake_case and camelCase are split into words.
 
-    Digits are no words: the numbers of options and steps say nothing.
+    Digits do not count as words: the numbers of options and steps have no meaning.
     """
     spaced = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", text)
     words = [word for word in _WORD.findall(spaced.lower()) if word not in STOPWORDS]
@@ -87,11 +87,11 @@ def stems(text: str) -> tuple[str, ...]:
 
 
 TERMS = "1"
-"""Raise this when `terms` gives other terms: it tells stored indexes apart."""
+"""The version of `terms`, which stored indexes have; raise it when `terms` returns other terms."""
 
 
 def terms(text: str) -> list[str]:
-    """The stems of a text's words in order, and its numbers, without stop words: the terms to search running text.
+    """The terms for searching running text: the stems of a text's words, without stop words, and its numbers, in order.
 
     Case and accents do not count. Single letters are left out.
     """

@@ -1,10 +1,11 @@
 """When two argument values mean the same (egb_slate §3.4, semantic equivalence matching).
 
 Differences in these do not matter: the form of dates, numbers with their units, booleans, case, white space, hyphens
-between letters, and the order of lists. A date without a year (or a time) equals a date that agrees with it in
-everything that both state. If a value alone may mean two things, the argument's name and description decide: a bare
-`09/28` is a day only if they speak of a date and not of an expiry, and 9 is `9 kg` only if they state the unit. Texts
-in other words count as different: a model may be asked about these (`LookupSimulator.asking`).
+between letters, and the order of lists. A date that leaves its year or its time open equals another date if all parts
+that both dates state are equal. If a value alone may have two meanings, the argument's name and description decide. A
+bare `09/28` is a day only if the name or description mentions a date and no expiry. A bare 9 equals `9 kg` only if the
+name or description states the unit. Two texts with different words count as different here, but a model may be asked
+about them (`LookupSimulator.asking`).
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ _MONTH = (
     r"|oct(?:ober)?|nov(?:ember)?|dec(?:ember)?)(?!\w)\.?"
 )
 _ALONE = r"(?![\w:])(?!\s?[ap]\.?m\b)"
-"""Follows a number that is not part of a time."""
+"""The pattern that must follow a number, so that the number is not part of a time."""
 _DAY = rf"(?P<day>\d{{1,2}})(?:st|nd|rd|th)?{_ALONE}"
 _YEAR = rf"(?:,?\s+'?(?P<year>\d{{4}}|\d\d){_ALONE})?"
 _FORMS = tuple(
@@ -80,7 +81,7 @@ class Moment:
     weekday: int | None
 
     def agrees(self, other: Moment) -> bool:
-        """Whether both share a day or a time and differ in nothing that both state."""
+        """Whether both state the same day or the same time, and no part that both state differs."""
         mine = (self.day, self.time, self.year, self.second, self.weekday)
         its = (other.day, other.time, other.year, other.second, other.weekday)
         if any(a is not None and b is not None and a != b for a, b in zip(mine, its, strict=True)):
@@ -89,7 +90,7 @@ class Moment:
 
 
 def read_moment(text: str) -> Moment | None:
-    """The date or time that a casefolded text gives, with parts that may be open; None if it gives neither."""
+    """The date or time in a casefolded text; some parts may be open. None if the text is neither a date nor a time."""
     dated, text = _taken(text, *_FORMS)
     timed, text = _taken(text, *_TIMES)
     weekday, text = _taken(text, _WEEKDAY)
@@ -154,13 +155,13 @@ _MOST = 200  # items of a list that is compared regardless of order
 
 @dataclass(frozen=True)
 class Quantity:
-    """A number with its unit (one of those in `grid.worlds.equivalence`); None if the text gives no unit."""
+    """A number and its unit, which is one of the units in `UNITS`, or None if the text has no unit."""
 
     value: Decimal
     unit: str | None
 
     def agrees(self, other: Quantity, about: str) -> bool:
-        """Whether the numbers are equal, and the units are equal or follow from `about` where they are left out."""
+        """Whether the numbers are equal, and the units are equal or a missing unit follows from `about`."""
         if self.value != other.value:
             return False
         units = {self.unit, other.unit}
@@ -173,7 +174,7 @@ Canonical = bool | Quantity | Moment | str | None
 def equivalent(left: Json, right: Json, about: str = "", depth: int = 0) -> bool:
     """Whether two values mean the same: symmetric and reflexive, not transitive.
 
-    A date without a year, or a number without a unit, may equal several values that differ from one another.
+    It is not transitive, because a date without a year, or a number without a unit, may equal several different values.
 
     `about` is the argument's name and description. `depth` counts the levels above; values nested deeper than 16 levels
     equal only themselves.
@@ -205,20 +206,23 @@ def is_text(value: Json, about: str = "") -> bool:
 
 
 def words_in(text: str) -> int:
-    """How many parts between a text's blanks are words: they have letters only, so that no code or path counts."""
+    """The number of words in a text.
+
+    A part between blanks is a word if it has letters only; codes and paths do not count.
+    """
     return sum(_WORD.fullmatch(part) is not None for part in text.split())
 
 
 @lru_cache(maxsize=4096)
 def _of_a_day(about: str) -> bool:
-    """Whether an argument is a day, judging by its name and description, and not a month of a year."""
+    """Whether an argument's name and description (`about`) speak of a day, and not of a month of a year."""
     return bool(_OF_A_DAY.search(about)) and not _OF_A_MONTH.search(about)
 
 
 def canonical(value: str | int | float | bool | None, dated: bool = False) -> Canonical:
     """A scalar's meaning. Scalars that mean the same have equal meanings, except for partial dates and units.
 
-    `dated`: whether two digits and two digits are read as a month and a day.
+    `dated`: whether a text of two digits, a separator and two digits (`09/28`) is read as a month and a day.
     """
     if isinstance(value, str):
         return _canonical_text(value, dated)
@@ -244,14 +248,17 @@ def _canonical_text(text: str, dated: bool) -> Canonical:
 
 
 def _has_unit(before: str | None, behind: str | None) -> bool:
-    """Whether the words around a number are a unit, or there are none."""
+    """Whether the words before and after a number are a unit, or there are no such words."""
     if before and behind:
         return UNITS[before] == UNITS.get(behind)
     return behind is None or behind in UNITS
 
 
 def _as_list(value: Json, items: int) -> list[Json]:
-    """A list, or the items of a text that lists them; compared with a list of one item, a value is itself that item."""
+    """A value as a list.
+
+    A text is split at `,`, `;` and `and` unless `items` is 1; any other value is the only item.
+    """
     if isinstance(value, list):
         return value
     if isinstance(value, str) and items != 1:
@@ -261,7 +268,10 @@ def _as_list(value: Json, items: int) -> list[Json]:
 
 
 def _lists_match(left: list[Json], right: list[Json], about: str, depth: int) -> bool:
-    """Whether the items can be paired off. Greedy pairing would not be enough, because partial dates match several."""
+    """Whether the items can be paired off.
+
+    Greedy pairing would not be enough: a partial date may match several items.
+    """
     if len(left) != len(right) or len(left) > _MOST:
         return left == right
     if not left:
@@ -289,7 +299,7 @@ def paired_off(alike: Sequence[Sequence[bool]]) -> int:
 
 
 def _rematched(column: int | None, reached: dict[int, int], row_of: dict[int, int], column_of: dict[int, int]) -> None:
-    """Reassign columns along the path that ends in a free column, so that each row on it gets the next column."""
+    """Give each row on the path to a free column the next column on that path."""
     while column is not None:
         row = reached[column]
         row_of[column], column_of[row], column = row, column, column_of.get(row)
@@ -343,7 +353,7 @@ _UNIT = re.compile(r"\(\s*(?:in\s+)?([a-z])\s*\)|_([a-z])\b|(°?[a-z]{2,}|°[cf]
 
 
 def understood(unit: str | None, about: str) -> bool:
-    """Whether a bare number as the argument's value has this unit.
+    """Whether a bare number, given as the argument's value, may be read as having this unit.
 
     Money and shares may always be written without a unit. Other units may be left out if the argument's name or
     description states this unit and no other unit of its kind.
@@ -355,6 +365,6 @@ def understood(unit: str | None, about: str) -> bool:
 
 @lru_cache(maxsize=4096)
 def _stated(about: str) -> frozenset[str]:
-    """The units in a text; a single letter counts only in brackets or at the end of a name (`length_m`)."""
+    """The units that a text names. A single letter counts only in brackets or at the end of a name (`length_m`)."""
     words = ["".join(found) for found in _UNIT.findall(_CAMEL.sub("_", about).casefold().replace("_", " _"))]
     return frozenset(UNITS[word] for word in words if word in UNITS)

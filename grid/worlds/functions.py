@@ -1,4 +1,4 @@
-"""Tools that are Python code: pure functions of JSON values, and objects whose state is a snapshot."""
+"""Tools that are Python code: pure functions of JSON values, and methods of objects that are kept as snapshots."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ Outcome: TypeAlias = tuple[str, str]
 def called(function: Function, call: ToolCall) -> Observation:
     """What a function returns for a call; a failure if the arguments do not fit or the function refuses them.
 
-    A function refuses them with ValueError, LookupError or ArithmeticError.
+    A function refuses its arguments by raising ValueError, LookupError or ArithmeticError.
 
     Raises:
-        ToolError: it raises any other error, or returns a value that is not JSON.
+        ToolError: the function raises any other error, or returns a value that is not JSON.
     """
     try:
         found = _checked(function)(**call.arguments)
@@ -50,25 +50,28 @@ def called(function: Function, call: ToolCall) -> Observation:
 
 @dataclass(frozen=True)
 class FunctionWorld:
-    """Tools that are functions. The state is the set of outcomes so far; the case is resolved once it has `goal`."""
+    """Tools that are functions.
+
+    The state is the set of outcomes so far; a state that contains `goal` resolves the case.
+    """
 
     functions: Mapping[str, Function]
     goal: Outcome
     branches: ClassVar[bool] = True
 
     def start(self) -> frozenset[Outcome]:
-        """Nothing is obtained."""
+        """The empty set: no outcome is obtained yet."""
         return frozenset()
 
     async def apply(self, state: State, call: ToolCall) -> tuple[State, Observation]:
-        """The state with the function's outcome, and the observation of it; raises as `called`."""
+        """The state with the function's outcome added, and the observation. Raises the same errors as `called`."""
         obtained = own_state(state, frozenset)
         function = self.functions.get(call.tool)
         observation = called(function, call) if function else _failure(f"there is no tool {call.tool}")
         return (obtained if observation.failed else obtained | {outcome(call, observation)}), observation
 
     def resolved(self, state: State) -> bool:
-        """Whether the goal was obtained, by whatever calls."""
+        """Whether the goal was obtained; it does not matter by which calls."""
         return self.goal in own_state(state, frozenset)
 
     def answer(self, state: State) -> str | None:
@@ -77,7 +80,7 @@ class FunctionWorld:
 
 
 def outcome(call: ToolCall, observation: Observation) -> Outcome:
-    """The outcome of a call."""
+    """The outcome of a call that succeeded: its tool and its result as JSON."""
     return call.tool, json.dumps(observation.content[RESULT], sort_keys=True)
 
 
@@ -97,19 +100,19 @@ def _checked(function: Function) -> Function:
 
 
 MOST_BYTES = 250_000
-"""Larger snapshots are refused."""
+"""The largest size of a snapshot; a larger one is refused."""
 MOST_ARGUMENTS = 100_000
-"""Characters of a call's arguments as JSON."""
+"""The most characters of a call's arguments as JSON."""
 MOST_SHOWN = 50_000
-"""Characters of an observation; the rest is cut."""
+"""The most characters of an observation; the rest is cut off."""
 
 
 class UncontrolledError(Exception):
-    """An object cannot be made, or cannot be kept: it is too large, or nested too deeply."""
+    """An object cannot be made, or it cannot be kept because it is too large or nested too deeply."""
 
 
 class Invoked(NamedTuple):
-    """A call's outcome: the object after it, and its result as text and as an observation."""
+    """A call's outcome: a snapshot of the object after the call, and the result as text and as an observation."""
 
     snapshot: bytes
     text: str
@@ -120,7 +123,7 @@ def taken(make: Callable[[], object]) -> bytes:
     """A snapshot of the object that a function makes.
 
     Raises:
-        UncontrolledError: the function breaks, or the object is too large.
+        UncontrolledError: the function raises an error, or the object is too large.
     """
     try:
         return _kept(make())
@@ -131,8 +134,9 @@ def taken(make: Callable[[], object]) -> bytes:
 def invoke(snapshot: bytes, method: str, arguments: Mapping[str, Json]) -> Invoked:
     """Call a method on a copy of an object.
 
-    An exception gives a failed observation with `error`. Changes that the method made before it stay, as they would in
-    the object itself. If the object cannot be kept after the call, it stays as it was before.
+    If the method raises an exception, the observation has failed and has the field `error`. Changes that the method
+    made to the object before the exception are kept, as in ordinary Python. If the changed object cannot be kept, the
+    snapshot from before the call stays.
     """
     written = to_json(dict(arguments))
     if len(written) > MOST_ARGUMENTS:
@@ -155,13 +159,13 @@ def invoke(snapshot: bytes, method: str, arguments: Mapping[str, Json]) -> Invok
 
 
 def refused(snapshot: bytes, why: str) -> Invoked:
-    """The outcome of a call that is not made."""
+    """The outcome of a call that is refused: the object stays as it was, and the observation says why."""
     text = f"Error during execution: {why}"
     return Invoked(snapshot, text, Observation({ERROR: text[:MOST_SHOWN]}, failed=True))
 
 
 def same_public_state(one: bytes, other: bytes) -> bool:
-    """Whether all public attributes of the second are equal to those of the first; False if that cannot be decided."""
+    """Whether all public attributes of the second object are equal in the first; False if this cannot be decided."""
     first, second = _copy(one), _copy(other)
     try:
         return all(getattr(first, name) == value for name, value in vars(second).items() if not name.startswith("_"))
@@ -181,7 +185,7 @@ def _copy(snapshot: bytes) -> Any:
 
 
 def _own_precision() -> AbstractContextManager[object]:
-    """A context whose end undoes what a method set for all decimal numbers of the process."""
+    """A context that undoes, at its end, a method's changes to the process's precision of decimal numbers."""
     stack = ExitStack()
     stack.enter_context(localcontext())
     if mpmath := sys.modules.get("mpmath"):
@@ -190,7 +194,7 @@ def _own_precision() -> AbstractContextManager[object]:
 
 
 def _text(result: object) -> str:
-    """A result as text, as in BFCL: texts as they are, objects as JSON if possible, all else as Python shows it."""
+    """A result as text, as in BFCL: a text as it is, a dict as JSON if possible, anything else by Python's `str`."""
     if type(result) is str:
         return result
     if type(result) is dict:
@@ -202,14 +206,17 @@ def _text(result: object) -> str:
 
 
 def _failed(result: object) -> bool:
-    """Whether a result is an error, or a list whose only item is one."""
+    """Whether a result is an error (an object with the field `error`), or a list whose only item is an error."""
     if isinstance(result, list) and len(result) == 1:
         return _failed(result[0])
     return isinstance(result, dict) and ERROR in result
 
 
 def _content(result: object, text: str) -> dict[str, Json]:
-    """A result as an observation: an object's own fields, other values as `result`, or its text if it is not JSON."""
+    """The fields of a result's observation: an object's own fields.
+
+    For other values, the value or its text as `result`.
+    """
     try:
         value = loads(json.dumps(result, default=str))
     except (TypeError, ValueError, RecursionError):

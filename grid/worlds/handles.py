@@ -1,4 +1,4 @@
-"""Helpers of the worlds in which calls name earlier results as `$n`, and finishing gives the answer."""
+"""Helpers of the worlds in which calls name earlier results as `$n`, and the call of `finish` gives the answer."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from grid.core.types import BETWEEN, FINISH, ToolCall
 from grid.text.references import PATTERN
 
 ANSWER = "answer"
-"""The parameter of `finish`, and the field of its observation."""
+"""The name of `finish`'s parameter, and of the field in its observation."""
 _HANDLE = re.compile(r"\$(0|[1-9][0-9]{0,5})")
 _REFERENCE = re.compile(r"\$\d+")
 _SHORT = 80  # characters of a text in an error
@@ -21,17 +21,17 @@ class CallError(GridError):
 
 
 def shown(text: str) -> str:
-    """A text in quotes, cut if it is long."""
+    """A text in quotes; a long text is cut off."""
     return repr(text if len(text) <= _SHORT else f"{text[:_SHORT]}...")
 
 
 def handle(number: int) -> str:
-    """The name of a result in later calls; results count from 0."""
+    """The name of a result in later calls. Results are numbered from 0."""
     return f"${number}"
 
 
 def place(parameter: str, given: str, results: int) -> int:
-    """The number of the earlier result that is given as a parameter's value; raises CallError if there is none."""
+    """The number of the earlier result that a parameter's value names; raises CallError if it names none."""
     found = _HANDLE.fullmatch(given)
     if found is None or int(found[1]) >= results:
         raise CallError(f"{parameter}: {shown(given)} is no result of an earlier step")
@@ -39,7 +39,7 @@ def place(parameter: str, given: str, results: int) -> int:
 
 
 def texts_of(call: ToolCall, wanted: Sequence[str]) -> dict[str, str]:
-    """The arguments, all of them texts, in the wanted order; raises CallError if any is missing or not wanted."""
+    """The arguments in the order of `wanted`. Raises CallError if one is missing, is not wanted, or is not a text."""
     if call.arguments.keys() != set(wanted):
         missing = [name for name in wanted if name not in call.arguments]
         extra = [name for name in call.arguments if name not in wanted]
@@ -55,9 +55,10 @@ def texts_of(call: ToolCall, wanted: Sequence[str]) -> dict[str, str]:
 
 
 def answer_of(call: ToolCall, results: int, values: Callable[[int], Sequence[str]]) -> tuple[str, ...]:
-    """The values of the answer that a finish gives, each once; raises CallError if it gives none.
+    """The values of the answer that a call of `finish` gives, each once; raises CallError if it gives no answer.
 
-    The answer's parts, separated by `; `, are words, or names of results whose values `values` returns.
+    The parts of the answer are separated by `; `. A part is either words or the name of a result (`$n`). `values`
+    returns the values of the result with a given number.
     """
     given = call.arguments.get(ANSWER)
     parts = given if isinstance(given, list) else given.split(BETWEEN) if isinstance(given, str) else []

@@ -1,4 +1,7 @@
-"""Worlds around other worlds: a robustness setting changes some calls, and the inner world runs all others."""
+"""Worlds around other worlds.
+
+The outer world (of a robustness setting, for example) changes some calls; the inner world runs all others.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,10 @@ from grid.worlds.schema import ERROR
 
 @dataclass(frozen=True)
 class Layer:
-    """A world that behaves like the world that it is around; its states are that world's."""
+    """A world around an inner world.
+
+    Unless a subclass changes this, it behaves like the inner world and has its states.
+    """
 
     inner: World
 
@@ -44,11 +50,11 @@ class Layer:
         return cast(Conversation, self.inner).next_turn(state)
 
     def turn_resolved(self, state: State) -> bool:
-        """Whether all is right up to now, if the inner world is a conversation."""
+        """Whether all turns so far are resolved, if the inner world is a conversation."""
         return cast(Conversation, self.inner).turn_resolved(state)
 
     def over(self, state: State) -> bool:
-        """Whether nothing can be done any more."""
+        """Whether the work is over, so that no further call has an effect."""
         return over(self.inner, state)
 
     def ended(self, state: State, answer: str | None) -> State:
@@ -57,24 +63,27 @@ class Layer:
 
 
 def over(world: World, state: State) -> bool:
-    """Whether nothing can be done any more; False for a world that cannot say."""
+    """Whether the work in a world is over; False for a world that cannot say."""
     return can(type(world), Ending) and cast(Ending, world).over(state)
 
 
 def ended(world: World, state: State, answer: str | None) -> State:
-    """The state after the planner itself ended the work; the same state if the world does not need to know."""
+    """The state after the planner itself ended the work.
+
+    The state stays the same in a world without the method `ended`.
+    """
     return cast(Ending, world).ended(state, answer) if can(type(world), Ending) else state
 
 
 async def close(world: World) -> None:
-    """End whatever lives in a world, a process for example, if there is anything."""
+    """Let the innermost world end whatever it has running, a process for example."""
     inner = bare(world)
     if can(type(inner), Closing):
         await cast(Closing, inner).close()
 
 
 async def settle(world: World, state: State) -> None:
-    """Let a world look at what is left after the last state, if it needs to."""
+    """Let the innermost world examine its last state, if it has a method for this."""
     inner = bare(world)
     if can(type(inner), Settling):
         await cast(Settling, inner).settle(state.inner if isinstance(state, RejectState) else state)
@@ -88,7 +97,7 @@ def bare(world: World) -> World:
 
 
 def within(world: World, change: Callable[[World], World]) -> World:
-    """The world in the same layers, with its innermost world (`bare`) replaced by what `change` makes of it."""
+    """The same layers around another innermost world: the result of `change` for the present one (`bare`)."""
     if not isinstance(world, Layer):
         return change(world)
     return replace(world, inner=within(world.inner, change))
@@ -111,21 +120,21 @@ class RecordingWorld:
     branches: ClassVar[bool] = True
 
     def start(self) -> State:
-        """No call."""
+        """The empty state: no calls yet."""
         return ()
 
     async def apply(self, state: State, call: ToolCall) -> tuple[State, Observation]:
-        """The calls including this one, and an outcome without fields."""
+        """The calls including this one, and an observation, whose only field is `error` if the tool is broken."""
         calls = (*own_state(state, tuple), call.text())
         failed = call.tool == self.broken
         return calls, Observation({"error": BROKEN} if failed else {}, failed)
 
     def resolved(self, state: State) -> bool:
-        """Never."""
+        """False: nothing is ever resolved."""
         return False
 
     def answer(self, state: State) -> str | None:
-        """None."""
+        """None: there are no answers."""
         return None
 
 
@@ -138,15 +147,15 @@ REJECT_TOOL = ToolSpec(
     "missing. No other call is made then.",
     (Parameter("reason", "string", "why it cannot be carried out, or what has to be known first"),),
 )
-"""Offered with solvable and unsolvable cases alike, so that the offer gives nothing away."""
+"""The tool for refusing. It is offered in solvable and unsolvable cases alike, so that the offer gives nothing away."""
 
 Wanted: TypeAlias = Literal["refusal", "resolution", "either"]
-"""What resolves a case: to refuse it and call nothing else; to resolve it and not refuse; or either of the two."""
+"""The way to resolve a case: refuse it without any other call; resolve it without a refusal; or either of these."""
 
 
 @dataclass(frozen=True)
 class RejectState:
-    """The inner world's state; whether any tool was `called`, even if it failed; whether the request was `refused`."""
+    """The inner world's state, whether any tool was `called` (even if it failed), and whether the planner `refused`."""
 
     inner: State
     called: bool = False
@@ -157,18 +166,18 @@ class RejectState:
 class RejectingWorld(Layer):
     """A world in which a request can be refused. A refusal ends the work: later calls fail and change nothing.
 
-    `removed` are tools that no longer exist. A failed call counts as made all the same, and the state says so.
+    `removed` are the names of tools that no longer exist. Failed calls set `called` in the state, too.
     """
 
     wanted: Wanted
     removed: frozenset[str] = frozenset()
 
     def start(self) -> RejectState:
-        """Nothing called, nothing refused."""
+        """The inner world's start, with nothing called and nothing refused."""
         return RejectState(self.inner.start())
 
     async def apply(self, state: State, call: ToolCall) -> tuple[RejectState, Observation]:
-        """A refusal, or the inner world's outcome of a call before any refusal."""
+        """The outcome of a call: a refusal, the inner world's outcome, or an error after a refusal."""
         before = own_state(state, RejectState)
         if before.refused:
             ended = {"status": "the request was refused"}
@@ -192,21 +201,24 @@ class RejectingWorld(Layer):
         return None if own.refused else self.inner.answer(own.inner)
 
     def next_turn(self, state: State) -> RejectState:
-        """The state after the user's next message: a refusal stays."""
+        """The state after the user's next message. A refusal stays in force."""
         own = own_state(state, RejectState)
         return replace(own, inner=super().next_turn(own.inner))
 
     def turn_resolved(self, state: State) -> bool:
-        """As `resolved`, for all turns up to now."""
+        """Whether the `wanted` outcome was reached in all turns so far."""
         own = own_state(state, RejectState)
         return self._settled(own, self.wanted != "refusal" and super().turn_resolved(own.inner))
 
     def over(self, state: State) -> bool:
-        """Whether the inner world's work is over. After a refusal it is the planner itself that ends the work."""
+        """Whether the inner world's work is over.
+
+        A refusal does not count: the planner itself ends the work after it.
+        """
         return super().over(own_state(state, RejectState).inner)
 
     def ended(self, state: State, answer: str | None) -> RejectState:
-        """The state with the inner world's state after the end of the work."""
+        """The state after the planner ended the work in the inner world."""
         own = own_state(state, RejectState)
         return replace(own, inner=super().ended(own.inner, answer))
 
@@ -225,8 +237,8 @@ def _failed(why: str) -> Observation:
 
 @runtime_checkable
 class RetrievingWorld(World, Protocol):
-    """A world that answers searches from the paragraphs that are found for them."""
+    """A world that answers a search from the paragraphs that the search finds."""
 
     def reading(self, paragraphs: int) -> World:
-        """The same world, in which a search uses at most so many paragraphs, the best ones."""
+        """The same world, but a search uses only the best `paragraphs` paragraphs."""
         ...

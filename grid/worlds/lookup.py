@@ -1,4 +1,4 @@
-"""The lookup simulator of egb_slate §3.4: (tool, arguments) to outcome, and a default outcome for every other call."""
+"""The lookup simulator of egb_slate §3.4: a table from (tool, arguments) to outcomes, with a default outcome."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Entry:
     """One reference call with concrete arguments, the substeps that make it, and its outcome.
 
     `open_arguments` are not compared, because an agent sees nothing from which it could know their values. `parameters`
-    are the tool's, by name: the meaning of an argument's value depends on the parameter's name and description.
+    are the tool's parameters by name: their names and descriptions decide what an argument's value means.
     """
 
     substeps: frozenset[str]
@@ -29,19 +29,19 @@ class Entry:
 
     @cached_property
     def optional(self) -> frozenset[str]:
-        """The arguments that its tool declares optional."""
+        """The arguments that the tool declares optional."""
         return frozenset(name for name, parameter in self.parameters.items() if not parameter.required)
 
     def about(self, name: str) -> str:
-        """An argument's name and description."""
+        """An argument's name and, if known, its description."""
         parameter = self.parameters.get(name)
         return f"{name} {parameter.description}" if parameter else name
 
     def may_be_judged(self, name: str, value: Json) -> bool:
         """Whether a model may judge what a value of an argument means: the value and the entry's own are free texts.
 
-        This is so if the tool declares a text and lists no values, and the entry's value has at least two words. A name
-        of one word, a code or an identifier is never judged.
+        Free texts are values of a parameter of type string without a list of allowed values. The entry's value must
+        also have at least two words, so that a single word, a code or an identifier is never judged.
         """
         parameter, own = self.parameters.get(name), self.call.arguments[name]
         free = parameter is not None and parameter.type == "string" and not parameter.values
@@ -52,7 +52,10 @@ class Entry:
 
 @dataclass(frozen=True)
 class SameFunction:
-    """A record that a tool does exactly what `tool` does; `arguments` maps its own argument names to that tool's."""
+    """States that another tool does exactly what `tool` does.
+
+    `arguments` maps its argument names to those of `tool`.
+    """
 
     tool: str
     arguments: Mapping[str, str]
@@ -60,7 +63,7 @@ class SameFunction:
 
 @lru_cache(maxsize=4096)
 def default_outcome(tool: str) -> Observation:
-    """The outcome of any call that matches no entry: it depends on no context and carries no information."""
+    """The outcome of every call that matches no entry. It depends only on the tool's name and gives no information."""
     return Observation({"status": "no_result", "message": f"{tool} found nothing for these arguments."}, failed=True)
 
 
@@ -68,13 +71,12 @@ def default_outcome(tool: str) -> Observation:
 class LookupSimulator:
     """A case's tools, played from its table of reference calls.
 
-    The state is the set of substeps whose outcome was obtained, on any path. The case is resolved when the state has
-    every substep of `resolution`; it starts with those of `begun`. An argument that a call gives and an entry lacks is
-    no fault if the tool declares it optional; if several entries match, the call means the one that lacks the fewest
-    arguments.
+    The state is the set of substeps whose outcome was obtained, by whatever calls. The first state has the substeps of
+    `begun`. The case is resolved when the state has every substep of `resolution`. A call may give optional arguments
+    that an entry lacks. If several entries match, the call means those that lack the fewest of its arguments.
 
-    With `same`, a call that means no entry by the rules means the entries from which it differs only in free texts, if
-    `same` says of each of these texts that it means the same.
+    A call that matches no entry by the rules may differ from an entry in free texts alone. If `same` is given, it is
+    asked about each of these texts. If all of them mean the same, the call means that entry.
     """
 
     entries: tuple[Entry, ...]
@@ -93,7 +95,7 @@ class LookupSimulator:
         return self.begun
 
     async def apply(self, state: State, call: ToolCall) -> tuple[frozenset[str], Observation]:
-        """The outcome of the first entry that the call means; the tool's default outcome if it means none."""
+        """The outcome of the first entry that the call means, or the default outcome if the call means no entry."""
         obtained = own_state(state, frozenset)
         stated = by_reference_names(call, self.same_function)
         groups = candidates(self.entries, stated)
@@ -118,7 +120,7 @@ class LookupSimulator:
 
 
 def by_reference_names(call: ToolCall, same_function: Mapping[str, SameFunction]) -> ToolCall:
-    """A call translated to the tool whose function its own tool repeats; unchanged if its tool repeats none."""
+    """A call in the names of the tool that does the same (see `SameFunction`); unchanged if there is no such tool."""
     same = same_function.get(call.tool)
     if same is None:
         return call
@@ -128,7 +130,7 @@ def by_reference_names(call: ToolCall, same_function: Mapping[str, SameFunction]
 def candidates(entries: Iterable[Entry], call: ToolCall) -> list[list[Entry]]:
     """The entries that a call may mean, judging by its tool and its arguments' names.
 
-    They are grouped by how many of the call's arguments they lack, the fewest first.
+    The entries are grouped by how many of the call's arguments they lack. The group that lacks the fewest comes first.
     """
     possible: dict[int, list[Entry]] = {}
     for entry in entries:
@@ -144,13 +146,13 @@ def by_rules(groups: Iterable[Sequence[Entry]], call: ToolCall) -> list[Entry]:
 
 
 def concrete_calls(world: World) -> Mapping[str, ToolCall]:
-    """Map each substep to its reference call with concrete arguments; empty if the world does not look calls up."""
+    """Each substep's reference call with concrete arguments; empty if the world is no `LookupSimulator`."""
     entries = world.entries if isinstance(world, LookupSimulator) else ()
     return {substep: entry.call for entry in entries for substep in entry.substeps}
 
 
 def means(entry: Entry, arguments: Mapping[str, Json]) -> bool:
-    """Whether a call of an entry's tool means it, by the rules."""
+    """Whether a call of the entry's tool with these arguments means the entry, by the rules."""
     return _more(entry, arguments) <= entry.optional and not any(_differing(entry, arguments))
 
 
@@ -178,7 +180,7 @@ async def _judged(groups: Sequence[Sequence[Entry]], arguments: Mapping[str, Jso
 
 
 async def _reworded(entry: Entry, arguments: Mapping[str, Json], same: Same) -> bool:
-    """Whether all differences are rewordings. `same` is not asked if anything else differs, nor again after a no."""
+    """Whether all differences are rewordings. `same` is asked only if nothing else differs, until it says no."""
     names = list(_differing(entry, arguments))
     if not all(entry.may_be_judged(name, arguments.get(name)) for name in names):
         return False
@@ -195,7 +197,7 @@ def build_entries(
     open_arguments: Mapping[str, frozenset[str]] | None = None,
     tools: Mapping[str, ToolSpec] | None = None,
 ) -> tuple[Entry, ...]:
-    """The table of a case: reference calls (substep id to call) made concrete, with equal calls as one entry.
+    """The table of a case: its reference calls with concrete arguments. Equal calls become one entry.
 
     Args:
         calls: substep id to reference call.

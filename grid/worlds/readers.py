@@ -35,9 +35,10 @@ class Paragraph(NamedTuple):
 
 
 class Corpus:
-    """Paragraphs, and a scorer of all of them (each as `Paragraph.shown`). The corpus remembers answers it has given.
+    """Paragraphs, and a scorer that compares a question with all of them (as `Paragraph.shown`).
 
-    `matching`: whether a score that is not above 0 means that question and paragraph share nothing, as with BM25.
+    Results are remembered. If `matching`, a score of 0 or less means that question and paragraph share nothing (as with
+    BM25), and the paragraph is never found.
     """
 
     def __init__(self, paragraphs: Sequence[Paragraph], scorer: Scorer, *, matching: bool = True) -> None:
@@ -45,7 +46,10 @@ class Corpus:
         self._found = lru_cache(maxsize=8192)(self._nearest)
 
     def nearest(self, question: str, count: int) -> tuple[Paragraph, ...]:
-        """At most so many paragraphs, the nearest first, ties in the corpus' order."""
+        """The paragraphs nearest to a question, the nearest first, at most `count`.
+
+        Ties are in the order of the corpus.
+        """
         return self._found(question, count)
 
     def _nearest(self, question: str, count: int) -> tuple[Paragraph, ...]:
@@ -66,7 +70,7 @@ class Corpus:
 Kind: TypeAlias = Literal["sentence", "truth", "year", "date", "number", "place", "name"]
 _MONTHS = "January|February|March|April|May|June|July|August|September|October|November|December"
 COUNTED = ("two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve")
-"""Numbers written as words, from 2 on."""
+"""The numbers from 2 to 12, written as words."""
 YEAR = re.compile(r"\b(?:1[0-9]{3}|20[0-9]{2})\b")
 DATE = re.compile(rf"\b[0-9]{{1,2}} (?:{_MONTHS})(?: [0-9]{{4}})?\b|\b(?:{_MONTHS}) [0-9]{{1,2}}(?:, [0-9]{{4}})?\b")
 NUMBER = re.compile(
@@ -104,13 +108,13 @@ _NO_NAMES = STOPWORDS | {
     "also",
 }
 _FIRST = 400
-"""Sentences that are looked at, from the nearest paragraphs."""
+"""The most sentences that are examined. They come from the nearest paragraphs."""
 _LEAST = 0.35
-"""The share of a question's weight that a sentence needs to count as saying something about the question."""
+"""The least score of a sentence that counts as relevant: a share of the question's weight."""
 _NAMED = 0.4
-"""The gain of a sentence if the question names the subject of its paragraph."""
+"""The score that a sentence gains if the question contains the title of the sentence's paragraph."""
 _NEAR = 0.5
-"""How fast a span loses with its distance, in characters, from the question's words."""
+"""How fast a span's nearness falls with its distance, in characters, from the question's words."""
 
 
 class _Sentence(NamedTuple):
@@ -125,7 +129,7 @@ class _Span(NamedTuple):
 
 
 def extracted(question: str, paragraphs: Sequence[Paragraph]) -> str | None:
-    """A span of a paragraph that may answer a question; None if no sentence says enough about the question."""
+    """A span of a paragraph that may answer a question; None if no sentence has such a span and is relevant enough."""
     asked, kind = set(terms(question)), kind_of(question)
     sentences = [found for found in _weighed(question, asked, paragraphs) if found.score >= _LEAST]
     if not sentences:
@@ -159,10 +163,11 @@ def bare(title: str) -> str:
 
 
 def _weighed(question: str, asked: set[str], paragraphs: Sequence[Paragraph]) -> list[_Sentence]:
-    """The sentences, sorted by the share of the question's weight that they and their titles have, the best first.
+    """The sentences of the paragraphs, sorted by score, the best first.
 
-    A word weighs more the rarer it is among the paragraphs; a word in none of them weighs as much as the rarest.
-    Sentences of a paragraph gain if the question contains the paragraph's title.
+    A sentence's score is the share of the question's weight in the words that the sentence, with its title, has in
+    common with the question. A question's word weighs the more, the rarer it is among the paragraphs. A sentence gains
+    if the question contains the title of its paragraph.
     """
     sentences = [(one, text) for one in paragraphs for text in _EXTRACTION_SENTENCE.split(one.text)][:_FIRST]
     held = Counter(term for one in paragraphs for term in set(terms(one.shown)) & asked)
@@ -180,13 +185,13 @@ def _weighed(question: str, asked: set[str], paragraphs: Sequence[Paragraph]) ->
 
 
 def _extraction_truth(asked: set[str], sentences: Sequence[_Sentence]) -> str:
-    """Yes if the best sentence's paragraph has nearly all of the question's words."""
+    """`yes` if the paragraph of the best sentence has at least 80% of the question's words, otherwise `no`."""
     held = set(terms(sentences[0].paragraph.shown))
     return "yes" if len(asked & held) >= 0.8 * len(asked) else "no"
 
 
 def _spans(kind: Kind, sentence: _Sentence) -> Iterator[_Span]:
-    """The spans of a kind in a sentence; a year may serve as a date, and the paragraph's title as a name."""
+    """The spans of a kind in a sentence. Years also count as dates, and the paragraph's title also counts as a name."""
     text = sentence.text
     if kind in _FIGURES:
         yield from _matches(_FIGURES[kind], text)
@@ -215,7 +220,10 @@ def _told(span: str, question: str) -> bool:
 
 
 def _nearness(span: _Span, sentence: str, asked: set[str]) -> float:
-    """How near a span is to the question's words, at most 1; words of a span that the question has count against it."""
+    """How near a span is to the question's words in a sentence, at most 1.
+
+    Words shared with the question count against it.
+    """
     places = [match.start() for match in re.finditer(r"\w+", sentence) if set(terms(match[0])) & asked]
     gap = min((abs(place - span.start) for place in places), default=len(sentence))
     own = len(set(terms(span.text)) & asked) / max(len(terms(span.text)), 1)
@@ -226,9 +234,9 @@ NOT_FOUND = "No paragraph that was found answers this question. Ask another, or 
 NOT_TOLD = "This cannot be told from the question. Ask another, or take another tool"
 _UNREADABLE = "The answer could not be read"
 _SHOWN = 4_000
-"""Characters of a paragraph that are shown to a model."""
+"""The most characters of a paragraph that are shown to a model."""
 _LONGEST = 2_000
-"""Characters of an answer; the rest is cut."""
+"""The most characters of an answer; the rest is cut off."""
 
 
 class Found(NamedTuple):
@@ -239,7 +247,7 @@ class Found(NamedTuple):
 
 
 class Reader(Protocol):
-    """A reader of questions. The same question gets the same answer, whoever asks."""
+    """A reader answers questions. The same question gets the same answer, whoever asks."""
 
     async def search(self, question: str, paragraphs: Sequence[Paragraph]) -> Found:
         """The answer to a question from the paragraphs that were found for it, the nearest first."""
@@ -252,7 +260,10 @@ class Reader(Protocol):
 
 @dataclass(frozen=True)
 class ByRules:
-    """Rules on words, names, numbers and dates: they use no language model, and nothing tells them an answer."""
+    """A reader that applies rules to words, names, numbers and dates.
+
+    It uses no language model and knows no answers.
+    """
 
     async def search(self, question: str, paragraphs: Sequence[Paragraph]) -> Found:
         """The answer that `extracted` finds."""
@@ -267,7 +278,7 @@ class ByRules:
 
 @dataclass(frozen=True)
 class ByModel:
-    """A model in the role `simulator`. It sees the question and the paragraphs, and nothing else of the case."""
+    """A reader that asks a model in the role `simulator`. The model sees only the question and the paragraphs."""
 
     simulator: Simulator
 
@@ -283,7 +294,7 @@ class ByModel:
 
 
 class Evidence(NamedTuple):
-    """What the reference says about one of its calls: the answer, and the title of the paragraph that contains it.
+    """The reference's answer to one of its calls, and the title of the paragraph that contains this answer.
 
     A call without a title needs no paragraph.
     """
@@ -294,23 +305,25 @@ class Evidence(NamedTuple):
 
 @dataclass(frozen=True)
 class ByReference:
-    """The reference itself: for engines that are told it, and for the oracle. No language model ever sees it.
+    """A reader that knows the reference, for the oracle and for engines that are told the reference.
 
-    The reference's own questions get its answers, provided that a search found the paragraph that contains the answer.
-    All other questions get no answer.
+    No language model ever gets this reader.
+
+    Only the questions of the reference get answers. A search must also have found the paragraph that contains the
+    answer.
     """
 
     evidence: Mapping[str, Evidence] = field(repr=False)
 
     async def search(self, question: str, paragraphs: Sequence[Paragraph]) -> Found:
-        """The reference's answer, if its paragraph is among those that were found."""
+        """The reference's answer, if the paragraph that contains it is among those found."""
         known = self.evidence.get(question)
         if known is None or not known.title or all(one.title != known.title for one in paragraphs):
             return Found(None, NOT_FOUND)
         return Found(known.answer)
 
     async def reason(self, question: str) -> Found:
-        """The reference's answer."""
+        """The reference's answer to a question that needs no paragraph."""
         known = self.evidence.get(question)
         return Found(None, NOT_TOLD) if known is None or known.title else Found(known.answer)
 
@@ -327,7 +340,7 @@ def _read(played: Response | None, otherwise: str) -> Found:
 
 
 def _text(value: Json) -> str:
-    """A response as a text on one line; empty if it says nothing."""
+    """A response as a text on one line; empty if the response is null or empty."""
     if value is None:
         return ""
     if isinstance(value, bool):
@@ -386,7 +399,7 @@ _GRAMMAR = frozenset(
 
 
 def concluded(question: str) -> str | None:
-    """An answer to a question from what the question says; None if no rule applies."""
+    """An answer drawn from the text of the question alone; None if no rule gives an answer."""
     facts, asked = _split(question)
     names = _named(asked) if len(_named(asked)) >= 2 else _named(question)
     if len(names) < 2:
@@ -407,7 +420,7 @@ def concluded(question: str) -> str | None:
 
 
 def _split(question: str) -> tuple[str, str]:
-    """The facts, and the last sentence, which asks; both are the whole question if it has only one sentence."""
+    """The facts, and the last sentence, which asks. For a question of one sentence, both are the whole question."""
     parts = [part for part in _SENTENCE.split(question.strip()) if part]
     return (" ".join(parts[:-1]), parts[-1]) if len(parts) > 1 else (question, question)
 
@@ -425,14 +438,17 @@ def _named(text: str) -> list[str]:
 
 
 def _said(facts: str, names: Sequence[str]) -> dict[str, str]:
-    """The text after each name's first mention, up to the other name, by name."""
+    """For each name, the text after its first mention, up to the other name or the end."""
     places = sorted((place, name) for name in names if (place := facts.find(name)) >= 0)
     ends = [*(place for place, _ in places[1:]), len(facts)]
     return {name: facts[place + len(name) : end] for (place, name), end in zip(places, ends, strict=False)}
 
 
 def _least(said: Mapping[str, str], sign: int, *, dated: bool) -> str | None:
-    """The name whose first value is the least (`sign` 1) or greatest; None if a value is missing or both are equal."""
+    """The name with the least first value, or the greatest if `sign` is -1.
+
+    None if a value is missing or both are equal.
+    """
     values = {name: _dated(text) if dated else _number(text) for name, text in said.items()}
     known = [(sign * value, name) for name, value in values.items() if value is not None]
     if len(known) < len(said) or known[0][0] == known[1][0]:
@@ -441,7 +457,7 @@ def _least(said: Mapping[str, str], sign: int, *, dated: bool) -> str | None:
 
 
 def _dated(text: str) -> float | None:
-    """The first date as a number of days, or the first day of the first year; None if there is neither."""
+    """The first full date as a number of days, else the first day of the first year named; None if there is neither."""
     match = DATE.search(text)
     if match and YEAR.search(match[0]):
         try:
@@ -460,7 +476,10 @@ def _number(text: str) -> float | None:
 
 
 def _truth(words: set[str], topic: set[str], said: Mapping[str, str]) -> str:
-    """Whether both share a name or number if asked what is the same, else whether each has over half the topic."""
+    """`yes` or `no`. If the question asks what is the same: whether the two texts share a name or number.
+
+    Otherwise: whether each text has more than half of the topic's words.
+    """
     if words & _SAME:
         numbers = ([str(_COUNTS.get(one, one)) for one in NUMBER.findall(text)] for text in said.values())
         one, other = ({*_named(text), *found} for text, found in zip(said.values(), numbers, strict=True))
@@ -470,7 +489,7 @@ def _truth(words: set[str], topic: set[str], said: Mapping[str, str]) -> str:
 
 
 def _fitting(topic: set[str], said: Mapping[str, str]) -> str | None:
-    """The name whose text has more of the topic; None if both have equally much."""
+    """The name whose text has more of the topic's words; None if both texts have equally many."""
     (one, first), (other, second) = ((name, len(topic & set(terms(text)))) for name, text in said.items())
     if first == second:
         return None

@@ -1,4 +1,4 @@
-"""Worlds whose calls name things of a schema, for the settings of tool robustness (planning_horizon §3.2)."""
+"""The protocol of worlds whose calls name items of a schema, for tool robustness (planning_horizon §3.2)."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from grid.core.world import State, World
 ERROR = "error"
 """The field that only observations of failed calls have."""
 READ_AS = "read_as"
-"""The field of an observation that says which identifiers were used in place of the given ones."""
+"""The field of an observation that says which names were used in place of the given names."""
 
 
 class Vocabulary:
     """All names of one kind, each once, in their order.
 
     Attributes:
-        noun: the word for one of them.
-        names: all of them.
-        parts: the same names in parts; other vocabularies may share each part.
+        noun: the word for a name of this kind.
+        names: all names.
+        parts: the same names, divided into parts that other vocabularies may share.
     """
 
     def __init__(self, noun: str, names: Sequence[str]) -> None:
@@ -33,7 +33,7 @@ class Vocabulary:
         self.parts: tuple[tuple[str, ...], ...] = (self.names,)
 
     def with_names(self, more: Iterable[str]) -> Vocabulary:
-        """The same vocabulary with more names at its end, made without going through the names that it has."""
+        """The vocabulary with more names at its end. The names that it has already are not copied one by one."""
         new = tuple(name for name in dict.fromkeys(more) if name not in self)
         if not new:
             return self
@@ -58,12 +58,12 @@ class Vocabulary:
 
 @dataclass(frozen=True)
 class Expected:
-    """The names that a call expects as one of its arguments.
+    """The names that a call expects as an argument.
 
     Attributes:
         vocabulary: all names of the kind.
-        here: the names among them that occur in the call's own input, each once.
-        sort: identifiers of the schema, names of entities, or texts in facts.
+        here: those of the names that occur in the call's own input, each once.
+        sort: whether the names are identifiers of the schema, names of entities, or texts in facts.
     """
 
     vocabulary: Vocabulary
@@ -73,7 +73,7 @@ class Expected:
 
 @runtime_checkable
 class SchemaWorld(World, Protocol):
-    """A world that can say which arguments of a call must be names that it knows.
+    """A world that can say which arguments of a call must be names that the world knows.
 
     A failed call's observation has the field `error`.
     """
@@ -86,8 +86,8 @@ class SchemaWorld(World, Protocol):
     async def identifiers(self, state: State, call: ToolCall) -> Mapping[str, Expected]:
         """The names that a call in a state expects, for each parameter that must be a known name.
 
-        The parameters come in the order in which they are to be read: what is expected of one may follow from the
-        arguments before it. Empty if something else is wrong with the call.
+        The parameters are in the order in which they have to be read, because the names expected for a parameter may
+        depend on the arguments before it. Empty if something else is wrong with the call.
         """
         ...
 
@@ -95,6 +95,6 @@ class SchemaWorld(World, Protocol):
 def mends(world: World) -> bool:
     """Whether a world replaces given arguments by others, and says so in the field READ_AS.
 
-    A world that may do so has a property of this name.
+    A world that may replace arguments has a property of the name `mends`.
     """
     return bool(getattr(world, "mends", False))

@@ -39,16 +39,16 @@ TOOLS: Mapping[str, ToolSpec] = {
     )
 }
 _LONGEST = 20_000
-"""Characters of a question."""
+"""The most characters of a question."""
 
 
 class RefusedError(Exception):
-    """Says why a call cannot be carried out, as an unfinished sentence."""
+    """A call cannot be carried out. The message says why, as a sentence without its full stop."""
 
 
 @dataclass(frozen=True)
 class AskedState:
-    """The questions that were answered so far, each with its result, and the final answer (None before it is given)."""
+    """The questions answered so far, each with its result, and the final answer (None before it is given)."""
 
     results: tuple[tuple[str, str], ...] = ()
     answer: str | None = None
@@ -58,18 +58,18 @@ class AskedState:
 class QuestionWorld:
     """A case's tools over a corpus, whose state is the questions and answers so far.
 
-    A successful call gives {"result": the answer}. A call that gets no answer has failed with {"error": why} and leaves
-    no result. With `answered`, `finish(answer)` answers the case, with a numbered line for each part (`parts_of` reads
-    it); after that, nothing more can be asked. Without it, an outline says when the work ends, and the case's answer is
-    the results that no later question uses, in their order.
+    A successful call gives {"result": the answer}. A call without an answer fails: it gives {"error": why} and leaves
+    no result. If `answered` is true, `finish(answer)` gives the case's answer, with a numbered line for each part (read
+    by `parts_of`). After that, no more questions can be asked. If `answered` is false, an outline decides when the work
+    ends. The case's answer then consists of those results that no later question uses, in their order.
 
     Attributes:
         corpus: the paragraphs that are searched.
-        wanted: the parts' answers, in their order; never empty.
-        evidence: what the reference says about its own calls, for `by_reference` alone.
-        paragraphs: how many paragraphs a search uses.
-        answered: which of the two rules holds.
-        reader: who answers.
+        wanted: the answers of the parts, in their order; never empty.
+        evidence: the reference's answers to its own calls, for `by_reference` alone.
+        paragraphs: how many paragraphs a search uses at most.
+        answered: whether `finish` gives the case's answer, or an outline ends the work.
+        reader: the reader that answers the questions.
     """
 
     corpus: Corpus
@@ -89,11 +89,11 @@ class QuestionWorld:
         return replace(self, reader=ByReference(self.evidence))
 
     def reading(self, paragraphs: int) -> QuestionWorld:
-        """The same tools, with so many paragraphs per search."""
+        """The same tools, but a search uses at most `paragraphs` paragraphs."""
         return replace(self, paragraphs=paragraphs)
 
     def start(self) -> AskedState:
-        """No question asked."""
+        """The state in which no question has been asked."""
         return AskedState()
 
     async def apply(self, state: State, call: ToolCall) -> tuple[AskedState, Observation]:
@@ -115,7 +115,7 @@ class QuestionWorld:
         return after, Observation({RESULT: found.answer})
 
     def answer(self, state: State) -> str | None:
-        """The given answer; if an outline ends the work, the results that no later question uses."""
+        """The answer that `finish` gave or, if an outline ends the work, the results that no later question uses."""
         asked = own_state(state, AskedState)
         if self.answered:
             return asked.answer
@@ -147,7 +147,7 @@ def _question(call: ToolCall) -> str:
 
 
 def _final(call: ToolCall) -> str:
-    """The answer that a finish gives; raises RefusedError if it gives none."""
+    """The answer that a call of `finish` gives; raises RefusedError if it gives no answer."""
     answer = call.arguments.get(ANSWER)
     if not isinstance(answer, str) or not answer.strip():
         raise RefusedError(f"{FINISH} needs an {ANSWER}: results of earlier steps, or words")
@@ -162,6 +162,6 @@ def _check_references(text: str, name: str) -> None:
 
 
 def _taken_up(asked: AskedState, place: int) -> bool:
-    """Whether a later question contains a result."""
+    """Whether any later question contains the result of the question at `place`."""
     held = re.compile(rf"(?<!\w){re.escape(asked.results[place][1])}(?!\w)")
     return any(held.search(question) for question, _ in asked.results[place + 1 :])

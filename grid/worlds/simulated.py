@@ -1,4 +1,4 @@
-"""Tools that cannot be called directly (records, a model or inventions answer for them), and users to talk to."""
+"""Tools that cannot be called, so that records, a model or inventions answer instead; and users to talk to."""
 
 from __future__ import annotations
 
@@ -11,28 +11,31 @@ from grid.core.world import State, World, own_state
 
 
 class Response(NamedTuple):
-    """The answer of a tool's server: an error (empty if there is none), or a response."""
+    """The answer of a tool's server: an error (an empty text if all went well) and a response."""
 
     error: str
     response: Json
 
 
 class Documentation(NamedTuple):
-    """The lines that a player of a tool is shown: lines of its documentation, and of recorded calls."""
+    """The lines shown to a model that plays a tool: the tool's documentation, and examples of recorded calls."""
 
     lines: Sequence[str]
     examples: Sequence[str] = ()
 
 
 class Simulator(Protocol):
-    """A player of tools: the role `simulator`."""
+    """A model that plays tools: the role `simulator`."""
 
     async def respond(self, call: ToolCall, about: Documentation) -> Response | None:
-        """A call's response, the same whoever asks; None if no answer can be read, after all retries."""
+        """A call's response, which is the same for all who ask.
+
+        None if no answer can be read even after all retries.
+        """
         ...
 
     async def read(self, question: str, paragraphs: Sequence[str] | None) -> Response | None:
-        """The answer to a question, from paragraphs found for it or (None) by reasoning; None as for `respond`."""
+        """The answer to a question: from the paragraphs or, if they are None, by reasoning. None as in `respond`."""
         ...
 
 
@@ -49,36 +52,36 @@ class Referenced(World, Protocol):
     """A world whose tools can answer from the reference, for engines that are told the reference."""
 
     def by_reference(self) -> World:
-        """The same world. Its tools answer the reference's own calls as recorded there, and fail for all others.
+        """The same world, but its tools answer only the reference's own calls, as recorded, and fail for all others.
 
-        A search still has to find the paragraph on which the reference's answer rests.
+        A search still has to find the paragraph that contains the reference's answer.
         """
         ...
 
 
 class Server(Protocol):
-    """A dataset's knowledge of its tools' responses."""
+    """The responses of tools, as far as a dataset knows them."""
 
     def recorded(self, call: ToolCall) -> Response | None:
-        """The response recorded for a call; None if there is none."""
+        """The response recorded for a call; None if no response is recorded."""
         ...
 
     def made_up(self, call: ToolCall) -> Response:
-        """An invented response for when there is no better one, the same for equal calls."""
+        """An invented response, for calls without a better response. Equal calls get equal responses."""
         ...
 
     def about(self, tool: str) -> Documentation:
-        """What is shown to a model that plays the tool."""
+        """The documentation that is shown to a model that plays the tool."""
         ...
 
 
 @dataclass(frozen=True)
 class ServedWorld:
-    """Tools without state, answered by a server: from recorded calls first, then by the simulator, else invented.
+    """Tools without state. Recorded responses come first; for other calls the simulator answers, or the server invents.
 
-    The state is the set of tools that were called with success. A case is resolved when all tools of `resolution` were,
-    with any arguments. A call of a tool that is not in `tools`, or with arguments that the tool does not have, fails as
-    it would for a Python function. At most `most` characters of a response are shown.
+    The state is the set of tools that were called with success. A case is resolved when this set contains all tools of
+    `resolution`; the arguments do not matter. A call fails, with the message of a Python function, if its tool is not
+    in `tools` or its arguments do not fit the tool. At most `most` characters of a response are shown.
     """
 
     tools: Mapping[str, ToolSpec]
@@ -93,7 +96,7 @@ class ServedWorld:
         return replace(self, simulator=simulator)
 
     def start(self) -> frozenset[str]:
-        """No tool called."""
+        """The empty set: no tool has been called."""
         return frozenset()
 
     async def apply(self, state: State, call: ToolCall) -> tuple[frozenset[str], Observation]:
@@ -109,11 +112,11 @@ class ServedWorld:
         return self.resolution <= own_state(state, frozenset)
 
     def answer(self, state: State) -> str | None:
-        """None: the planner's `finish` tells the user the answer."""
+        """None: the world keeps no answer, because the planner gives it to the user with `finish`."""
         return None
 
     def _misfit(self, call: ToolCall) -> str:
-        """Why a call does not fit its tool; empty if it does."""
+        """The reason why a call does not fit its tool; empty if the call fits."""
         spec = self.tools.get(call.tool)
         if spec is None:
             return f"No such function name: {call.tool:.80}"
@@ -138,7 +141,7 @@ class ServedWorld:
 
 
 def observed(response: Response, most: int) -> Observation:
-    """A response as an observation of at most `most` characters: an object's own fields, other values as `response`."""
+    """A response as an observation of at most `most` characters: an object's fields, or another value as `response`."""
     if response.error:
         return Observation({"error": _cut(response.error, most)}, failed=True)
     value = response.response
@@ -163,10 +166,10 @@ class Said(NamedTuple):
 
 
 class User(Protocol):
-    """A player of the user: the role `user`."""
+    """A model that plays the user: the role `user`."""
 
     async def reply(self, scenario: Sequence[str], said: Sequence[Said]) -> str | None:
-        """The user's next message after what was said; None if no answer can be read, after all retries."""
+        """The user's next message after those in `said`. None if no answer can be read even after all retries."""
         ...
 
 
@@ -175,13 +178,13 @@ class Talking(World, Protocol):
 
     @property
     def scenario(self) -> Sequence[str]:
-        """What the player of the user is told, in lines: guidelines, persona, instructions."""
+        """The instructions for the model that plays the user, in lines: guidelines, persona, tasks."""
         ...
 
     def opening(self) -> Sequence[Said]:
-        """What is said before the user's first message; empty if the user speaks first."""
+        """The messages before the user's first message; empty if the user speaks first."""
         ...
 
     def talked_to(self, user: User, first: str) -> World:
-        """The same world with its user, whose first message is `first`."""
+        """The same world with a user, whose first message is `first`."""
         ...

@@ -1,4 +1,4 @@
-"""Kills at random moments: the rows that a sweep loses, doubles or computes differently from an undisturbed one."""
+"""Kills at random moments: the rows that a sweep loses, doubles or computes differently from an undisturbed sweep."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from grid.store.schema import TIMES
 DRIVER, WORKER, REPLICA, RAYLET, NODE = "driver", "worker", "replica", "raylet", "node"
 KINDS = (DRIVER, RAYLET, *[NODE] * 2, *[REPLICA] * 4, *[WORKER] * 6)  # fewer whose death needs a new start
 _NAMES = {WORKER: r"^ray::.* · \d+-\d+", REPLICA: "^ray::Replica", RAYLET: "/raylet/raylet"}
-"""Patterns of the processes' names, by kind; a worker has its chunk's name."""
+"""Patterns of the processes' names, by kind; a worker that runs a chunk has the chunk's name."""
 _SESSION = 3  # place in /proc/PID/stat, counted after the name in brackets
 
 
@@ -67,13 +67,13 @@ class Session:
 
 
 class Deck:
-    """Kinds of victims in a random order; each kind comes up as often as it is in `kinds`."""
+    """Kinds of victims in a random order. In each pass a kind comes up as often as it is in `kinds`."""
 
     def __init__(self, kinds: Sequence[str], rng: random.Random) -> None:
         self._all, self._rng, self._kinds = kinds, rng, list[str]()
 
     def draw(self, there: Collection[str]) -> str | None:
-        """The next kind among those with processes now; None if there is none."""
+        """The next kind of which there are processes now; None if there is no such kind."""
         if any(kind in there for kind in self._all) and not any(kind in there for kind in self._kinds):
             self._kinds += self._rng.sample(self._all, len(self._all))  # kinds without processes so far remain due
         kind = next((kind for kind in self._kinds if kind in there), None)
@@ -147,7 +147,7 @@ class Local:
         return _found({kind: victims_of(driver, kind) for kind in (DRIVER, WORKER, REPLICA, RAYLET)})
 
     def look(self) -> None:
-        """Do nothing, as no node joins here."""
+        """Do nothing, as no node joins this cluster."""
 
     def __enter__(self) -> Local:
         return self
@@ -171,8 +171,8 @@ class _Node:
 class Nodes:
     """A cluster of `count` raylets with one CPU each and token authentication. A context manager.
 
-    The first raylet, the head, lives as long as the cluster; after the death of any other one a new one joins, some
-    seconds later.
+    The first raylet, the head, lives as long as the cluster. If another raylet dies, a new one joins some seconds
+    later.
     """
 
     count: int
@@ -182,7 +182,7 @@ class Nodes:
     joined: int = 0
     """The number of nodes that replaced a dead one."""
     used: int = 0
-    """The number of these nodes on which chunks ran."""
+    """The number of these replacement nodes on which chunks ran."""
     _nodes: list[_Node] = field(default_factory=list)
     _open: ExitStack = field(default_factory=ExitStack)
     _joining: float | None = None
@@ -229,11 +229,11 @@ class Nodes:
 
     @property
     def settled(self) -> bool:
-        """Whether all nodes of the cluster run, and chunks have run on all of them."""
+        """Whether all nodes of the cluster run now, and chunks have run on each of them."""
         return all(node.used and node.session.process.poll() is None for node in self._nodes)
 
     def look(self) -> None:
-        """Note on which nodes chunks run, and start another node some time after one has died."""
+        """Note the nodes on which chunks run; if a node has died, start another after some seconds."""
         for node in self._nodes:
             workers = [] if node.used else victims_of(node.session.id, WORKER)
             if workers:
@@ -265,7 +265,7 @@ class Nodes:
 
 
 def _found(victims: dict[str, list[int]]) -> dict[str, list[int]]:
-    """The kinds with processes; empty if no chunk runs."""
+    """The victims of each kind that has processes; empty if no chunk runs."""
     return {kind: pids for kind, pids in victims.items() if pids} if victims[WORKER] else {}
 
 
@@ -279,7 +279,7 @@ _COMMAND = ["launch/sweep.py", "-m", "robustness=none", "retry_failed=true"]
 
 
 class Tokens(NamedTuple):
-    """Tokens of prompts and answers: those of all attempts, and those of the episodes."""
+    """Tokens of prompts and answers: `spent` in all attempts, `counted` in the episodes."""
 
     spent: int
     counted: int
@@ -287,21 +287,21 @@ class Tokens(NamedTuple):
 
 @dataclass
 class Log:
-    """The kills, the number of starts of the sweep, and how its rows differ from those of an undisturbed run."""
+    """The kills, the number of starts of the sweep, and the differences of its rows from an undisturbed run's rows."""
 
     kills: Counter[str] = field(default_factory=Counter)
     starts: int = 0
     failed: int = 0
-    """The number of starts with another exit status than 0, though neither driver nor Ray was killed."""
+    """The number of starts that ended with another exit status than 0 though neither driver nor Ray was killed."""
     joined: int = 0
     """The number of nodes that replaced a killed one."""
     used: int = 0
-    """The number of these nodes on which chunks ran."""
+    """The number of these replacement nodes on which chunks ran."""
     lost: int = 0
     twice: int = 0
     differing: int = 0
     tokens: dict[str, Tokens] = field(default_factory=dict)
-    """The tokens, by results folder."""
+    """The tokens of each results folder, by the folder's name."""
 
     def wrong(self) -> list[str]:
         """The errors that were found, a line each."""
@@ -365,7 +365,7 @@ class _Chaos:
             return code
 
     def _kill_one(self, name: str, driver: int) -> str | None:
-        """Kill one process, if there is any; returns its kind."""
+        """Kill one process, if any can be killed; returns its kind."""
         victims = self.place.victims(driver)
         kind = self._deck.draw(victims)
         if kind is None:
@@ -387,7 +387,7 @@ class _Chaos:
         )
 
     def _compare(self, name: str) -> None:
-        """Count tokens, and rows that are missing, doubled or different from those of the undisturbed run."""
+        """Count the tokens, and the rows that are missing, doubled, or different from the undisturbed run's rows."""
         expected, found = (_rows(self.root / folder) for folder in (UNDISTURBED, name))
         self.log.lost += len(expected.keys() - found.keys())
         self.log.twice += store.read(self.root / name, "episodes").num_rows - len(found)
@@ -404,11 +404,11 @@ def chaos(
     nodes: int = 1,
     kinds: Sequence[str] = KINDS,
 ) -> Log:
-    """Run a sweep undisturbed, then again and again with SIGKILLs until `kills` are reached; then to its end.
+    """Run a sweep undisturbed, then in rounds with SIGKILLs until `kills` are reached; the last round runs to its end.
 
-    Each round has a new results folder; within a round the sweep is resumed after each kill that ends it. With more
-    than one of `nodes` it joins a cluster of so many raylets, some of which die and are replaced. Each of `kinds` is
-    killed as often as it is named, as far as it has processes.
+    Each round has a new results folder. Within a round the sweep is resumed after each kill that ends it. If `nodes` is
+    more than one, the sweep joins a cluster of this many raylets, some of which die and are replaced. A kind of process
+    is killed as often as `kinds` names it, as long as there are processes of this kind.
 
     Raises:
         RuntimeError: the undisturbed sweep, or the cluster, fails by itself, or no process is found to kill.

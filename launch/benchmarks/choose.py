@@ -1,6 +1,6 @@
-"""An exact choice among 100 options, beside a plain prefill and passes that share no prefix.
+"""An exact choice among 100 options, compared with a plain prefill, and with passes that share no prefix.
 
-Other benchmarks also use its prompts of a given length.
+Other benchmarks use this module's prompts of a given length too.
 """
 
 from __future__ import annotations
@@ -54,15 +54,15 @@ async def seconds(asked: Awaitable[Any]) -> tuple[float, Any]:
 
 
 async def prefill(engine: HostedEngine, prompt: Prompt) -> float:
-    """The seconds to compute a prompt of which nothing is cached, and one token."""
+    """The seconds to compute a prompt, no part of which is cached, and one token."""
     asked = engine.sample(as_text(prompt), n=1, temperature=0.0, max_tokens=1, seed=0)
     return (await seconds(asked))[0]
 
 
 async def measure(name: str, repeats: int, tokens: int) -> tuple[str, list[str]]:
-    """The title of one engine and its figures.
+    """The title of an engine's column, and its figures.
 
-    Each repeat has a prefill, a choice, and the passes one after another, all with equally long prompts.
+    Each repeat measures a prefill, a choice, and the passes one after another, all with prompts of the same length.
     """
     config = model_config(MODELS[name])
     engine = cast(HostedEngine, build_engine(config))
@@ -103,7 +103,7 @@ def spread(values: list[float], form: str) -> str:
 
 
 def run(arguments: argparse.Namespace, console: Console) -> None:
-    """Print a column for each engine: median (lowest to highest) of the repeats; ratios are those within a repeat."""
+    """Print a column for each engine: median (lowest to highest) over the repeats; ratios are taken within a repeat."""
     titles, columns = zip(
         *(asyncio.run(measure(name, arguments.repeats, arguments.tokens)) for name in arguments.engines), strict=True
     )
@@ -135,9 +135,9 @@ def group_config(group: str, name: str, values: Sequence[str] = ()) -> dict[str,
 
 
 def choice_prompt(options: int, tokens: int, length: Callable[[Prompt], int]) -> Prompt:
-    """A fresh prompt for a choice among so many of SLATE's tools, with about so many tokens.
+    """A new prompt for a choice among `options` of SLATE's tools, with about `tokens` tokens.
 
-    If it is too long, the tools' descriptions are cut; if it is too short, earlier steps are added.
+    If the prompt would be too long, the tools' descriptions are cut; if too short, earlier steps are added.
     """
     tools = list(Slate().tools.values())[:options]
     fresh = f"Request {next(_SERIAL)}: choose the tool that the substep takes."
@@ -155,7 +155,7 @@ def choice_prompt(options: int, tokens: int, length: Callable[[Prompt], int]) ->
 
 
 def as_text(prompt: Prompt) -> Prompt:
-    """The same prompt for free text, with another beginning, so that no part of it is in a cache."""
+    """The same prompt, but for free text, and with another beginning, so that no part of it is in a cache."""
     first, *rest = prompt.sections
     fresh = Section("role", (f"Request {next(_SERIAL)}: " + first.entries[0].partition(": ")[2],))
     return Prompt((fresh, *rest), TextAnswer())

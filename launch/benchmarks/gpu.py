@@ -91,7 +91,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 @dataclass
 class Bench(Shared):
-    """The state that all parts share. The replicas start when the first part needs them."""
+    """The state that all parts share. Replicas start as soon as a part needs them."""
 
     stack: ExitStack
     running: pool.Pool | None = None
@@ -124,7 +124,7 @@ class Bench(Shared):
         return pool.start(_LABEL, model, engine, replicas, ready_seconds=600, detached=True, actor=MeasuredReplica)
 
     def cluster(self, cells: int | None = None) -> ClusterConfig:
-        """The cluster config for this machine, with so many cells in flight."""
+        """The cluster config for this machine, with the given number of cells in flight."""
         if cells is None:
             return ClusterConfig(kind="local", dashboard=False)
         chunk = min(cells, _WORKER_CELLS)
@@ -216,7 +216,7 @@ def machine(bench: Bench) -> None:
 
 
 def ready(bench: Bench) -> None:
-    """Load a replica, then try free samples, a choice, and a sample under a schema, which needs more vLLM packages."""
+    """Load a replica, and try free samples, a choice, and a sample under a schema (which needs more vLLM packages)."""
     import ray
 
     replica = bench.replica()
@@ -239,7 +239,7 @@ def ready(bench: Bench) -> None:
 
 
 def choice(bench: Bench) -> None:
-    """Measure a choice and a prefill of equally long, uncached prompts: in turn, then many at once."""
+    """Measure a choice and a prefill of equally long, uncached prompts: first in turn, then many at once."""
     import ray
 
     replica = bench.replica()
@@ -286,14 +286,14 @@ def _prompts(bench: Bench, options: int, tokens: int, count: int) -> list[Prompt
 
 
 def cells(bench: Bench) -> None:
-    """Run ReAct on SLATE, always with so many cells at once, each with at most eight requests."""
+    """Run ReAct on SLATE with at most eight requests a cell, once for each number of cells in flight."""
     bench.loaded()
     for count in [max(bench.arguments.in_flight), *bench.arguments.in_flight]:  # the first run starts the workers
         _swept(bench, "cells", bench.model, count)
 
 
 def share(bench: Bench) -> None:
-    """Run the same cells on two replicas that share the GPU, each with half the KV cache of the single one."""
+    """Run the same cells on two replicas that share the GPU; each has half the KV cache of a single replica."""
     import ray
 
     halved = bench.model["serving"] | {"kv_cache_gib": bench.arguments.kv_cache_gib / 2}
@@ -345,7 +345,7 @@ def _swept(bench: Bench, part: str, model: dict[str, Any], count: int) -> None:
 
 
 def _together(plan: Any, fleet: Fleet, recorders: Sequence[Any]) -> Swept:
-    """Run one sweep; its requests are collected from all replicas."""
+    """Run one sweep, and collect its requests from all replicas."""
     import ray
 
     first, *others = recorders
@@ -358,7 +358,7 @@ def _together(plan: Any, fleet: Fleet, recorders: Sequence[Any]) -> Swept:
 
 
 def replay(bench: Bench) -> None:
-    """Run EGB-logits and EGB-sampling on SLATE, then the same requests offline, both with a cold cache."""
+    """Run EGB-logits and EGB-sampling on SLATE, then the same requests offline; both begin with a cold cache."""
     recorder = bench.replica()
     planners = {name: planner | {"trajectories": 1} for name, planner in PLANNERS.items()}
     planners["egb_sampling"] |= {"samples": 4}
@@ -392,7 +392,7 @@ def replay(bench: Bench) -> None:
 
 
 class MeasuredReplica(RecordingReplica):
-    """A replica whose engine is vLLM's with `further` arguments; only these differ from a sweep's replica."""
+    """A replica that gives vLLM `further` arguments; in nothing else does it differ from a sweep's replica."""
 
     def __init__(self, name: str, model: Mapping[str, Any], hosting: Hosting) -> None:
         super().__init__(name, model, hosting)
@@ -402,11 +402,11 @@ class MeasuredReplica(RecordingReplica):
 
     @staticmethod
     def further(folder: Path) -> dict[str, Any]:
-        """Arguments of vLLM beside the engine's own: random weights if the folder has no weights."""
+        """Further arguments of vLLM: random weights, if the model's folder has no weights."""
         return {"load_format": "dummy"} if weightless(folder) else {}
 
     async def told(self) -> dict[str, Any]:
-        """The size of vLLM's KV cache, and its engine's process."""
+        """The size of vLLM's KV cache in tokens, and the number of its engine's process."""
         engine: Any = self._engine
         started = engine._ready[0]
         cache = started.engine.vllm_config.cache_config
@@ -414,9 +414,9 @@ class MeasuredReplica(RecordingReplica):
         return {"kv_cache_tokens": blocks * cache.block_size, "engine_process": started.process}
 
     async def choice_over_prefill(self, pairs: Sequence[tuple[Prompt, Prompt]]) -> list[dict[str, float]]:
-        """The seconds, for each pair, of a prefill of the first prompt, a choice of the second, and its first round.
+        """The seconds of a prefill of a pair's first prompt, a choice of its second, and the choice's first round.
 
-        Both prompts are equally long, and neither was asked before, as the prefix cache would have it then.
+        Each pair's prompts are equally long, and were not asked before, as the prefix cache would then have them.
         """
         engine: Any = self._engine
         found = []
@@ -442,7 +442,7 @@ class MeasuredReplica(RecordingReplica):
         return found
 
     async def choices_over_prefills(self, texts: Sequence[Prompt], prompts: Sequence[Prompt]) -> tuple[float, float]:
-        """The seconds of all prefills at once, then of all choices at once, as on a busy replica. Prompts are new."""
+        """The seconds of all prefills at once, then of all choices at once, as on a busy replica, with new prompts."""
         engine: Any = self._engine
         began = time.perf_counter()
         await asyncio.gather(*(engine.sample(one, n=1, temperature=0.0, max_tokens=1, seed=0) for one in texts))
@@ -459,10 +459,11 @@ _WAIT_SECONDS = 300.0  # how long to wait until a replica is back
 
 
 def kills(bench: Bench) -> None:
-    """Run the same sweep three times: twice undisturbed, once with both kills.
+    """Run the same sweep three times: twice undisturbed, and once with both kills.
 
-    Two undisturbed runs differ too, as different batches round differently (with VLLM_BATCH_INVARIANT=1 no rows
-    differ): so the number of rows that differ after the kills is shown beside the number without kills.
+    Two undisturbed runs differ too, as batches that differ round differently (with VLLM_BATCH_INVARIANT=1 no rows
+    differ). So the number of rows that differ after the kills is shown beside the number of rows that differ without
+    kills.
     """
     bench.loaded()
     quiet, quiet_seconds = _sweep(bench, None)
@@ -485,7 +486,7 @@ def kills(bench: Bench) -> None:
 
 
 class _Killer(threading.Thread):
-    """Kills the engine's process after `wait` seconds and, as long after it works again, the replica's process."""
+    """Kills the engine's process after `wait` seconds; when it works again, waits as long and kills the replica's."""
 
     def __init__(self, bench: Bench, wait: float) -> None:
         super().__init__(daemon=True)
@@ -521,7 +522,10 @@ class _Killer(threading.Thread):
 
 
 def _sweep(bench: Bench, killer: _Killer | None) -> tuple[dict[str, Any], float]:
-    """Run the sweep; returns each cell's results by its id (`twice`: the number of surplus rows), and the seconds."""
+    """Run the sweep; returns each cell's results by the cell's id, and the seconds.
+
+    If there are surplus rows, `twice` has their number.
+    """
     planner = {"_target_": "grid.planners.react.ReAct", "max_retries": 3, "max_tokens": bench.arguments.new_tokens}
     one = setting(bench.model, "react", planner, bench.arguments.kill_cells, 10, 11)
     root = Path(tempfile.mkdtemp(dir=bench.folder))

@@ -1,9 +1,10 @@
-"""Exact choices against brute force from full log-probabilities, on vLLM and transformers, and against another machine.
+"""Exact choices compared with brute force from full log-probabilities, on vLLM and transformers, and between machines.
 
-The second part of the file has the measured model of all parts of `gpu`, its memory, and the cost of masks.
+The second part of the file has what all parts of `gpu` need: the measured model and its memory. It also has the cost of
+masks.
 
-A variant is an engine, a number format and, for vLLM, whether batches are invariant. Each runs in its own process: if
-one does not start, or if its process must be ended, that is a figure, and does not affect the others.
+A variant is an engine, a number format and, for vLLM, whether batches are invariant. Each variant runs in its own
+process. If it does not start, or if its process must be ended, that is a figure too, and the other variants go on.
 """
 
 from __future__ import annotations
@@ -56,7 +57,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def exact(bench: Shared) -> None:
-    """Measure each variant's greatest difference of a probability from brute force, and from the other variants."""
+    """Measure how far each variant's probabilities differ at most from brute force, and from the other variants."""
     found: dict[str, Any] = {}
     if bench.arguments.against:
         kept = json.loads(bench.arguments.against.read_text())
@@ -91,7 +92,10 @@ def _apart(one: Sequence[Sequence[float]], other: Sequence[Sequence[float]], opt
 
 
 def _model(bench: Shared) -> dict[str, Any]:
-    """The place of the measured model's weights; random weights are written to files, as transformers draws none."""
+    """The keys of a config that give the measured model's weights.
+
+    Random weights are written to files first, as transformers draws none.
+    """
     if "path" in bench.model:
         return {"path": str(with_weights(Path(bench.model["path"]), bench.folder / "weights", bench.arguments.device))}
     return {key: value for key, value in bench.model.items() if key in ("hub", "wheels")}
@@ -131,10 +135,11 @@ def _in_a_process(bench: Shared, model: dict[str, Any], variant: str) -> dict[st
 
 
 def brute_force(renderer: Renderer, count: int, logs_after: Callable[[Prefix], np.ndarray]) -> list[float]:
-    """The options' probabilities by their numbers, as in algorithm 3, from full next-token distributions.
+    """The options' probabilities in the options' order, as in algorithm 3, from full next-token distributions.
 
-    `logs_after` gives the log-probabilities of the whole vocabulary after a prefix of a label, shape (vocabulary,). A
-    label's score is the product over its tokens; for a one-digit number, times the probability that no digit follows.
+    `logs_after` gives the log-probabilities of the whole vocabulary after a prefix of a label, shape (vocabulary,). The
+    score of a label is the product of its tokens' probabilities; for a one-digit number this product is multiplied by
+    the probability that no digit follows.
     """
     labels, known = renderer.labels(count), dict[Prefix, np.ndarray]()
 
@@ -175,7 +180,7 @@ def _prompt(options: int, renderer: Renderer) -> Prompt:
 
 
 async def _full(engine: Any, tokens: list[int], renderer: Renderer, count: int) -> dict[Prefix, np.ndarray]:
-    """The full log-probabilities after each prefix that brute force needs, each from a separate request."""
+    """The full log-probabilities after each prefix that brute force needs; each prefix is a separate request."""
     labels = renderer.labels(count)
     nodes = sorted({label[:place] for label in labels for place in range(len(label))}.union(ending(labels, "natural")))
     if hasattr(engine, "device"):
@@ -198,7 +203,7 @@ async def _full(engine: Any, tokens: list[int], renderer: Renderer, count: int) 
 
 
 def _of_transformers(engine: Any, tokens: list[int], nodes: Sequence[Prefix]) -> dict[Prefix, np.ndarray]:
-    """The same from transformers' own forward pass, with each sequence separate and nothing reused."""
+    """The same from transformers' own forward pass, with a separate pass for each sequence and no reuse."""
     import torch
 
     model = engine._loaded.model._model
@@ -212,7 +217,7 @@ def _of_transformers(engine: Any, tokens: list[int], nodes: Sequence[Prefix]) ->
 
 
 def main() -> None:
-    """Run the variant in the first argument; writes its results as JSON to the file that the second one names."""
+    """Run the variant that the first argument gives, and write the results as JSON to the file in the second."""
     asked, file = json.loads(sys.argv[1]), Path(sys.argv[2])
     engine = cast(Any, build_engine(asked["model"]))
     if hasattr(engine, "_arguments"):
@@ -228,7 +233,7 @@ def main() -> None:
 
 @dataclass
 class Figures:
-    """Writes each figure at once: a line on the console, and JSON in `file` with the seconds since the start."""
+    """Writes each figure at once: a line on the console, and JSON in `file`, with the seconds since the start."""
 
     console: Console
     file: Path | None
@@ -254,7 +259,7 @@ def _told(value: Any) -> str:
 
 @dataclass
 class Shared:
-    """The common data of all parts: the arguments, the figures, the measured model, a folder, and the memory."""
+    """The data that all parts share: the arguments, the figures, the measured model, a folder, and the memory."""
 
     arguments: argparse.Namespace
     figures: Figures
@@ -305,7 +310,7 @@ def make_shape(folder: Path, shape: str, tokenizer: Path | None) -> Path:
 
 
 def with_weights(folder: Path, into: Path, device: str) -> Path:
-    """The folder itself, or a copy with random weights beside config and tokenizer, with standard deviation 0.02."""
+    """The folder itself if it has weights; else a copy with random weights, of standard deviation 0.02."""
     if not weightless(folder):
         return folder
     import torch
@@ -327,7 +332,7 @@ def weightless(folder: Path) -> bool:
 
 
 class Memory:
-    """The GPU's memory in use, which a thread reads now and then. A context manager; without a GPU all is null."""
+    """The GPU's memory in use, read by a thread now and then. A context manager; without a GPU all figures are null."""
 
     def __init__(self, device: str) -> None:
         self._on, self._peak = device == "cuda" and find_spec("pynvml") is not None, 0
@@ -359,7 +364,7 @@ class Memory:
         return {"card": named, "driver": driver, "card_gib": round(total, 1)}
 
     def peak_gib(self) -> float | None:
-        """The peak of all processes on the card since the last call."""
+        """The peak of the card's memory, of all processes together, since the last call."""
         if not self._on:
             return None
         peak, self._peak = self._peak, 0
@@ -383,7 +388,7 @@ _TOOLS = 10
 
 
 def masks(bench: Shared) -> None:
-    """Measure milliseconds for calls with a thought of at most 400 characters, of any length, and without a thought."""
+    """Measure milliseconds of masks for calls: with a thought of at most 400 characters, of any length, and without."""
     import xgrammar
     from transformers import AutoTokenizer
 

@@ -1,4 +1,4 @@
-"""KoPL's functions: programs per second beside those of the reference engine, and a call's time per item."""
+"""KoPL's functions: programs per second, compared with the reference engine, and the time of a call per item."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def _texts(result: Result) -> list[str]:
 
 
 def _their_texts(result: Any) -> list[str]:
-    """The texts of a reference result; a set of entities is given by its size, as in `_texts`."""
+    """The texts of a result of the reference engine; a set of entities is given by its size, as in `_texts`."""
     if isinstance(result, tuple):
         return [str(len(result[0]))]
     return sorted(map(str, result)) if isinstance(result, list) else [str(result)]
@@ -118,7 +118,10 @@ def _rate(run_one: Callable[[Program], object], programs: Sequence[Program]) -> 
 
 
 def ladder(entities: int, sizes: Sequence[int]) -> dict[str, Any]:
-    """A base in which entity i has the number, year and day i, is in the sets of larger sizes, and links to i + 1."""
+    """A base of entities numbered by i: an entity has the number, year and day i, and a link to entity i + 1.
+
+    It is in the set of each size above i.
+    """
     concepts = {f"C{size}": {"name": f"first {size}", "subclassOf": []} for size in sizes}
     found: dict[str, Any] = {}
     for i in range(entities):
@@ -150,7 +153,7 @@ def _day(number: int) -> str:
 
 
 def calls(kb: KnowledgeBase, size: int) -> dict[str, tuple[str, Sequence[Result], Sequence[str]]]:
-    """Functions with inputs for which they return, or are given, `size` items; by their names in the table."""
+    """Functions with inputs for which they return, or take, `size` items; by the functions' names in the table."""
     everything, some = kb.everything, kb.members[f"first {size}"]
     related = FUNCTIONS["Relate"].run(kb, some, "next", "forward")
     values = FUNCTIONS["QueryAttr"].run(kb, some, "number")
@@ -181,8 +184,8 @@ def calls(kb: KnowledgeBase, size: int) -> dict[str, tuple[str, Sequence[Result]
 def costs(sizes: Sequence[int], repeats: int) -> Table:
     """Nanoseconds per item at growing sizes in one base, and microseconds of small calls in growing bases.
 
-    If larger sizes take longer per item, the processor's caches are the cause: the number of steps grows in proportion
-    to the items (tests/unit/worlds/test_kopl_costs.py counts them).
+    If larger sizes take longer per item, the processor's caches are the cause, as the number of steps is proportional
+    to the number of items (tests/unit/worlds/test_kopl_costs.py counts the steps).
     """
     table = Table(
         title=f"ns per item returned (or given) in a base of {sizes[-1]:,}; "
@@ -202,7 +205,7 @@ def costs(sizes: Sequence[int], repeats: int) -> Table:
 
 
 def _seconds(kb: KnowledgeBase, call: tuple[str, Sequence[Result], Sequence[str]], repeats: int) -> float:
-    """The shortest time of the repeats, each with fresh inputs for which nothing is cached."""
+    """The shortest time of the repeats; each repeat has fresh inputs for which nothing is cached."""
     name, given, inputs = call
     spent = []
     for _ in range(repeats):
@@ -234,11 +237,11 @@ _ENDINGS = {"quantity": ("Num",), "time": ("Year", "Date"), "string": ("Str",)}
 
 
 def random_base(seed: int, entities: int, concepts: int = 20, keys: int = 12) -> Json:
-    """A base in KQA Pro's format, with all cases in which KoPL's rules differ from simpler ones.
+    """A base in KQA Pro's format, with all cases in which KoPL's rules differ from simpler rules.
 
-    It has names that several entities (or a concept and an entity) share, concepts below several others, keys of mixed
-    types and units, several values of one key, years below 0, and relations with concepts in both directions, some of
-    them twice.
+    Some names are shared by several entities, or by a concept and an entity. Some concepts are below several others.
+    Some keys have mixed types and units, or several values. Some years are below 0. Some relations lead to or from
+    concepts, and some relations are there twice.
     """
     rng = random.Random(seed)
     identities = [f"Q{number}" for number in range(entities)]
@@ -300,9 +303,10 @@ def _value(rng: random.Random, key: int) -> Json:
 
 
 class Programs:
-    """Random programs over a base, whose inputs are values of the base.
+    """Random programs over a base; their inputs are values from the base.
 
-    Every step finds something, except in a share `wild` of the programs, whose steps may find nothing or fail.
+    Every step of a program finds something, except in the share `wild` of programs, where steps may find nothing or
+    fail.
     """
 
     def __init__(self, kb: KnowledgeBase, seed: int, wild: float = 0.1) -> None:
@@ -320,7 +324,7 @@ class Programs:
         self._qualified = [fact for fact in facts if fact.qualifiers]
 
     def program(self, last: str, steps: int) -> list[Json]:
-        """A program of at most so many steps whose last step is the given function."""
+        """A program that ends in the given function and has at most the given number of steps."""
         wild = self._rng.random() < self._wild
         for _ in range(_TRIES):
             program: list[Json] = []
@@ -335,7 +339,7 @@ class Programs:
         raise ValueError(f"no program that ends in {last} was found")
 
     def _append(self, program: list[Json], results: list[Result | None], function: Function, wild: bool) -> bool:
-        """Add one call if there are inputs for it and it finds something (or the program may be `wild`)."""
+        """Add a call, if there are inputs for it and if it finds something; a `wild` program need not find anything."""
         places = []
         for parameter in function.results:
             fit = [i for i, r in enumerate(results) if r is not None and sort_of(r) == function.sort(parameter)]
@@ -387,11 +391,11 @@ class Programs:
         return [words[name] for name in function.texts]
 
     def _about(self, facts: Mapping[int, list[T]], entity: int | None) -> list[T]:
-        """The facts of an entity, or those of some entity if it has none."""
+        """The facts of an entity; if it has none, the facts of a random entity."""
         return facts.get(entity if entity is not None else -1) or facts[self._rng.choice(list(facts))]
 
     def _text(self, value: Value, ending: str) -> str:
-        """A value as an input; a date is sometimes given as its year, sometimes with slashes."""
+        """A value as an input; a date is sometimes given as its year only, and sometimes with slashes."""
         if value.kind == "time" and len(value.moment) == 3 and self._rng.random() < 0.5:
             year, month, day = value.moment
             return str(year) if ending == "Year" or self._rng.random() < 0.5 else f"{year}/{month}/{day}"
@@ -401,7 +405,7 @@ class Programs:
 
 
 def _needed(program: list[Json]) -> list[Json]:
-    """The steps on which the last one depends, renumbered."""
+    """The steps that the last step needs, renumbered."""
     needed: set[int] = set()
     pending = [len(program) - 1]
     while pending:

@@ -1,4 +1,4 @@
-"""The grid without a model: episodes per second with the null engine, time by layer, and comparing two checkouts."""
+"""The grid without a model: episodes per second with the null engine, the time by layer, and two checkouts compared."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def null_setting() -> Setting:
 
 
 class Clock:
-    """Adds up the time in named layers; time in an inner layer does not count for the outer layer."""
+    """Adds up the time of named layers. The time of an inner layer does not count for the outer layer."""
 
     def __init__(self) -> None:
         self.spent: dict[str, float] = defaultdict(float)
@@ -98,7 +98,7 @@ class Clock:
 
 
 class Proxy:
-    """A wrapper of an object that measures the time of some of its methods, plain or async."""
+    """A wrapper that measures the time of some of an object's methods, plain or async."""
 
     def __init__(self, inner: Any, clock: Clock, layer: str, *methods: str) -> None:
         self._inner, self._clock, self._layer, self._methods = inner, clock, layer, methods
@@ -122,7 +122,7 @@ class Proxy:
 
 @dataclass(frozen=True)
 class TimedBuilt(Built):
-    """A built setting whose parts measure their time. Cells run one after another, so that layers nest."""
+    """A built setting whose parts measure their time. Cells run one after another, so that inner layers end first."""
 
     clock: Clock = field(default_factory=Clock)
 
@@ -143,7 +143,7 @@ def timed(built: Built, clock: Clock) -> TimedBuilt:
 
 
 def layers(setting: Setting, chunk: Sequence[Cell], root: Path) -> dict[str, float]:
-    """The seconds of each layer for a chunk that runs in this process, including Parquet."""
+    """The seconds of each layer for a chunk that runs in this process; writing Parquet is included."""
     clock = Clock()
     built = timed(build(setting, BUDGET), clock)
     stamp = Stamp("bench", None)
@@ -283,7 +283,7 @@ def compare(other: Path, rounds: int, trials: int, console: Console) -> None:
 
 
 class Figure(NamedTuple):
-    """A row of a comparison: its title, its key in a round's results, and the factor by which values are multiplied."""
+    """A row of a comparison: its title, its key in a round's results, and the factor for the values."""
 
     name: str
     key: str
@@ -300,7 +300,7 @@ _FIGURES = (
 def table(
     title: str, other: Path, found: Mapping[str, Sequence[Mapping[str, float]]], figures: Sequence[Figure]
 ) -> Table:
-    """The medians of the rounds `there` and `here`, and the rounds' ratios: above 1 means better here."""
+    """The medians of the rounds `there` and `here`, and the ratios of the rounds; a ratio above 1 means better here."""
     ours, theirs = (commit_of(folder) for folder in (HERE, other))
     rounds = len(found["here"])
     made = Table(title=f"{title}: {ours} here, {theirs} there, {rounds} rounds in turn")

@@ -30,7 +30,7 @@ _SHORT = 10  # iterations or requests of the short search
 
 
 class NullWorld:
-    """A world for LATS in which each action finds something. The tree ends where LATS ends it, at depth 7."""
+    """A world for LATS in which each action finds something; the tree ends at depth 7, as LATS itself ends it."""
 
     def __init__(self) -> None:
         self.executed = 0
@@ -46,7 +46,7 @@ class NullWorld:
 
 
 class NullTools:
-    """A world for ToolLLM, which copies it for every node: so it only has a count, shared by all copies."""
+    """A world for ToolLLM. ToolLLM copies it for every node, so it has nothing but a count, which all copies share."""
 
     task_description = "You should use functions."
     input_description = "A question."
@@ -54,12 +54,12 @@ class NullTools:
     executed = 0
 
     def step(self, action_name: str, action_input: str) -> tuple[str, int]:
-        """The observation, and the code of a successful call."""
+        """The observation, and the status code of a successful call."""
         NullTools.executed += 1
         return '{"found": "a value"}', 0
 
     def check_success(self) -> int:
-        """0: the search never succeeds."""
+        """0, as the search never succeeds."""
         return 0
 
     def to_json(self) -> dict[str, Any]:
@@ -68,7 +68,7 @@ class NullTools:
 
 
 class NullModel:
-    """A model for ToolLLM, whose calls differ by their keys."""
+    """A model for ToolLLM; no two of its calls are equal, as each has another key."""
 
     def __init__(self) -> None:
         self.asked = 0
@@ -86,7 +86,7 @@ class NullModel:
 def lats(folder: Path, silent: bool, log: Path) -> Callable[[int], int]:
     """LATS on HotpotQA (hotpot/lats.py); returns a function that searches once and gives the number of executed nodes.
 
-    None of its leaves fails, so that it makes no reflections. Its rollouts end at depth 4, for any depth of the tree.
+    No leaf fails, so LATS makes no reflections. Its rollouts end at depth 4, however deep the tree is.
     """
     world, drawn = NullWorld(), random.Random(0)
 
@@ -146,7 +146,7 @@ def _stand_in(module: str, **members: object) -> None:
 
 
 def main() -> None:
-    """Search twice; the second search is measured."""
+    """Search twice, and measure the second search."""
     name, folder, count, told = sys.argv[1:]
     with (
         tempfile.TemporaryDirectory() as scratch,

@@ -1,8 +1,8 @@
 """Recorded requests answered by vLLM's offline interface, in a separate process: `python -m ... ARGUMENTS.json`.
 
-It imports nothing but vLLM and the code that sets its environment. vLLM 0.32 replaces Triton's kernels by its own; for
-that it reads every imported module (`vllm.triton_utils.dispatcher`), and fails on llvmlite's modules, which bm25s
-imports through numba if that is installed.
+It imports nothing but vLLM and the code that sets vLLM's environment. vLLM 0.32 replaces Triton's kernels by its own.
+For that it reads every imported module (`vllm.triton_utils.dispatcher`), and fails on the modules of llvmlite. These
+are imported by bm25s through numba, if numba is installed.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def serve(model: str, arguments: dict[str, Any]) -> None:
 
 
 def _replay(llm: Any, rows: list[dict[str, Any]]) -> dict[str, float]:
-    """The seconds and tokens of all requests in one call; vLLM makes the largest batches that fit. No warm cache."""
+    """The seconds and tokens of all requests in one call, with a cold cache; vLLM makes the largest batches it can."""
     from vllm import SamplingParams
     from vllm.inputs import tokens_input
     from vllm.sampling_params import StructuredOutputsParams

@@ -39,7 +39,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace, console: Console) -> None:
-    """Run the null engine on cases of one step, as a user would; the same again; a table; the cost of verification."""
+    """Run the null engine on cases of one step, as a user would, then again; print a table and verification's cost."""
     if arguments.verification:
         _verification(arguments.verification, console)
         return
@@ -90,7 +90,7 @@ _FIGURES = (
 
 
 def _verification(folder: Path, console: Console) -> None:
-    """The cost of comparing hashes and checksums: each use as in a new process, with and without it in turn."""
+    """The cost of comparing hashes and checksums. Each use runs as in a new process, in turn with and without them."""
     size = sum(path.stat().st_size for path in folder.glob("*/*.parquet"))
     console.print(f"verification of {size / 2**20:,.0f} MiB in {len(list(folder.glob('*/*.parquet'))):,} files:")
     uses: dict[str, Callable[[], object]] = {
@@ -115,7 +115,7 @@ def _verification(folder: Path, console: Console) -> None:
 
 @contextmanager
 def _unverified() -> Iterator[None]:
-    """Inside, neither hashes nor checksums are compared, as in versions before verification."""
+    """In this context manager neither hashes nor checksums are compared, as in versions without verification."""
     files.VERIFIED = False
     try:
         yield
@@ -140,7 +140,7 @@ def _command(root: Path, cells: int) -> list[str]:
 
 
 def _measured(command: list[str], folder: Path = overhead.HERE) -> tuple[float, int]:
-    """The seconds of a command with the code of a checkout, and the process's peak memory in bytes."""
+    """The seconds of a command that runs a checkout's code, and its process's peak memory in bytes."""
     started, peak = time.monotonic(), 0
     with subprocess.Popen(command, cwd=folder, env=os.environ | {"PYTHONPATH": str(folder)}) as process:
         while process.poll() is None:
@@ -159,7 +159,7 @@ def _peak(pid: int) -> int:
 
 
 def _rates(folder: Path) -> list[float]:
-    """The cells per second over the first rows that were made, and over the last."""
+    """The cells per second while the first rows were made, and while the last rows were made."""
     made = np.sort(store.read(folder, "episodes", ["created_at"])["created_at"].to_numpy())
     first, last = made[_ENDS] - made[0], made[-1] - made[-_ENDS - 1]
     return [float(_ENDS / (span / np.timedelta64(1, "s"))) for span in (first, last)]
@@ -171,7 +171,7 @@ def _success(folder: Path) -> pd.DataFrame:
 
 
 def _timed(function: Callable[[], T], anew: bool = False) -> tuple[float, T]:
-    """The seconds and the result of a function; `anew`: as in a process that has not looked at any file yet."""
+    """The seconds and the result of a function; `anew`: as in a process that has looked at no file yet."""
     if anew:
         files.forget()
     started = time.monotonic()

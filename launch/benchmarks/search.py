@@ -1,4 +1,4 @@
-"""Tree search without a model: nodes per second beside published agents' loops, the cost of a rollout, memory."""
+"""Tree search without a model, beside published agents' loops: nodes per second, the cost of a rollout, and memory."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _TIMEOUT = 600  # seconds for one search of a published loop
 
 
 def searches(iterations: int) -> dict[str, dict[str, Any]]:
-    """The timed planners of `conf/planner`, all with the same shape of the tree; nothing ends their searches early."""
+    """The timed planners of `conf/planner`; their trees have the same shape, and nothing ends their searches early."""
     of_each: dict[str, dict[str, Any]] = {
         "best_first": {"samples": public_search.BRANCHING, "expansions": iterations, "threshold": _ENDLESS},
         "lats": {"iterations": iterations, "success": _ENDLESS},
@@ -63,7 +63,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace, console: Console) -> None:
-    """Measure memory first, as a process keeps memory; then both sides in turn; then the cost of rollouts."""
+    """Measure memory first, as a process keeps the memory that it had; then both sides in turn; then rollouts."""
     if arguments.nodes:
         console.print(memory(arguments.nodes))
     compare(arguments, console)
@@ -71,7 +71,7 @@ def run(arguments: argparse.Namespace, console: Console) -> None:
 
 
 def compare(arguments: argparse.Namespace, console: Console) -> None:
-    """Compare both sides; a node is an executed call on either side; ratios of CPU time are those within a repeat."""
+    """Compare both sides. A node is an executed call on both sides; ratios of CPU time are taken within a repeat."""
     table = Table(
         title=f"nodes per second of CPU: {public_search.BRANCHING} calls per node, depth {public_search.DEPTH}, "
         f"{arguments.repeats} repeats in turn; by iterations or requests"
@@ -102,7 +102,7 @@ def _theirs(loop: str, folder: Path, count: int, told: str) -> Searched:
 
 
 def rollouts(iterations: int, repeats: int) -> Table:
-    """The cost of a rollout (or of an expansion, if there are none) for each planner, without model and world."""
+    """The cost of a planner's rollout (or expansion, if it has no rollouts), without model and world."""
     table = Table(title=f"ms of CPU, {repeats} repeats in turn")
     for column in ("planner", "rollouts", "nodes", "requests", "ms per rollout", "ms per node"):
         table.add_column(column, justify="left" if column == "planner" else "right")
@@ -124,7 +124,7 @@ def _by(runs: list[Searched], key: str) -> list[tuple[Searched, int]]:
 
 
 def memory(nodes: int) -> str:
-    """A line on the memory of a tree with so many executed nodes, including all requests and answers."""
+    """A line on the memory of a tree with this many executed nodes, including all requests and answers."""
     gc.collect()
     before = _peak()
     values = searches(nodes)["lats"] | {"max_calls": _DEEP}
@@ -151,7 +151,7 @@ _MOST = 8  # a score of 10 would be a success and end a search; one below 5 is a
 
 @dataclass(frozen=True)
 class NullGuide:
-    """The actor and the judge. Calls differ by their keys, scores are 1 to 8 of 10."""
+    """An engine for the actor and the judge. No two calls have the same keys; scores are from 1 to 8, of 10."""
 
     provides: ClassVar[frozenset[str]] = frozenset({SAMPLE, CHOOSE})
     home: ClassVar[Home] = "task"
@@ -160,7 +160,7 @@ class NullGuide:
     version: str = field(default="null", init=False)
 
     async def sample(self, prompt: Prompt, *, n: int, temperature: float, max_tokens: int, seed: int) -> Sampled:
-        """`n` distinct calls of the tools in turn, or a score `n` times."""
+        """`n` distinct calls, of one tool after another; or the same score `n` times."""
         if isinstance(prompt.answer, ScoreAnswer):
             texts = (f'{{"score": {seed % _MOST + 1}, "explanation": "drawn"}}',) * n
         else:

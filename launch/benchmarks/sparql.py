@@ -203,7 +203,7 @@ _MOST = 1_000  # the most results of a step from which a way continues
 
 
 def write(path: Path, triples: int, seed: int) -> int:
-    """Write N-Triples of so many facts; returns the number of entities in them.
+    """Write N-Triples with the given number of facts; returns the number of entities in them.
 
     A few classes have most entities, and a few entities most links. Each entity has a name, a class, five links with
     the four relations of its class, a number, a date, and the year of a beginning.
@@ -233,7 +233,7 @@ def _lines(rng: random.Random, entities: int) -> Iterator[str]:
 
 
 def programs(graph: StoreGraph, entities: int, count: int, seed: int) -> list[Expression]:
-    """`count` questions with answers, found on random ways through a graph; all forms are equally frequent."""
+    """`count` questions with answers, found on random ways through a graph; each form is equally frequent."""
     rng = random.Random(seed)
     found: list[Expression] = []
     for form in islice(cycle(FORMS), count * _TRIES):
@@ -251,30 +251,30 @@ def programs(graph: StoreGraph, entities: int, count: int, seed: int) -> list[Ex
 
 
 class _Way:
-    """A random way through a graph from a random entity; raises IndexError if it cannot continue."""
+    """A random way through a graph that begins at a random entity; raises IndexError if the way cannot continue."""
 
     def __init__(self, graph: StoreGraph, rng: random.Random, entities: int) -> None:
         self.graph, self.rng = graph, rng
         self.start = f"m.{rng.randrange(entities):07x}"
 
     def joined(self, target: Expression, ids: Sequence[str]) -> Join:
-        """The expression for all that is connected with some entities by one of their relations."""
+        """The expression for everything that one relation of these entities, chosen at random, leads to."""
         direction = self.rng.choice((FORWARD, BACKWARD))
         properties = self.graph.properties(ids)
         links = [r for r in self.graph.relations(ids, direction) if r not in (*_SCHEMA, *properties)]
         return Join(self.rng.choice(links), target, direction == BACKWARD)
 
     def set(self) -> Join:
-        """The expression for all that is connected with the start."""
+        """The expression for everything that one relation of the start leads to."""
         return self.joined(Entity(self.start), [self.start])
 
     def ids(self, expression: Expression) -> list[str]:
-        """The entities that an expression denotes; none if there are too many: choosing one then raises IndexError."""
+        """The entities that an expression denotes; empty if there are too many (choosing one raises IndexError)."""
         found = [node.id for node in self.graph.denotes(expression) if isinstance(node, Entity)]
         return found if len(found) <= _MOST else []
 
     def value(self, ids: Sequence[str], ending: str) -> tuple[str, Node]:
-        """A relation of one of the entities whose name has this ending, and its value."""
+        """A relation, whose name has this ending, of one of the entities, and a value of this relation."""
         one = self.rng.choice(ids)
         relation = self.rng.choice([r for r in self.graph.properties([one]) if r.endswith(ending)])
         return relation, self.graph.denotes(Join(relation, Entity(one), reverse=True))[0]
@@ -328,7 +328,7 @@ FORMS: Mapping[str, Callable[[_Way], Expression | None]] = {
     "compared": _compared,
     "at a time": _timed,
 }
-"""Functions that make a question of each form, by the form's name; None if the way has no such question."""
+"""The functions that make a question, by the question's form; they return None if the way has no such question."""
 
 
 def resident() -> int:

@@ -105,7 +105,7 @@ def there(dataset: Tau2, case_ids: Sequence[str]) -> float:
     agent: Any = type("Agent", (Instant, LLMAgent), {})
 
     class Asking(UserSimulator):  # type: ignore[misc]
-        """A user that always says the same."""
+        """A user that sends the same message each time."""
 
         def generate_next_message(self, message: Any, state: Any) -> tuple[Any, Any]:
             return UserMessage(role="user", content="Please do it."), state
@@ -132,7 +132,10 @@ def there(dataset: Tau2, case_ids: Sequence[str]) -> float:
 
 
 def branched(dataset: Tau2, states: int) -> dict[str, float]:
-    """Make `states` distinct states of an airline case, each one change from another; their MiB, and the process's."""
+    """Make `states` distinct states of an airline case; returns their MiB, and the MiB of the process.
+
+    Each state is one change away from another state.
+    """
     world = max(_worlds(dataset), key=lambda one: len(one.task.actions))
     rng, kept, database = random.Random(0), [world.start()], cast(Any, world.begun.agent.base)
     booked, known, before = list(database.reservations), set(kept), _now()

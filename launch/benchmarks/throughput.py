@@ -1,4 +1,4 @@
-"""A sweep on one vLLM replica against an offline replay of the same requests, in turn; and the loss in each layer."""
+"""A sweep on one vLLM replica compared with an offline replay of the same requests, in turn; and each layer's loss."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ _REHEARSAL: list[dict[str, Any]] = [
 
 @dataclass(frozen=True)
 class Recorded:
-    """One request as vLLM got it, and its cost; `began` and `ended` are wall-clock times in seconds."""
+    """One request as vLLM got it, and its tokens; `began` and `ended` are wall-clock times in seconds."""
 
     tokens: list[int]
     how: dict[str, Any]
@@ -106,7 +106,7 @@ class RecordingReplica(Replica):
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The options: the size of the sweep, and how often it and its replay run in turn."""
+    """The options: the size of the sweep, and the number of times that the sweep and its replay run."""
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--cases", type=int, default=16)
     parser.add_argument("--candidates", type=int, default=10)
@@ -131,7 +131,7 @@ def settings_of(arguments: argparse.Namespace) -> list[Setting]:
 def setting(
     model: dict[str, Any], name: str, planner: dict[str, Any], cases: int, candidates: int, substeps: int | None
 ) -> Setting:
-    """The setting of a planner on the first cases of SLATE with at most so many substeps."""
+    """The setting of a planner on the first cases of SLATE with at most the given number of substeps."""
     config = {
         "model": model,
         "planner": planner,
@@ -187,7 +187,7 @@ class Replay:
         self._process, self._folder = process, folder
 
     def run(self, rows: Sequence[dict[str, Any]]) -> dict[str, float]:
-        """The seconds and tokens of the requests; raises RuntimeError if the process ends instead."""
+        """The seconds and tokens of the replayed requests; raises RuntimeError if the process ends instead."""
         file = self._folder / "requests.json"
         file.write_text(json.dumps(rows))
         asked, answers = cast(IO[str], self._process.stdin), cast(IO[str], self._process.stdout)
@@ -256,7 +256,7 @@ def run(arguments: argparse.Namespace, console: Console) -> None:
 
 
 def layers(pairs: Sequence[tuple[Swept, dict[str, float]]]) -> Table:
-    """The seconds of every sweep by layer, beside those of its replay."""
+    """The seconds of every sweep by layer, with those of its replay."""
     table = Table(title="seconds of each sweep")
     table.add_column("")
     for repeat in range(len(pairs)):
@@ -315,7 +315,7 @@ _BOUNDS = (1, 8, 32, 128)
 
 
 def in_hand(spans: Sequence[tuple[float, float]]) -> dict[str, float]:
-    """The seconds from the first beginning to the last end, by the number of open spans: `0`, `1 to 7`, ..."""
+    """The seconds from the first span's begin to the last span's end, by how many spans are open: `0`, `1 to 7`, ..."""
     changes = sorted([(began, 1) for began, _ in spans] + [(ended, -1) for _, ended in spans])
     labels = ["0", *(f"{low} to {high - 1}" for low, high in pairwise(_BOUNDS))]
     labels.append(f"{_BOUNDS[-1]} or more")
@@ -328,7 +328,10 @@ def in_hand(spans: Sequence[tuple[float, float]]) -> dict[str, float]:
 
 
 def cpu_seconds() -> dict[str, float]:
-    """The CPU seconds by layer, since the machine or the process started; ended processes count as other programs."""
+    """The CPU seconds of each layer since its processes started.
+
+    Other programs' seconds are those since the machine started; they include the seconds of processes that have ended.
+    """
     found: Counter[str] = Counter()
     own = psutil.Process()
     for process in [own, *own.children(recursive=True)]:

@@ -37,13 +37,13 @@ _TICKS = os.sysconf("SC_CLK_TCK")
 
 @dataclass
 class Times:
-    """Seconds by the clock, and of the viewer's CPU time."""
+    """The seconds that pages took: by the clock, and in CPU time of the viewer."""
 
     wall: list[float] = field(default_factory=list)
     cpu: list[float] = field(default_factory=list)
 
     def told(self) -> list[str]:
-        """The median and range of both, as a table's cells."""
+        """The median and the range of both kinds of seconds, as a table's cells."""
         return [f"{statistics.median(one):.2f} ({min(one):.2f}-{max(one):.2f})" for one in (self.wall, self.cpu)]
 
 
@@ -129,7 +129,7 @@ def _get(one: str) -> None:
 
 
 def _settled(pid: int) -> None:
-    """Wait until the viewer has read ahead, that is until it uses no more CPU time."""
+    """Wait until the viewer has read ahead: until it uses no more CPU time."""
     spent = -1.0
     while _cpu(pid) > spent + 0.02:
         spent = _cpu(pid)
@@ -163,7 +163,7 @@ def _print(console: Console, rows: dict[str, Times]) -> None:
 PLANNERS = ("react", "zero_shot", "egb_logits", "egb_names", "tooltree", "lats", "mcts", "cot", "direct", "plan_first")
 TRIALS, STEPS = 5, 4
 AGAIN = 100
-"""The number of cells that ran a second time, and then succeeded."""
+"""The number of cells that ran a second time, and succeeded then."""
 _GROUP, _GROUPS = 65_536, 4  # rows of a row group and row groups of a file, as after compaction
 _CHUNK = 200  # cells of a try
 _NOON = dt.datetime(2026, 1, 1, 12, tzinfo=dt.UTC)
@@ -174,7 +174,7 @@ Made = dict[str, Any]
 
 
 def write(root: Path, episodes: int, seed: int = 0) -> None:
-    """Write a sweep of ten planners and five trials on as many cases as needed, with four decisions an episode."""
+    """Write a sweep of ten planners and five trials with about `episodes` episodes, of four decisions each."""
     rng = np.random.default_rng(seed)
     cases = episodes // (len(PLANNERS) * TRIALS)
     count = cases * len(PLANNERS) * TRIALS
@@ -188,7 +188,7 @@ def write(root: Path, episodes: int, seed: int = 0) -> None:
 
 
 def name_of(place: int) -> str:
-    """The id of the cell at a place."""
+    """The id of the cell with this number."""
     return f"{(place + 1) * _MIX % 2**64:016x}"
 
 

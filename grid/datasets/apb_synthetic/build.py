@@ -1,4 +1,4 @@
-"""From a recipe to its task: whole, cut after some calls, with useless tools or a broken tool, or unsolvable."""
+"""Make a recipe's task: whole, cut after some calls, with useless tools, a broken tool or costs, or unsolvable."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ NOTE = "Every tool has a cost, which its description tells. The least total cost
 
 @dataclass(frozen=True)
 class Built:
-    """A case: its recipe, its task, the task's kind for the tables, and the solvable task that it was made from."""
+    """A case: recipe, task, the task's kind for the tables, and the solvable task from which the case was made."""
 
     recipe: Recipe
     task: Task
@@ -78,7 +78,7 @@ def build(recipe: Recipe) -> Built:
 
 
 def _done(draft: Draft, task: Task) -> Iterator[Done]:
-    """The reference's calls as calls already made, with the values found."""
+    """The reference's calls, with their results, as calls that were already made."""
     known = draft.functions
     for step, (name, arguments) in zip(draft.program.steps, task.reference, strict=True):
         field = task.tools[name].spec.returns[0]
@@ -86,7 +86,7 @@ def _done(draft: Draft, task: Task) -> Iterator[Done]:
 
 
 def _with_useless(draft: Draft, count: int, rng: random.Random) -> Task:
-    """Mix `count` useless tools with the others; a larger count includes the tools of a smaller one."""
+    """Mix `count` useless tools with the task's tools. A larger `count` includes all useless tools of a smaller one."""
     names = rng.sample(list(draft.category.useless), len(draft.category.useless))[:count]
     added = {name: useless(draft.category, name, draft.recipe.items) for name in names}
     task = draft.task()
@@ -94,7 +94,7 @@ def _with_useless(draft: Draft, count: int, rng: random.Random) -> Task:
 
 
 def _broken(draft: Draft, place: int, rng: random.Random) -> Task:
-    """The task after the call at `place` failed; another tool has its function."""
+    """The task after the call at `place` failed. A second tool with the failed tool's function is added."""
     task = draft.task()
     function = draft.program.steps[place].function
     other = instead_of(draft.category, function, draft.recipe.items)
@@ -153,9 +153,9 @@ def _does(parts: Sequence[Function], function: str) -> bool:
 
 
 def contradictions(draft: Draft, rng: random.Random) -> Sequence[tuple[Constraint, ...]]:
-    """One of each kind that the case allows: a circular order, too few calls, a needed function forbidden or down.
+    """Contradictions, one of each possible kind: circular order, too few calls, a needed function forbidden or down.
 
-    All constraints of one contradiction have its whole sentence.
+    All constraints of a contradiction have the same text: the sentence that states the contradiction.
     """
     frames, functions = draft.frames, draft.program.functions
 
@@ -189,15 +189,15 @@ def contradictions(draft: Draft, rng: random.Random) -> Sequence[tuple[Constrain
 
 
 COMPOSITES, TRAPS = (3, 6), (2, 4)
-"""The least and the greatest number of each."""
+"""The least and the greatest number of composites, and of traps."""
 Wiring = tuple[tuple[tuple[str, str | int], ...], ...]
 
 
 @dataclass(frozen=True)
 class Window:
-    """Two or three consecutive steps as one call; each later step uses an earlier one.
+    """Two or three consecutive steps as one call; each step after the first uses the result of an earlier step.
 
-    `parameters` are the parts' parameters for values from outside the window; `arguments` are the variables they take.
+    `parameters` are the steps' parameters for values from outside the window; `arguments` are those values' variables.
     """
 
     functions: tuple[str, ...]
@@ -207,7 +207,7 @@ class Window:
 
     @property
     def signature(self) -> tuple[tuple[str, ...], Wiring]:
-        """A key that is equal for windows that the same composite serves."""
+        """A key that two windows have in common if the same composite can make the calls of both."""
         return self.functions, self.wiring
 
 
@@ -223,14 +223,14 @@ def windows(draft: Draft) -> dict[tuple[int, int], Window]:
 
 
 def enough(draft: Draft) -> bool:
-    """Whether it has enough windows for composites (none is the whole chain), and tools that can be traps."""
+    """Whether a case has enough windows for composites (no window is the whole chain), and tools that can be traps."""
     return len({window.signature for window in windows(draft).values()}) >= COMPOSITES[0] and any(
         name in draft.category.instead for name in draft.program.functions
     )
 
 
 def with_costs(draft: Draft, rng: random.Random) -> Task:
-    """The case with costs; its reference is the cheapest chain that may join consecutive steps in one call."""
+    """The case with costs. Its reference is the cheapest chain; a call of this chain may join consecutive steps."""
     costs = {name: rng.randint(1, 5) for name in draft.tools}
     tools = {name: _priced(tool, costs[name]) for name, tool in draft.tools.items()}
     found = windows(draft)
@@ -252,7 +252,7 @@ def with_costs(draft: Draft, rng: random.Random) -> Task:
 
 
 def _window(draft: Draft, steps: Sequence[MadeStep]) -> Window | None:
-    """The window of these steps; None if a later step uses none of the earlier steps, or a function comes twice."""
+    """The window of these steps; None if a later step uses no earlier result or two steps have the same function."""
     if len({step.function for step in steps}) < len(steps):
         return None
     inside = {step.variable: place for place, step in enumerate(steps)}
@@ -307,7 +307,7 @@ def _traps(
     composites: Mapping[tuple[tuple[str, ...], Wiring], TypedTool],
     rng: random.Random,
 ) -> list[TypedTool]:
-    """The traps: overpriced (another tool for a function), redundant (two functions, cheaper apart), off-target."""
+    """Traps: overpriced second tools, redundant tools (two functions, cheaper apart) and off-target (useless) tools."""
     items = draft.recipe.items
     overpriced = [
         _priced(instead_of(draft.category, name, items), 2 * costs[name] + rng.randint(3, 6))
@@ -350,7 +350,7 @@ def _lowered(text: str) -> str:
 def _cheapest(
     draft: Draft, composites: Mapping[tuple[int, int], TypedTool], tools: Mapping[str, TypedTool]
 ) -> list[tuple[int, int]]:
-    """The steps, cut into windows and single steps so that the sum of the costs is least (a shortest path)."""
+    """Cut the steps into windows and single steps so that the total cost is least (a shortest path)."""
     count = len(draft.program.steps)
     best: list[tuple[int, list[tuple[int, int]]]] = [(0, [])]
     for end in range(1, count + 1):
@@ -371,7 +371,7 @@ def _chain(
     composites: Mapping[tuple[tuple[str, ...], Wiring], TypedTool],
     tools: Mapping[str, TypedTool],
 ) -> Chain:
-    """The calls of the steps as they are cut."""
+    """The calls: one for each single step and one for each window of `cut`."""
     chain: Chain = []
     made: dict[str, str] = {}
     for first, size in cut:
@@ -402,7 +402,7 @@ Chain = list[tuple[str, Mapping[str, Json]]]
 
 @dataclass
 class Draft:
-    """One case. `values` are the constants' values by name, `facts` the facts of all variables by name."""
+    """One case. `values` has the constants' values by name; `facts` has the facts of all variables by name."""
 
     recipe: Recipe
     category: Category
@@ -431,7 +431,7 @@ class Draft:
         self._fill_up()
 
     def task(self, query: str = "") -> Task:
-        """The task in its present state."""
+        """The task as drafted so far."""
         return Task(
             query=query or self.query(),
             goals=tuple(
@@ -446,7 +446,7 @@ class Draft:
         )
 
     def constant(self, name: str) -> Constant:
-        """A constant that the query tells."""
+        """A constant that the query gives."""
         key = name.partition("[")[0]
         type_ = self.program.told[name]
         said = self.category.types[type_].means if self.category.types[type_].file else key.replace("_", " ")
@@ -455,7 +455,7 @@ class Draft:
     def reference(self, broken: int | None = None, replacement: TypedTool | None = None) -> Chain:
         """The steps as calls, in order; steps are counted from 0.
 
-        The call of step `broken` fails and is repeated with `replacement`, which has the tool's function from then on.
+        The call of step `broken` fails. `replacement` makes this call again, and all later calls of the same function.
         """
         made: dict[str, str] = {}
         chain: Chain = []
@@ -476,7 +476,7 @@ class Draft:
         return tool.spec.name, dict(zip(names, found, strict=True))
 
     def query(self, instead: Mapping[str, str] | None = None, extra: str = "", files: bool = True) -> str:
-        """The query. `instead` maps constants' names to texts that replace them; `extra` is one more sentence."""
+        """The query. `instead` maps names of constants to texts that replace the values; `extra` is a sentence."""
         texts = [self.opening, *self.further, extra]
         body = _BEGIN.sub(_begun, " ".join(" ".join(self.written(text, instead) for text in texts if text).split()))
         attached = [self.values[name] for name, type_ in self.program.told.items() if self.category.types[type_].file]
@@ -523,7 +523,7 @@ class Draft:
         return f"{key}[{place}]" if f"{key}[{place}]" in self.values else key
 
     def _constants(self) -> dict[str, str]:
-        """A value for each constant, no two equal."""
+        """A value for each constant; no two values are equal."""
         found: dict[str, str] = {}
         for name, type_ in self.program.told.items():
             template = self.category.types[type_].draw or ""
@@ -542,7 +542,7 @@ class Draft:
         return found
 
     def _restrict(self) -> None:
-        """Add the recipe's constraints, each with its sentence."""
+        """Add the recipe's constraints, and to the query a sentence for each of them."""
         for place in self.recipe.rules:
             rule = self.family.rules[place]
             text = self.written_rule(rule, self.rng.choice(rule.say))
@@ -558,7 +558,7 @@ class Draft:
             self.constraints.append(Constraint("forbid_tool", (tool.spec.name,), text))
 
     def written_rule(self, rule: Rule, text: str) -> str:
-        """A rule's sentence; {n} becomes the number of calls of its first function, in words."""
+        """A rule's sentence; {n} is replaced by the number of calls of the rule's first function, in words."""
         return text.replace("{n}", self.frames.number_words[self.count(rule.of[0])]) if "{n}" in text else text
 
     def _constraint(self, rule: Rule, text: str) -> Constraint:
@@ -567,7 +567,7 @@ class Draft:
         return Constraint("before" if rule.kind == "before" else "forbid_function", tuple(rule.of), text)
 
     def _fill_up(self) -> None:
-        """Add tools of the category that the case does not need, up to the recipe's number; all in seeded order."""
+        """Add unneeded tools of the category up to the recipe's number of tools; shuffle all tools with the seed."""
         others = [name for name in self.category.functions if name not in self.tools]
         self.rng.shuffle(others)
         for name in others[: max(0, self.recipe.bank - len(self.tools))]:
@@ -582,13 +582,13 @@ def shuffled(tools: Mapping[str, TypedTool], rng: random.Random) -> dict[str, Ty
 
 
 def _begun(match: re.Match[str]) -> str:
-    """A sentence's first word with a capital, except for names such as addresses and branches."""
+    """A sentence's first word with a capital letter, unless the word is a name such as an address or a branch."""
     word = match[2]
     return match[1] + (word if re.search(r"[@/_\d]", word) else word[0].upper() + word[1:])
 
 
 def _rank(value: str) -> tuple[int, ...]:
-    """The sort key of a value of an ordered type; days are compared by the calendar, others by their numbers."""
+    """The sort key of a value of an ordered type. A day is sorted by date, another value by the numbers in it."""
     try:
         return dt.datetime.strptime(value, "%d %B %Y").timetuple()[:3]
     except ValueError:

@@ -1,8 +1,8 @@
-"""Planning tasks whose truth can be computed (agent_planning_benchmark §3.1, B.4, B.5), generated.
+"""Generated planning tasks for which plans are checked by computation (agent_planning_benchmark §3.1, B.4, B.5).
 
-The task families, categories, lengths and numbers of tools are the paper's; the cases are typed programs
-(`grid.worlds.programs.model`) made from an authored stock. A case is a goal, its tools and a reference chain. Whether a
-chain reaches the goal depends on the facts that its calls find. None of the cases is the paper's.
+The task families, categories, lengths and numbers of tools are those of the paper. The cases are not from the paper:
+they are typed programs (`grid.worlds.programs.model`) made from an authored stock. A case is a goal, its tools and a
+reference chain. Whether a chain reaches the goal depends on the facts that its calls find.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ from grid.worlds.programs.scoring import diagnose
 from grid.worlds.programs.world import ProgramWorld
 
 FAMILIES: tuple[Family, ...] = tuple(name for name in get_args(Family) if name != "stages")
-"""The families that the paper counts; its table 15 uses `stages` as well."""
+"""The task families that the paper counts. Its table 15 also uses `stages`."""
 ADAPTER = 2
 """Increase it when the same recipes and stock give other cases, tools or outcomes."""
 
@@ -93,19 +93,21 @@ _HORIZONS = ("stepwise", "stages", "extraneous")
 class ApbSynthetic(RecordDataset[Recipe]):
     """The cases of one seed in the given task families.
 
-    Step-wise cases begin after calls that were already made, and have `horizon` decisions; broken cases begin after a
-    call that failed. Every case offers `reject` in addition to its tools. Success is the scorer's verdict. The chain is
-    correct; in a broken case, the failed call was replaced, or other tools were used to get round it; in an unsolvable
-    case, the task was refused and nothing was called.
+    Step-wise cases begin after calls that were already made, and have `horizon` decisions. Broken cases begin after a
+    call that failed. Every case offers `reject` in addition to its tools. The scorer decides whether a plan succeeds:
+
+    - In most cases, the chain must be correct.
+    - In a broken case, the plan must replace the failed call, or reach the goal with other tools.
+    - In an unsolvable case, the plan must refuse the task and call nothing.
 
     Args:
         families: the task families to use; `stages` has the trajectories of `stepwise`, cut early and late.
         horizon: keep only those step-wise, staged and extraneous cases that predict this many calls.
         n_extraneous: keep only those extraneous cases that have this many useless tools.
-        counterparts: keep only those holistic and step-wise cases from which cases of the other families were made, so
-            that each has its counterpart; `limit` then counts these, and the cases made from them come with them.
-        scorer: who decides what is wrong with a plan.
-        judge_reference: whether a judge sees the reference; if false, it judges without it (§D.1).
+        counterparts: of the holistic and step-wise cases, keep only those from which chosen cases of other families
+            were made. `limit` then counts these cases; the cases made from them are added without being counted.
+        scorer: who decides which errors a plan has.
+        judge_reference: whether a judge sees the reference (§D.1).
     """
 
     families: Annotated[list[Family], Field(min_length=1)] = Field(default_factory=lambda: list(FAMILIES))
@@ -118,12 +120,12 @@ class ApbSynthetic(RecordDataset[Recipe]):
 
     @property
     def provides(self) -> frozenset[str]:
-        """The features of the data set; `examined` is one only if a model judges the plans."""
+        """The features of the data set. They include `examined` only if a model judges the plans."""
         return frozenset({BRANCHING, DIAGNOSED, REFERENCES, *([EXAMINED] if self.asks else [])})
 
     @property
     def asks(self) -> Mapping[str, str]:
-        """Plans, if the scorer lets an evaluator say which plans are right; otherwise nothing."""
+        """The subjects on which an evaluator decides: plans, if the scorer uses an evaluator; otherwise nothing."""
         return {PLANS: "scorer"} if self.scorer in (JUDGED, BOTH) else {}
 
     @cached_property
@@ -144,7 +146,7 @@ class ApbSynthetic(RecordDataset[Recipe]):
 
     @cached_property
     def tools(self) -> Mapping[str, ToolSpec]:
-        """All tools of the stock, and `reject`. A case may have versions of them with costs, or for more items."""
+        """All tools of the stock, and `reject`. A case may have a version of a tool with a cost, or for more items."""
         found = {REJECT_TOOL.name: REJECT_TOOL}
         for category in categories().values():
             tools = [
@@ -156,15 +158,15 @@ class ApbSynthetic(RecordDataset[Recipe]):
         return found
 
     def chosen(self) -> Sequence[str]:
-        """The cases with the chosen families, horizon and number of useless tools."""
+        """The ids of the cases with the chosen families, horizon and number of useless tools."""
         return [name for name, recipe in self.records.items() if self._chosen(recipe)]
 
     def strata(self) -> Sequence[Stratum]:
-        """Task families, within them categories, and within these goal families."""
+        """Three levels of strata: task families, their categories, and the categories' goal families."""
         return lambda name: self.records[name].task_family, lambda name: self.records[name].category, self.cluster
 
     def case_ids(self) -> Sequence[str]:
-        """The cases of the families, at most `limit` of them; a sample keeps the shares of families and categories."""
+        """The chosen cases, at most `limit` of them. A sample keeps the shares of task families and categories."""
         if not self.counterparts:
             return super().case_ids()
         chosen = self.chosen()
@@ -188,7 +190,7 @@ class ApbSynthetic(RecordDataset[Recipe]):
         return build(self.records[case_id])
 
     def _base(self, case_id: str) -> tuple[str, int | None]:
-        """The solvable case that a case was made from, and how many of its calls are asked for."""
+        """The solvable case from which a case was made, and how many calls the case asks for (None: all)."""
         return self.records[case_id].base, self.records[case_id].k
 
     def _chosen(self, recipe: Recipe) -> bool:
@@ -199,12 +201,12 @@ class ApbSynthetic(RecordDataset[Recipe]):
         )
 
     def unsolved(self, case_id: str) -> Mapping[str, Any]:
-        """The scores of an episode that broke off: it has no plan, and so no correct one."""
+        """The scores of an episode that broke off: it has no plan and therefore no correct plan."""
         return UNSOLVED[self.scorer]
 
     @cached_property
     def _problems(self) -> Callable[[str], Problem]:
-        """The function that makes problems; it keeps the latest, as problems never change."""
+        """The function that makes problems. Problems never change, so the function caches the latest ones."""
         return lru_cache(maxsize=1024)(self._problem)
 
     def _problem(self, case_id: str) -> Problem:
@@ -235,14 +237,14 @@ class ApbSynthetic(RecordDataset[Recipe]):
         )
 
     def _examine(self, built: Built) -> Examine | None:
-        """The function that asks a judge about a chain; None for the symbolic scorer."""
+        """The function that asks a judge about a chain; None if the scorer is symbolic."""
         task, kind = built.task, built.kind
         shown = judged_task(task, kind, done_steps(built))
         return plan_examine(shown, self.scorer, self.judge_reference, partial(truth, task, kind))
 
 
 def reference(built: Built) -> Reference:
-    """The reference of a case; for an unsolvable case, the calls of the solvable case that it was made from."""
+    """The reference of a case. An unsolvable case has the reference of the solvable case from which it was made."""
     task = built.solvable
     calls: dict[str, ToolCall | None] = {
         str(place): ToolCall(name, dict(arguments)) for place, (name, arguments) in enumerate(task.reference)
@@ -268,7 +270,7 @@ def done_steps(built: Built) -> tuple[Step, ...]:
 
 
 def _offered(built: Built) -> tuple[ToolSpec, ...]:
-    """The tools in the task's order, with `reject` at a place drawn with the seed."""
+    """The tools in the task's order; `reject` is inserted at a random place that depends on the seed."""
     specs = [tool.spec for tool in built.task.tools.values()]
     rng = random.Random(derive_seed(built.recipe.seed, "reject", built.recipe.id))
     specs.insert(rng.randint(0, len(specs)), REJECT_TOOL)
@@ -290,14 +292,14 @@ def generated(seed: int) -> Path:
 
 
 def least_cost_of(task: Task) -> Callable[[], int | None]:
-    """A function that returns the least cost that solves a task; the search runs at its first call."""
+    """A function that returns the least cost of solving a task. The search runs when the function is first called."""
     return cache(partial(search.least_cost, task))
 
 
 def measure(
     task: Task, kind: TaskKind, least_cost: Callable[[], int | None], trajectory: Trajectory
 ) -> Mapping[str, Any]:
-    """The fields of `Scores` about plans, `success` included; `unrefined_*` are set if there was a critique."""
+    """The fields of `Scores` about plans, including `success`; the `unrefined_*` fields only after a critique."""
     chain = chain_of(trajectory)
     found = diagnose(task, kind, chain)
     scores: dict[str, Any] = {
@@ -340,29 +342,29 @@ CATEGORIES: Mapping[str, int] = {
     "Logistics & Supply Chain": 12, "Consumer Decision Making": 18, "Event Planning": 30,
     "Health & Nutrition Management": 34,
 }  # fmt: skip
-"""Holistic cases by category (table 11)."""
+"""The number of holistic cases in each category (table 11)."""
 BINS: Mapping[range, int] = {range(1, 11): 434, range(11, 21): 590, range(21, 100): 85}
-"""Holistic cases by steps (table 10)."""
+"""The number of holistic cases in each range of steps (table 10)."""
 HOLISTIC = 1109
 OF_EACH_K, HORIZONS = 300, (1, 2, 3)
 EXTRANEOUS, COUNTS_EXTRANEOUS = 150, (2, 4, 6, 8, 10)
-"""The number of bases of each of two kinds, and the numbers of tools added."""
+"""How many holistic cases, and how many step-wise cases, get useless tools; and the numbers of tools added to each."""
 BROKEN, OF_EACH_UNSOLVABLE, COSTS = 300, 100, 106
 STAGES: tuple[Stage, ...] = ("early", "middle", "late")
 MIDDLE: Stage = "middle"
 OTHER_STAGES: tuple[Stage, ...] = ("early", "late")
 _LENGTHS = {range(4, 6): 36, range(6, 11): 398, range(11, 16): 425, range(16, 21): 165, range(21, 27): 85}
-"""How many lengths are sought in each range; inside a range they are spread evenly. Their mean is the paper's 12.5."""
+"""The number of cases to draw in each range of lengths, evenly within a range; the mean is the paper's 12.5 steps."""
 _BANKS = (6, 7, 7, 8, 9, 9, 10, 11)
-"""How many tools a case has, if it does not need more."""
+"""A case's number of tools is drawn from these; a case that needs more tools has more."""
 _MOST_STEPS_COSTS = 10
-"""The limit for cases with costs: the paper's plans cost 13 on average (table 5), which is about five calls."""
+"""The most steps of a case with costs. The paper's plans cost 13 on average (table 5), which is about five calls."""
 _AVOIDED = 0.12
-"""The share of cases with a tool that the query forbids by name."""
+"""How often the query forbids a tool by name, among the cases with a function that has a second tool."""
 
 
 Finish: TypeAlias = Callable[[Recipe, Category, random.Random], Recipe | None]
-"""A function that turns a solvable recipe into a recipe of a task family; None if that is not possible."""
+"""A function that turns a solvable recipe into a recipe of a task family, or returns None if that is not possible."""
 
 
 def draw(seed: int) -> list[Recipe]:
@@ -382,7 +384,7 @@ def draw(seed: int) -> list[Recipe]:
 
 
 def shares(total: int, weights: Mapping[str, int]) -> dict[str, int]:
-    """Divide a number in proportion to weights, by the largest remainders."""
+    """Divide a total in proportion to weights (the largest-remainder method)."""
     whole = sum(weights.values())
     exact = {name: total * weight / whole for name, weight in weights.items()}
     found = {name: int(share) for name, share in exact.items()}
@@ -400,7 +402,7 @@ class Bases:
         self.used: Counter[tuple[str, str]] = Counter()
 
     def drawn(self, count: int) -> list[Recipe]:
-        """Draw `count` cases with the categories' shares and the lengths' distribution."""
+        """Draw `count` cases, distributed over categories and lengths as in `CATEGORIES` and `_LENGTHS`."""
         rng = random.Random(derive_seed(self.seed, "apb_synthetic", self.task_family, 0))
         stock = categories()
         quotas = shares(count, {name: CATEGORIES[name] for name in stock})
@@ -442,7 +444,7 @@ class Bases:
         raise ValueError(f"{name}: no case of {category.category} with about {length} steps can be drawn")
 
     def _shape(self, category: Category, length: int, rng: random.Random) -> Shape:
-        """A shape of the wanted bin, near the length, from one of the least used families."""
+        """A shape from one of the least used goal families, with about `length` steps and in the bin of `length`."""
         steps = next(bin_ for bin_ in BINS if length in bin_)
         fitting = [shape for shape in shapes(category) if shape.steps in steps] or list(shapes(category))
         nearest = min(abs(shape.steps - length) for shape in fitting)
@@ -454,7 +456,7 @@ class Bases:
 
 
 def _lengths(count: int, rng: random.Random) -> Iterator[int]:
-    """The numbers of steps to seek, in random order, in the paper's bins."""
+    """The numbers of steps to aim for, in random order; their distribution follows the paper's bins."""
     of = {str(number): weight for number, weight in enumerate(_LENGTHS.values())}
     found = []
     for name, share in shares(count, of).items():
@@ -464,7 +466,7 @@ def _lengths(count: int, rng: random.Random) -> Iterator[int]:
 
 
 def _rules(category: Category, shape: Shape, rng: random.Random) -> tuple[int, ...]:
-    """Zero, one or two of those constraints of the family that the shape can have."""
+    """Draw zero, one or two of the family's constraints that fit the shape; return their places."""
     family = category.families[shape.family]
     program = expand(category, shape.family, shape.extras, shape.items)
     order = [step.function for step in program.steps]
@@ -474,7 +476,7 @@ def _rules(category: Category, shape: Shape, rng: random.Random) -> tuple[int, .
 
 
 def fits(rule: Rule, order: Sequence[str]) -> bool:
-    """Whether the rule can apply to a chain of these functions, and the chain keeps to it."""
+    """Whether a rule can apply to a chain that calls these functions in this order, and the chain obeys the rule."""
     if rule.kind == "forbid":
         return rule.of[0] not in order
     if rule.kind == "at_most":
@@ -488,9 +490,9 @@ def _avoided(category: Category, shape: Shape, rng: random.Random) -> str | None
 
 
 def _place(steps: int, k: int, stage: Stage, rng: random.Random) -> int | None:
-    """A place for the next call, in the stage's third of all possible places, with k calls left; None if there is none.
+    """Draw the next call's place in the stage's third of all places, with `k` calls left; None if there is none.
 
-    At least one call was made before. The paper does not say where it cuts.
+    At least one call comes before the place. The paper does not say where it cuts its chains.
     """
     third, many = STAGES.index(stage), steps - 1
     begin, end = (1 + many * part // len(STAGES) for part in (third, third + 1))
@@ -505,13 +507,13 @@ def steps_of(recipe: Recipe) -> int:
 
 
 def _cut_in_the_middle(recipe: Recipe, category: Category, rng: random.Random) -> Recipe | None:
-    """The recipe, cut so that at least as many calls are left as the longest prediction has."""
+    """The recipe, cut in the middle with enough calls left for the longest prediction; None if that is not possible."""
     place = _place(steps_of(recipe), max(HORIZONS), MIDDLE, rng)
     return None if place is None else recipe.model_copy(update={"place": place, "stage": MIDDLE})
 
 
 def _stages(trajectories: Sequence[Recipe], seed: int) -> Iterator[Recipe]:
-    """The trajectories, cut early and cut late."""
+    """Recipes for all trajectories cut early, then for all trajectories cut late."""
     rng = random.Random(derive_seed(seed, "apb_synthetic", "stages"))
     for stage in OTHER_STAGES:
         for base in trajectories:
@@ -521,7 +523,7 @@ def _stages(trajectories: Sequence[Recipe], seed: int) -> Iterator[Recipe]:
 
 
 def _breakable(recipe: Recipe, category: Category, rng: random.Random) -> Recipe | None:
-    """The recipe with a failing call: not the first one, and one for whose function there is another tool."""
+    """The recipe with a failing call. This call is not the first call, and a second tool has the same function."""
     program = expand(category, recipe.family, recipe.extras, recipe.items)
     rules = [category.families[recipe.family].rules[place] for place in recipe.rules]
     limited = {rule.of[0] for rule in rules if rule.kind == "at_most"}
@@ -538,7 +540,7 @@ def _breakable(recipe: Recipe, category: Category, rng: random.Random) -> Recipe
 
 
 def _spread(recipes: Sequence[Recipe], count: int, seed: int, *key: str) -> list[Recipe]:
-    """Draw `count` of the recipes, in the categories' shares as far as these suffice."""
+    """Draw `count` of the recipes. Each category gets its share, unless it has too few recipes."""
     rng = random.Random(derive_seed(seed, "apb_synthetic", *key))
     by_category: dict[str, list[Recipe]] = {}
     for recipe in rng.sample(list(recipes), len(recipes)):
@@ -555,7 +557,7 @@ def _spread(recipes: Sequence[Recipe], count: int, seed: int, *key: str) -> list
 
 
 def _extraneous(holistic: Sequence[Recipe], single: Sequence[Recipe], seed: int) -> Iterator[Recipe]:
-    """The extraneous cases of 150 whole plans and 150 single next steps."""
+    """The extraneous cases, made from 150 cases that ask for whole plans and 150 that ask for one next step."""
     bases = _spread(holistic, EXTRANEOUS, seed, "extraneous") + _spread(single, EXTRANEOUS, seed, "extraneous", "1")
     for base in bases:
         for count in COUNTS_EXTRANEOUS:
@@ -565,7 +567,7 @@ def _extraneous(holistic: Sequence[Recipe], single: Sequence[Recipe], seed: int)
 
 
 def _unsolvable(holistic: Sequence[Recipe], seed: int) -> Iterator[Recipe]:
-    """All four unsolvable kinds of each base; each base therefore has an attachment."""
+    """Four unsolvable cases from each base, one of each kind. Every base therefore has an attachment."""
     able = [one for one in holistic if one.avoid is None and _attached(one)]
     for base in _spread(able, OF_EACH_UNSOLVABLE, seed, "unsolvable"):
         for kind in UNSOLVABLE:

@@ -1,4 +1,4 @@
-"""The margins of a seed next to the paper's (agent_planning_benchmark §3.1, tables 10 and 11)."""
+"""Figures about the cases of a seed next to the paper's figures (agent_planning_benchmark §3.1, tables 10 and 11)."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ from grid.worlds.programs.scoring import diagnose
 
 FAMILIES = {"holistic": 1109, "stepwise": 900, "extraneous": 1500, "broken": 300, "unsolvable": 400, "costs": 106}
 STAGED = 300
-"""Cases of each stage (table 15)."""
+"""The number of cases of each stage (table 15)."""
 MEAN_STEPS, MEAN_TOOLS = 12.48, 9.4
 LEAST_GOAL_FAMILIES = 60
 
 
 @dataclass(frozen=True)
 class Margin:
-    """One figure: the paper's (None if it has none), ours, and how far ours may be from the paper's."""
+    """One figure: the paper's value (None if the paper has none), our value, and the allowed difference."""
 
     name: str
     paper: float | None
@@ -45,12 +45,12 @@ class Margin:
 
     @property
     def holds(self) -> bool:
-        """Whether ours is within the tolerance."""
+        """Whether our value is within the tolerance; true if the paper has no value."""
         return self.paper is None or abs(self.ours - self.paper) <= self.tolerance + 1e-9
 
 
 def margins(cases: Sequence[Built]) -> list[Margin]:
-    """All figures; tools are counted without `reject` and without those that a setting adds."""
+    """All figures. Tools are counted without `reject` and without the tools that a setting adds."""
     families = Counter[str](case.kind.task_family for case in cases)
     holistic = [case for case in cases if case.kind.task_family == "holistic"]
     lengths = [len(case.task.reference) for case in holistic]
@@ -75,7 +75,7 @@ def margins(cases: Sequence[Built]) -> list[Margin]:
 
 
 def baselines(cases: Sequence[Built]) -> list[Margin]:
-    """The results of refusing everything: its share of successes by task family, on every tenth case."""
+    """By task family, how often refusing the task succeeds; every tenth case is tried."""
     nothing = Chain((), "it cannot be carried out")
     found = []
     for name in FAMILIES:
@@ -107,7 +107,7 @@ def _bin(steps: range) -> str:
 
 
 def tables(dataset: ApbSynthetic) -> Iterator[Table | str]:
-    """The margins next to the paper's, and the results of refusing everything, for all cases of the seed."""
+    """Our figures for all cases of the seed next to the paper's, and how often refusing the task succeeds."""
     cases = [dataset.built(name) for name in dataset.records]
     table = Table(title=f"{len(cases)} cases, {dataset.version}")
     for column in ("margin", "paper", "here", "allowed", "holds"):
@@ -124,7 +124,7 @@ def tables(dataset: ApbSynthetic) -> Iterator[Table | str]:
 
 
 def broken(dataset: ApbSynthetic) -> Iterator[str]:
-    """A line for every rule that the stock or a case of the seed breaks, and for every margin that is missed."""
+    """A line for each rule that the stock or a case of the seed breaks, and for each figure outside its tolerance."""
     yield from problems(categories())
     cases = [dataset.built(name) for name in dataset.records]
     for built in cases:
@@ -198,7 +198,7 @@ def broken_rules(built: Built) -> Iterator[str]:
 
 
 def predicted(task: Task) -> Chain:
-    """A correct prediction: the part of the reference after the calls already made, as long as is asked for."""
+    """A correct prediction: the reference's calls after those already made, as many calls as the task asks for."""
     first = len(task.done)
     calls = task.reference[first : None if task.horizon is None else first + task.horizon]
     return Chain(tuple(ChainCall(name, arguments) for name, arguments in calls), first=first)
@@ -234,7 +234,7 @@ def _costs(built: Built) -> Iterator[str]:
 
 
 MANY = 10_000
-"""The least number of ways to make up a value of a type that is found."""
+"""The least number of different values that a type must allow if its values are found by tools."""
 MOST_EXTRANEOUS = 10
 _WRITTEN = re.compile(r"\{(each )?([^{}]+)\}")
 _ONE_OR_MANY = re.compile(r"\{\?[^{}|]*\|[^{}|]*\}")
@@ -242,7 +242,7 @@ _INNER = re.compile(r"<(\w+)>")
 
 
 def problems(categories: Mapping[str, Category]) -> list[str]:
-    """A line for every rule that is broken; empty if the stock is sound."""
+    """A line for each rule that the stock breaks; empty if the stock is sound."""
     found: list[str] = []
     names: dict[str, str] = {REJECT: "the grid"}
     for category in categories.values():
@@ -339,7 +339,7 @@ def _program(category: Category, program: Program) -> Iterator[str]:
 
 
 def _text(category: Category, text: str, known: Mapping[str, str], needed: Mapping[str, str]) -> Iterator[str]:
-    """Errors of a phrasing: it must tell all constants except files, and nothing else."""
+    """The errors of a phrasing. A phrasing must mention all constants except files, and nothing else."""
     keys = {key.removesuffix("[]"): type_ for key, type_ in known.items()}
     text = _ONE_OR_MANY.sub("", text)
     said = {

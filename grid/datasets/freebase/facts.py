@@ -1,6 +1,6 @@
-"""The parts of a witness graph: facts, the values of expressions among them, literals, Freebase's schema.
+"""The parts of a witness graph: facts, the nodes that expressions denote, literals, and Freebase's schema.
 
-Facts are added and removed again while the graph grows, and are found from either end.
+While the graph grows, facts are added and removed again. A fact can be found from its subject and from its object.
 """
 
 from __future__ import annotations
@@ -50,9 +50,9 @@ class Fact(NamedTuple):
 
 
 class Facts:
-    """A set of facts in the order in which they were added. Each fact comes with its inverse, if its relation has one.
+    """A set of facts in order of addition. If a relation has an inverse, the inverse of each fact is added as well.
 
-    `inverses`: by relation, the relation that leads back.
+    `inverses` maps a relation to the relation that leads back.
     """
 
     def __init__(self, inverses: Mapping[str, str]) -> None:
@@ -82,11 +82,11 @@ class Facts:
         return True
 
     def since(self, mark: int) -> list[Fact]:
-        """The facts that were added after the first `mark` facts."""
+        """All facts after the first `mark` facts."""
         return self._log[mark:]
 
     def undo(self, mark: int) -> None:
-        """Remove the facts that were added after the first `mark` facts."""
+        """Remove all facts after the first `mark` facts."""
         while len(self._log) > mark:
             subject, relation, node = self._log.pop()
             del self._from[relation][subject][node]
@@ -122,28 +122,28 @@ _NONE: dict[str, dict[Node, None]] = {}
 _NO_WAY: dict[Node, dict[str, None]] = {}
 
 
-# The nodes that an S-expression denotes among facts in memory. `queries.query` asks a SPARQL engine the same, which is
-# much slower.
+# The nodes that an S-expression denotes in facts in memory. A SPARQL engine would find the same nodes (see
+# `queries.query`), but much more slowly.
 #
-# A growing graph asks this at every step. Whether both agree is checked when the graph is finished.
+# They are needed at every step of a growing graph. When the graph is finished, both results are compared.
 
 
 _NUMBERS = frozenset(f"{XSD}{name}" for name in ("integer", "float", "double", "decimal"))
 
 
 class Watch:
-    """The nodes at which new facts may change what an expression denotes, if the expression is not `is_open`."""
+    """Records the nodes at which new facts may change an expression's result; only for expressions not `is_open`."""
 
     def __init__(self) -> None:
         self._subjects: dict[str, set[Node]] = {}
         self._objects: dict[str, set[Node]] = {}
 
     def follow(self, relation: str, targets: set[Node], reverse: bool) -> None:
-        """Note that facts of a relation to targets or, in reverse, from targets matter."""
+        """Note that facts of a relation matter if they lead to the targets or, with `reverse`, from the targets."""
         (self._subjects if reverse else self._objects).setdefault(relation, set()).update(targets)
 
     def test(self, expression: Expression, nodes: set[Node]) -> None:
-        """Note that the expression asks of nodes whether they are of a class, or have a value."""
+        """Note that the expression tests whether the nodes belong to a class, or whether they have a value."""
         match expression:
             case Class(name) | Compare(_, name) | Join(name) | Arg(_, _, name):
                 self.follow(name, nodes, reverse=True)
@@ -152,12 +152,12 @@ class Watch:
                     self.follow(one, nodes, reverse=True)
 
     def concerned(self, subject: Node, name: str, node: Node) -> bool:
-        """Whether a fact matters; its name is its relation or, if the fact gives an entity's class, the class."""
+        """Whether a fact matters. `name` is the fact's relation or, if the fact gives an entity's class, that class."""
         return subject in self._subjects.get(name, ()) or node in self._objects.get(name, ())
 
 
 def denoted(facts: Facts, expression: Expression, watch: Watch | None = None) -> set[Node]:
-    """The nodes that an expression denotes; for a COUNT, the number as a literal. `watch` notes the nodes looked at."""
+    """The nodes that an expression denotes; for a COUNT, a literal with the number. `watch` records visited nodes."""
     watch = watch or Watch()
     if isinstance(expression, Count):
         return {Value(str(len(denoted(facts, expression.operand, watch))), f"{XSD}integer")}
@@ -170,7 +170,7 @@ def denoted(facts: Facts, expression: Expression, watch: Watch | None = None) ->
 
 
 def is_open(expression: Expression) -> bool:
-    """Whether facts about any entity may change the nodes: no other set limits a class or comparison."""
+    """Whether facts about any entity may change the result, since no other set limits a class or a comparison."""
     match expression:
         case And(left, right):
             loose = [side for side in (left, right) if _is_loose(side)]
@@ -186,7 +186,7 @@ def is_open(expression: Expression) -> bool:
 
 
 def _is_loose(expression: Expression) -> bool:
-    """Whether a set is open by itself, but in an AND matters only for nodes that are in the other set."""
+    """Whether a set is open by itself. In an AND with such a set, only members of the other set are tested."""
     match expression:
         case Class() | Compare() | Join(_, Value()):
             return True
@@ -195,7 +195,7 @@ def _is_loose(expression: Expression) -> bool:
 
 
 def comparable(value: Value) -> float | str:
-    """The key by which a literal is compared: a number, or the text of a date."""
+    """The key for comparing a literal: its number, or the text of a date."""
     if value.datatype not in _NUMBERS:
         return value.text
     try:
@@ -205,7 +205,7 @@ def comparable(value: Value) -> float | str:
 
 
 def compares(one: Node, sign: Comparison, other: Value) -> bool:
-    """Whether a literal compares with another of its kind as `sign` says."""
+    """Whether `one sign other` is true; false if the two are not literals of the same kind."""
     if not isinstance(one, Value) or (one.datatype in _NUMBERS) != (other.datatype in _NUMBERS):
         return False
     if one.datatype not in _NUMBERS and one.datatype != other.datatype:
@@ -216,7 +216,7 @@ def compares(one: Node, sign: Comparison, other: Value) -> bool:
 
 
 def _members(facts: Facts, expression: Expression, passed: set[Node], watch: Watch) -> set[Node]:
-    """The members of a set; all nodes on the way to them are added to `passed`."""
+    """The members of a set. All nodes on the way to the members are added to `passed`."""
     match expression:
         case Entity(identity):
             return {identity}
@@ -260,7 +260,7 @@ def _joined(facts: Facts, join: Join, passed: set[Node], watch: Watch) -> set[No
 
 
 def _both(facts: Facts, left: Expression, right: Expression, passed: set[Node], watch: Watch) -> set[Node]:
-    """The nodes in both sets; a loose set, which may be large, is tested only on the members of the other."""
+    """The nodes in both sets. A loose set may be large, so the members of the other set are tested one by one."""
     for side, other in ((left, right), (right, left)):
         if _is_loose(side):
             found = _members(facts, other, passed, watch)
@@ -272,7 +272,7 @@ def _both(facts: Facts, left: Expression, right: Expression, passed: set[Node], 
 
 
 def _reached(facts: Facts, expression: Expression, node: Node, banned: Node) -> bool:
-    """Whether a node is a member by a way that does not pass through the banned node."""
+    """Whether a path that avoids the banned node makes a node a member of the set."""
     match expression:
         case Class(identity):
             return isinstance(node, str) and identity in facts.types(node)
@@ -295,14 +295,14 @@ def _reached(facts: Facts, expression: Expression, node: Node, banned: Node) -> 
 
 
 def _along(facts: Facts, relation: str, node: Node, reverse: bool) -> Collection[Node]:
-    """The subjects of a relation to a node or, in reverse, its objects from the node."""
+    """The subjects from which a relation leads to a node or, with `reverse`, the objects to which it leads."""
     if not reverse:
         return facts.subjects(relation, node)
     return facts.objects(node, relation) if isinstance(node, str) else ()
 
 
 def _best(facts: Facts, arg: Arg, watch: Watch) -> float | str | None:
-    """The greatest or least value among the operand's members; None if there is no value."""
+    """The greatest or least value of the relation among the operand's members; None if there is no value."""
     members = denoted(facts, arg.operand, watch)
     watch.test(arg, members)
     found = [value for node in members if isinstance(node, str) for value in facts.objects(node, arg.relation)]
@@ -323,13 +323,13 @@ def _same(node: Node, value: Value) -> bool:
 
 
 def bounds_of(relation: str) -> tuple[str, ...]:
-    """The relation that says since when and, if there is one, the relation that says until when."""
+    """The relation that gives the beginning and, if there is one, the relation that gives the end."""
     until = ending(relation)
     return (relation,) if until is None else (relation, until)
 
 
 def _holds(facts: Facts, constraint: TimeConstraint, node: Node) -> bool:
-    """Whether a node has begun and is not over then; a missing bound does not exclude it."""
+    """Whether a node has begun by the constraint's time and is not over then. A missing bound excludes no node."""
     if not isinstance(node, str):
         return True
     for relation, test in zip(bounds_of(constraint.relation), (_begun, _not_over), strict=False):
@@ -359,9 +359,9 @@ _TRIES = 60
 
 
 class Literals:
-    """The kind of literal to which each relation leads: as in a question, otherwise as in the schema.
+    """The kind of literal to which each relation leads: as in a question or, if no question has one, as in the schema.
 
-    `roles`: by relation, its domain and its range.
+    `roles` maps a relation to its domain and its range.
     """
 
     def __init__(self, roles: Mapping[str, tuple[str, str]], expressions: Iterable[Expression]) -> None:
@@ -378,9 +378,9 @@ class Literals:
         return self._kinds.get(str(relation), "") in _KINDS.values()
 
     def draw(self, relation: str, rng: random.Random) -> Value:
-        """A random value of a relation: a day for dates, a year for a number of a `year`, else mostly a small number.
+        """A random value of a relation: a date, a year if the relation's name ends in `year`, or a number.
 
-        If questions ask for values of the relation, numbers are near those values.
+        If questions mention values of the relation, the number is near one of them; otherwise it is mostly small.
         """
         kind = self._kinds[relation]
         if kind == _KINDS["type.datetime"]:
@@ -394,7 +394,7 @@ class Literals:
         return self._number(rng.lognormvariate(4.0, 1.5), kind)
 
     def such(self, relation: str, sign: Comparison, value: Value, rng: random.Random) -> Value | None:
-        """A value that compares with `value` as `sign` says; None if none was found."""
+        """A random literal for which `literal sign value` is true; None if no such literal was found."""
         for attempt in range(_TRIES):
             drawn = self.draw(relation, rng) if attempt % 2 or relation not in self else self._near(value, rng)
             if compares(drawn, sign, value):
@@ -416,7 +416,7 @@ class Literals:
 
 
 def _about(value: Value, rng: random.Random) -> float:
-    """A number of similar size; any small number if the value is no number."""
+    """A random number of similar size as the value; a random small number if the value is no number."""
     try:
         return float(value.text) * rng.lognormvariate(0.0, 0.5)
     except ValueError:
@@ -428,13 +428,13 @@ def _about(value: Value, rng: random.Random) -> float:
 
 ROLES, CLASSES, INVERSES = "fb_roles", "fb_types", "reverse_properties"
 TOPIC = "common.topic"
-"""The class above every class whose members have names; members of other classes tie facts together, without names."""
+"""The class above every class whose members have names. Members of other classes only connect facts."""
 MAX_LINES = 1_000_000
 
 
 @dataclass(frozen=True)
 class Ontology:
-    """Relations with the classes from which and to which they lead, their inverses, and the classes' parents.
+    """The relations with the classes at their two ends, the inverse relations, and the classes' parents.
 
     Attributes:
         roles: by relation, its domain and its range, which is a class or a kind of literal (`type.int`).
@@ -449,7 +449,7 @@ class Ontology:
     skipped: Sequence[Skipped] = ()
 
     def above(self, name: str) -> tuple[str, ...]:
-        """A class and all classes above it, itself first; cycles do no harm."""
+        """A class and all classes above it, beginning with the class itself. Cycles among classes do no harm."""
         return self._above(name)
 
     @cached_property
@@ -468,17 +468,17 @@ class Ontology:
         return self._known[name]
 
     def has_names(self, name: str) -> bool:
-        """Whether a class's members are things with names."""
+        """Whether the members of a class have names."""
         return TOPIC in self.above(name)
 
     @cached_property
     def leading_from(self) -> Mapping[str, Sequence[str]]:
-        """By class, the relations that lead from it, sorted."""
+        """For each class, the relations that lead from the class, sorted."""
         return self._by_class(0)
 
     @cached_property
     def leading_to(self) -> Mapping[str, Sequence[str]]:
-        """By class or kind of literal, the relations that lead to it, sorted."""
+        """For each class or kind of literal, the relations that lead to the class or kind, sorted."""
         return self._by_class(1)
 
     def _by_class(self, place: int) -> dict[str, list[str]]:
@@ -489,7 +489,7 @@ class Ontology:
 
 
 def read_ontology(folder: Path) -> Ontology:
-    """Read the three files of a folder. Raises DataError if one cannot be read or is too large."""
+    """Read the three files of a folder. Raises DataError if a file cannot be read or is too large."""
     skipped: list[Skipped] = []
     roles: dict[str, tuple[str, str]] = {}
     for place, (domain, relation, target) in _lines(folder / ROLES, 3, skipped):
@@ -510,7 +510,7 @@ def read_ontology(folder: Path) -> Ontology:
 
 
 def _lines(path: Path, fields: int, skipped: list[Skipped]) -> Iterator[tuple[str, list[str]]]:
-    """Each line's place and its fields, without a closing dot; other lines than `fields` names are skipped."""
+    """Each line's place and its names, without a closing dot. A line without exactly `fields` names is skipped."""
     try:
         if path.stat().st_size > MAX_FILE_BYTES:
             raise DataError(path, None, f"a file of more than {MAX_FILE_BYTES:,} bytes")

@@ -1,4 +1,4 @@
-"""Questions over Freebase as released, read within limits, and facts that answer them (planning_horizon §B.1.2)."""
+"""Read released questions over Freebase within limits, and plant facts that answer them (planning_horizon §B.1.2)."""
 
 from __future__ import annotations
 
@@ -46,19 +46,19 @@ MAX_QUESTION_CHARACTERS = 10_000
 MAX_NAME_CHARACTERS = 2_000
 _TOLD = 10
 NO_NAMES = ("", "null", "none")
-"""The values that files have in place of a missing name."""
+"""The texts (in lower case) that files contain in place of a missing name."""
 
 
 @dataclass(frozen=True)
 class Answer:
-    """One of a question's answers: an entity's id or a literal's text, and the released name, if there is one."""
+    """One answer of a question: an entity's id or a literal's text, and the released name if there is one."""
 
     value: str
     name: str | None = None
 
     @property
     def is_entity(self) -> bool:
-        """Whether it is an entity's id."""
+        """Whether the answer is an entity's id."""
         return ENTITY.fullmatch(self.value) is not None
 
     @property
@@ -71,7 +71,7 @@ class Answer:
 class Question:
     """One question with its logical form and all its answers.
 
-    `mentions` are the question's own names of entities with the entities' ids, as released, the likeliest first.
+    `mentions` are pairs of an entity's name and its id, from the question's released record, the likeliest pair first.
     """
 
     id: str
@@ -83,32 +83,32 @@ class Question:
 
     @cached_property
     def form(self) -> str:
-        """The S-expression as GrailQA writes it: equal for equal logical forms."""
+        """The S-expression in GrailQA's form; equal logical forms have equal texts."""
         return written(self.expression)
 
     @cached_property
     def entities(self) -> tuple[str, ...]:
-        """The ids that the logical form names, each once."""
+        """The ids of the entities in the logical form, each once."""
         return tuple(dict.fromkeys(part.id for part in walk(self.expression) if isinstance(part, Entity)))
 
     @cached_property
     def template(self) -> str:
-        """The S-expression without entities, literals and times: questions of one template differ in these alone."""
+        """The S-expression without entities, literals and times. Questions of one template differ only in these."""
         return written(self.expression, masked=True)
 
     @property
     def unnamed(self) -> tuple[str, ...]:
-        """Those entities of the logical form for which the question has no name."""
+        """The entities in the logical form for which the question has no name."""
         own = {identity for _, identity in self.mentions}
         return tuple(identity for identity in self.entities if identity not in own)
 
     def known_as(self, names: Mapping[str, str]) -> Question:
-        """The question with added `names`, which are by id, for entities for which it has none."""
+        """The question, with names added for entities that it does not name. `names` maps ids to names."""
         more = tuple((names[identity], identity) for identity in self.unnamed if identity in names)
         return replace(self, mentions=_kept((*self.mentions, *more))) if more else self
 
     def asked(self, identity: str) -> str:
-        """The name by which to ask for an entity: one in the question's text, else the first; its id if it has none."""
+        """How to ask for an entity: by a name in the question's text, otherwise by the first name, otherwise by id."""
         names = [name for name, meant in self.mentions if meant == identity]
         text = self.text.casefold()
         return next((name for name in names if name.casefold() in text), names[0] if names else identity)
@@ -130,29 +130,29 @@ class Question:
 
     @property
     def told(self) -> str:
-        """The answers for a reader of a demonstration: ten at most, then how many there are in all."""
+        """The answers as a demonstration shows them: at most ten, followed by the total number if there are more."""
         found = self.answer.split(BETWEEN)
         more = f" ... ({len(found):,} in all)" if len(found) > _TOLD else ""
         return f"{BETWEEN.join(found[:_TOLD])}{more}"
 
     @property
     def right(self) -> str:
-        """All answers, in the order of their ids; an entity that has a name is written as its name with its id."""
+        """All answers, in the order of their ids. An entity with a name is written as its name followed by its id."""
         found = sorted(self.answers, key=lambda answer: answer.value)
         return BETWEEN.join(f"{one.name} ({one.value})" if one.is_entity and one.name else one.text for one in found)
 
     @property
     def answer(self) -> str:
-        """All answers as one text, by name if they have one, in the order of their ids."""
+        """All answers as one text, in the order of their ids. An answer with a name is written as its name."""
         return BETWEEN.join(dict.fromkeys(answer.text for answer in sorted(self.answers, key=lambda a: a.value)))
 
 
 def read_questions(path: Path) -> tuple[list[Question], list[Skipped]]:
-    """A file's questions, and the records that cannot be one.
+    """The questions of a file, and the records that are no usable questions.
 
     Files of GrailQA and GraphQuestions, AgentBench (knowledge graph), WebQSP with S-expressions (RNG-KBQA) and KBQA-o1
-    are distinguished by their fields. An id is the record's own. Raises DataError for a broken file, and for one with
-    too many records.
+    are distinguished by their fields. A question has its record's id. Raises DataError for a broken file, and for a
+    file with too many records.
     """
     found: dict[str, Question] = {}
     skipped: list[Skipped] = []
@@ -171,7 +171,7 @@ def read_questions(path: Path) -> tuple[list[Question], list[Skipped]]:
 
 
 def _question(record: Any, own: str) -> Question:
-    """A record as a question. Raises ValueError with the reason if it cannot be one."""
+    """Read a record as a question. Raises ValueError with the reason if the record is no usable question."""
     if not isinstance(record, dict):
         raise ValueError(f"an object is expected, not {type(record).__name__}")
     text = next((record[key] for key in ("question", "ProcessedQuestion", "RawQuestion") if key in record), None)
@@ -187,7 +187,7 @@ def _question(record: Any, own: str) -> Question:
 
 
 def _parsed(record: dict[str, Any], identity: str, text: str, source: str) -> Question:
-    """A question of WebQSP, made from the first of its parses that has a logical form and answers."""
+    """A question of WebQSP, made from its first parse that has a logical form and answers."""
     reason = ValueError("it has no parse")
     parses = record["Parses"]
     for parse in parses if isinstance(parses, list) else []:
@@ -227,7 +227,7 @@ def _expression(text: Any) -> Expression:
 
 
 def _answers(found: Any) -> tuple[Answer, ...]:
-    """The answers, each once. Raises ValueError if there are none or too many, or if one cannot be read."""
+    """The answers, each once. Raises ValueError if there is no answer, too many answers, or an unreadable one."""
     if not isinstance(found, list) or not found:
         raise ValueError("it has no answer")
     if len(found) > MAX_ANSWERS:
@@ -247,7 +247,7 @@ def _answers(found: Any) -> tuple[Answer, ...]:
 
 
 def _mentions(record: dict[str, Any]) -> tuple[tuple[str, str], ...]:
-    """Names with ids: from AgentBench's and KBQA-o1's `entities`, GrailQA's `topic_entity` and its query's nodes."""
+    """Names of entities with ids: from `entities` (AgentBench, KBQA-o1), `topic_entity` and query nodes (GrailQA)."""
     pairs: list[tuple[Any, Any]] = []
     entities, topics, graph = (record.get(key) for key in ("entities", "topic_entity", "graph_query"))
     if isinstance(entities, dict):
@@ -264,7 +264,7 @@ def _mentions(record: dict[str, Any]) -> tuple[tuple[str, str], ...]:
 
 
 def _kept(pairs: Iterable[tuple[Any, Any]]) -> tuple[tuple[str, str], ...]:
-    """The pairs of a name and an entity's id, each once; a name of two entities is dropped."""
+    """The pairs of a name and an entity's id, each once. A name that two entities share is dropped."""
     found: dict[tuple[str, str], None] = {}
     for name, identity in pairs:
         text = name_of(name)
@@ -277,7 +277,7 @@ def _kept(pairs: Iterable[tuple[Any, Any]]) -> tuple[tuple[str, str], ...]:
 
 
 def released_names(questions: Iterable[Question]) -> dict[str, str]:
-    """By id, the names that questions give: an answer's name, otherwise the name in a mention."""
+    """For each id, the name in the questions: an answer's name or, if there is none, the name in a mention."""
     every = list(questions)
     found = {a.value: a.name for question in reversed(every) for a in question.answers if a.is_entity and a.name}
     for question in every:
@@ -287,24 +287,24 @@ def released_names(questions: Iterable[Question]) -> dict[str, str]:
 
 
 def name_of(name: Any) -> str | None:
-    """A released name on one line; None if there is none, or if it is too long."""
+    """A released name on one line; None if the name is missing or too long."""
     text = " ".join(name.split()) if isinstance(name, str) else ""
     return None if text.casefold() in NO_NAMES or len(text) > MAX_NAME_CHARACTERS else text
 
 
-# Facts that make an S-expression denote given answers, with invented things in between.
+# Facts that make an S-expression denote given answers; invented things connect the answers to its entities.
 
 
 _SIZES, _WEIGHTS = (1, 2, 3), (6, 3, 1)
-"""How many invented things lie in between, and how often each number is drawn."""
+"""The possible numbers of members of an invented set, and the weights with which they are drawn."""
 
 
 class UnplantableError(GridError):
-    """No facts can make an expression denote these answers; the message says why."""
+    """No facts can make an expression denote the given answers; the message says why."""
 
 
 class Planter:
-    """Adds facts to one graph. The same sub-expression means the same invented things in every question.
+    """Adds facts to one graph. Equal sub-expressions of different questions denote the same invented things.
 
     Args:
         facts: the graph.
@@ -320,7 +320,7 @@ class Planter:
         self.sets: dict[str, tuple[Node, ...]] = {}
 
     def answer(self, expression: Expression, answers: Sequence[Node]) -> None:
-        """Make an expression denote answers; for a COUNT, plant that many members. Raises UnplantableError."""
+        """Make an expression denote the answers. For a COUNT, plant that number of members. Raises UnplantableError."""
         if isinstance(expression, Count):
             number = answers[0] if len(answers) == 1 and isinstance(answers[0], Value) else None
             if number is None or not number.text.isdecimal():
@@ -331,7 +331,7 @@ class Planter:
         self.plant(expression, answers)
 
     def members(self, expression: Expression, size: int | None = None) -> tuple[Node, ...]:
-        """The members of a set: those that it was given, otherwise invented ones, for which facts are planted."""
+        """The members of the set that an expression denotes. If none are known, invent members and plant facts."""
         key = written(expression)
         if key not in self.sets:
             rng = self._rng("set", key)
@@ -368,7 +368,7 @@ class Planter:
             self.facts.add(node, TYPE, name)
 
     def link(self, subject: Node, relation: str, node: Node) -> None:
-        """Add a fact, and to its ends the classes from and to which its relation leads. Raises UnplantableError."""
+        """Add a fact, and make its ends members of the relation's domain and range. Raises UnplantableError."""
         roles = self.ontology.roles.get(relation)
         if roles is None:
             raise UnplantableError(f"its relation {relation} is not in the ontology")
@@ -380,7 +380,7 @@ class Planter:
             self.classify(node, roles[1])
 
     def value(self, node: Node, relation: str, fits: Callable[[Node], bool], drawn: Value | None) -> None:
-        """Give an entity a value, unless it has one that fits. Raises UnplantableError if it has one that does not."""
+        """Give an entity a value, unless one of its values fits. Raises UnplantableError if it has only others."""
         if not isinstance(node, str):
             raise UnplantableError("a literal has values")
         had = self.facts.objects(node, relation)
@@ -411,7 +411,7 @@ class Planter:
             self.value(node, relation, lambda found: compares(found, sign, value), drawn)
 
     def _extreme(self, arg: Arg, nodes: Sequence[Node]) -> None:
-        """Give all nodes the same value; a value that a node has counts as the best."""
+        """Give all nodes the same value, the best one. If nodes have values already, it is the best of these."""
         self.plant(arg.operand, nodes)
         had = self._values(nodes, arg.relation)
         if not had:
@@ -432,7 +432,7 @@ class Planter:
         return [value for value in values if isinstance(value, Value)]
 
     def _hold(self, constraint: TimeConstraint, nodes: Sequence[Node]) -> None:
-        """Let each node begin some years before the time, and end some years after or, if the time is now, never."""
+        """Let each node begin some years before the time and, unless the time is now, end some years after it."""
         self.plant(constraint.operand, nodes)
         relations = bounds_of(constraint.relation)
         for node in nodes:
@@ -442,7 +442,7 @@ class Planter:
                 self.bound(node, relations[1], constraint.time, "ge", years.randint(1, 9))
 
     def bound(self, node: Node, relation: str, time: str, sign: Comparison, years: int) -> None:
-        """Let an entity begin or end `years` from a time, unless it already does so on the same side of the time."""
+        """Let an entity begin or end `years` from a time, unless it already has a bound on that side of the time."""
         if relation not in self.ontology.roles:
             if sign == "le":
                 raise UnplantableError(f"its relation {relation} is not in the ontology")
@@ -455,7 +455,7 @@ class Planter:
         return random.Random(derive_seed(self._seed, *key))
 
 
-# The questions that are cases, and those that are shown solved (planning_horizon §B.1.2, 'Preprocessing').
+# The questions for cases and the questions for demonstrations (planning_horizon §B.1.2, 'Preprocessing').
 
 
 _SAME = "another question with this S-expression was drawn by lot"
@@ -463,7 +463,7 @@ _SAME = "another question with this S-expression was drawn by lot"
 
 @dataclass(frozen=True)
 class Split:
-    """Test and training questions, no two of which have the same S-expression, and the records that were left out."""
+    """Test and training questions, and the records that were left out. No S-expression occurs in two questions."""
 
     tests: Sequence[Question]
     trainings: Sequence[Question]
@@ -471,10 +471,10 @@ class Split:
 
 
 def split(test: Path, train: Path | None, held_out: float, seed: int) -> Split:
-    """The questions of a test and a training file; without a training file, a share of the test file is held out.
+    """Questions of a test and a training file. Without a training file, a share of the test questions is held out.
 
-    Of questions with the same S-expression, one is drawn. The seed and the S-expression decide whether a question is
-    held out, so that further questions in the file move none.
+    Of several questions with the same S-expression, one is drawn. Only the seed and the S-expression decide whether a
+    question is held out, so that questions added to the file do not change this.
     """
     tests, skipped = read_questions(test)
     trainings, more = read_questions(train) if train else ([], [])
@@ -497,7 +497,7 @@ def split(test: Path, train: Path | None, held_out: float, seed: int) -> Split:
 def draw(
     questions: Iterable[Question], cases: int | None, seed: int, fault: Callable[[Question], str | None]
 ) -> tuple[list[Question], list[Skipped]]:
-    """At most `cases` questions without a fault, balanced by plan nodes, and why other drawn questions are no cases."""
+    """At most `cases` questions without a fault, balanced by plan nodes; and the drawn questions that have a fault."""
     skipped: list[Skipped] = []
 
     def usable(question: Question) -> bool:
@@ -511,12 +511,12 @@ def draw(
 
 
 def unnamed(question: Question) -> str | None:
-    """Why a planner cannot ask for everything in a question (an entity has no name); None if it can."""
+    """Why a planner cannot ask a question: one of its entities has no name. None if all entities have names."""
     return f"its entity {question.unnamed[0]} has no name" if question.unnamed else None
 
 
 def _one_of_each(questions: Sequence[Question], seed: int, skipped: list[Skipped]) -> list[Question]:
-    """One question, drawn by lot, for each S-expression, in the order of `questions`."""
+    """For each S-expression, one question drawn by lot; the drawn questions keep their order."""
     chosen: dict[str, Question] = {}
     for question in sorted(questions, key=lambda one: _lot(seed, "one of", one.form, one.id)):
         chosen.setdefault(question.form, question)

@@ -1,4 +1,4 @@
-"""Questions distributed over graphs in which they keep their answers, and facts that meet only part of a question."""
+"""Distribute questions over graphs in which they keep their answers; add facts that match only part of a question."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ from grid.worlds.sparql.queries import (
 
 
 class Shard:
-    """One graph and the questions that have their answers in it."""
+    """One graph, and the questions that have their released answers in this graph."""
 
     def __init__(self, ontology: Ontology, literals: Literals, fresh: Callable[[], str], seed: int) -> None:
         self.facts = Facts(ontology.inverses)
@@ -50,7 +50,7 @@ class Shard:
         self._users: dict[str, list[int]] = {}
 
     def accept(self, question: Question) -> bool:
-        """Plant a question, unless it or another would then be wrong; raises UnplantableError."""
+        """Plant a question, unless any question would then have wrong answers. Raises UnplantableError."""
         mark, sets = len(self.facts), dict(self.planter.sets)
         wanted = nodes_of(question)
         watch = Watch()
@@ -71,7 +71,7 @@ class Shard:
         return True
 
     def _settled(self, mark: int) -> bool:
-        """Whether every question that the facts after the first `mark` may concern still denotes its answers."""
+        """Whether all questions that the facts after the first `mark` may concern still have their answers."""
         concerned: set[int] = set()
         for fact in self.facts.since(mark):
             name = name_of(fact)
@@ -89,7 +89,7 @@ class Shard:
         return True
 
     def add(self, subject: str, relation: str, node: Node) -> bool:
-        """Add one fact, unless it is there already or would make a question wrong."""
+        """Add one fact, unless the graph has it already or it would change a question's answers."""
         mark = len(self.facts)
         if not self.facts.add(subject, relation, node):
             return False
@@ -99,11 +99,11 @@ class Shard:
         return False
 
     def asks(self, name: str) -> bool:
-        """Whether a question looks at a relation or a class."""
+        """Whether any question uses the relation or class."""
         return name in self._users
 
     def try_out(self, plant: Callable[[], None]) -> bool:
-        """Call `plant`, which adds facts, and remove them again if they make a question wrong."""
+        """Call `plant`, which adds facts. If the facts change a question's answers, remove them and return false."""
         mark, sets = len(self.facts), dict(self.planter.sets)
         try:
             plant()
@@ -120,9 +120,9 @@ class Shard:
 
 
 def spread(questions: Sequence[Question], make: Callable[[int], Shard]) -> tuple[list[Shard], dict[str, str]]:
-    """Put each question into the first graph in which it fits, or a new one; and by form, why some are left out.
+    """Put each question into the first graph in which it fits, otherwise into a new graph.
 
-    `make` makes the empty graph with a given number.
+    Also return, by S-expression, why questions are left out. `make` makes the empty graph with a given number.
     """
     shards: list[Shard] = []
     reasons: dict[str, str] = {}
@@ -151,7 +151,7 @@ def nodes_of(question: Question) -> tuple[Node, ...]:
 
 
 def parts_of(expression: Expression) -> dict[str, bool]:
-    """The relations and classes that an expression looks at, each with whether it is a class."""
+    """The names of the relations and classes in an expression; the value is true for a class."""
     found: dict[str, bool] = {}
     for part in walk(expression):
         relation = getattr(part, "relation", None)
@@ -165,23 +165,23 @@ def parts_of(expression: Expression) -> dict[str, bool]:
 
 
 def name_of(fact: Fact) -> str:
-    """A fact's relation or, if the fact gives an entity's class, the class; no name is both."""
+    """A fact's relation or, if the fact gives an entity's class, this class. No relation has the name of a class."""
     return str(fact.object) if fact.relation == TYPE else fact.relation
 
 
-# Facts that meet only part of a question (decoys), so that no step of its plan can be left out.
+# Facts that match only part of a question (decoys). With them, no step of the question's plan can be left out.
 
 
 _MOST = 3
-"""The most decoys of one kind for one step."""
+"""The greatest number of decoys of one kind for one step."""
 _TRIES = 4
 _INVENTED = 0.4
-"""The share of decoys that are new things although existing things would do as well."""
+"""How often a decoy is a new thing although an existing thing could be used."""
 _OPPOSITE: dict[Comparison, Comparison] = {"lt": "ge", "ge": "lt", "gt": "le", "le": "gt"}
 
 
 def add_decoys(shard: Shard, fresh: Callable[[], str], seed: int) -> None:
-    """Add one to three decoys for each step of a question that selects a part of a set, if there can be any."""
+    """Add one to three decoys, if possible, for each step of a question that selects a part of a set."""
     for question in shard.questions:
         rng = random.Random(derive_seed(seed, "decoys", question.form))
         maker = _Decoys(shard, fresh, question, rng)
@@ -201,7 +201,7 @@ class _Decoys:
         self._avoided = {*question.entities, *(answer.value for answer in question.answers)}
 
     def beside(self, part: Expression, parent: Expression | None) -> None:
-        """Add decoys for one step, with facts that lead on from them if the next step follows a relation."""
+        """Add decoys for one step. If the next step follows a relation, the decoys get facts of this relation."""
         match part:
             case And(left, right):
                 for met, missed in ((left, right), (right, left)):
@@ -255,7 +255,7 @@ class _Decoys:
         return [value for value in values if isinstance(value, Value)]
 
     def _untimely(self, constraint: TimeConstraint, node: str) -> None:
-        """Plant a node that begins too late or, if the schema has an end, is over before the time."""
+        """Plant a node that begins too late for the constraint's time or, if the schema has ends, ends too early."""
         planter = self._shard.planter
         planter.plant(constraint.operand, [node])
         since, *until = [name for name in bounds_of(constraint.relation) if name in planter.ontology.roles]
@@ -268,7 +268,7 @@ class _Decoys:
             raise UnplantableError("it holds at the time")
 
     def _heads(self, expression: Expression) -> str | None:
-        """A class to which all members of a set belong for certain; None if there is no such class."""
+        """A class to which all members of a set must belong; None if no class is certain."""
         match expression:
             case Class(identity):
                 return identity
@@ -286,7 +286,7 @@ class _Decoys:
                 return None
 
     def _candidate(self, head: str) -> str:
-        """A member of a class that the question does not mention, or something new."""
+        """A new thing, or a member of the class that is neither an entity nor an answer of the question."""
         members: Sequence[Node] = list(self._shard.facts.subjects(TYPE, head))
         if members and self._rng.random() >= _INVENTED:
             for _ in range(_TRIES):

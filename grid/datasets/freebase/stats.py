@@ -1,4 +1,4 @@
-"""Tables of the contents of a data set over Freebase, and of what its witness graphs reveal to a guesser."""
+"""Tables of a data set over Freebase: its contents, and how well guesses succeed in its witness graphs."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ from grid.worlds.sparql.tools import DIRECTIONS, FIND, NAME
 from grid.worlds.sparql.world import SparqlWorld
 
 _LISTED = 40
-"""The number of relations that are shown, of those that a call could have named."""
+"""For one call, the greatest number of possible relations that is shown."""
 MADE_UP = "real questions, logical forms and schema; synthetic facts"
 
 
@@ -56,7 +56,7 @@ class Report:
 
     @cached_property
     def right(self) -> Sequence[Question]:
-        """The questions whose plans, made call by call with the seven tools, end with exactly the answers."""
+        """The questions whose plans, run call by call with the seven tools, return exactly the questions' answers."""
         return [question for question in self.every if self._runs(question)]
 
     @cached_property
@@ -66,7 +66,7 @@ class Report:
         return [_facts(store, witness.shard_name(number)) for number in range(self.source.account["graphs"])]
 
     def questions(self) -> Table:
-        """How many records there are, and for how many the plan gives the answers."""
+        """The number of records, and the number of records whose plans give the answers."""
         table = Table("records", "of", title=f"{type(self.dataset).__name__}: {MADE_UP}")
         skipped = self.dataset.split.skipped
         same = sum("another question" in skip.reason for skip in skipped)
@@ -92,7 +92,7 @@ class Report:
         return table
 
     def nodes(self) -> Table:
-        """The cases by plan nodes, including the finish."""
+        """The numbers of cases by the number of plan nodes, including the finish."""
         counts = Counter(bin_of(one.nodes, ATOMIC) for one in self.dataset.questions.values())
         table = Table("nodes", "cases", title="by plan nodes, the finish counted")
         for name in bins(ATOMIC):
@@ -111,7 +111,7 @@ class Report:
         return table
 
     def degrees(self) -> Table:
-        """The entities' numbers of relations, by the entities' purpose: invented ones must look like the others."""
+        """The number of relations of an entity, by purpose: invented entities must look like the others."""
         title = "relations of an entity, least / median / most"
         table = Table("entities", "how many", "from it", "to it", "both", title=title)
         found: dict[str, list[tuple[int, int]]] = {}
@@ -127,7 +127,7 @@ class Report:
         return table
 
     def guesses(self) -> Table:
-        """In how many questions a policy guesses all relations, if it is told everything else in the plan."""
+        """The share of questions for which a policy, knowing the rest of the plan, guesses all relations."""
         title = "find_relation by a policy, the rest of the plan told: share of questions answered"
         table = Table("the relation that is", "share", title=title)
         homes = [(question, self._attacks[self._home(question)]) for question in self.right]
@@ -144,7 +144,7 @@ class Report:
         return table
 
     def shorter(self) -> Table:
-        """How many steps of plans could be left out; a class that a relation implies adds nothing."""
+        """How many steps of plans could be left out, for example a class that a relation implies."""
         table = Table("step", "in plans", "needless", title="steps without which a plan gives the same answers")
         found: dict[str, Counter[bool]] = {}
         for question in self.right:
@@ -170,7 +170,7 @@ class Report:
 
     @cached_property
     def _records(self) -> Sequence[Question]:
-        """All readable questions of the files from which the graphs are made."""
+        """All readable questions in the files from which the graphs are made."""
         test, train = self.dataset.files.found(self.dataset.path)
         return [question for path in (test, train) if path for question in read_questions(path)[0]]
 
@@ -190,7 +190,7 @@ class Report:
 
 
 async def _made(world: SparqlWorld, question: Question) -> bool:
-    """Whether the plan's calls, made one by one, end with the answers."""
+    """Whether the calls of a question's plan, run one by one, give the question's answers."""
     state, outputs = world.start(), dict[str, Mapping[str, Json]]()
     for number, call in question.calls.items():
         state, observation = await world.apply(state, resolve(call, outputs))
@@ -217,7 +217,7 @@ def _name(term: Any) -> str:
 
 
 def _relations(facts: Facts) -> tuple[dict[str, set[str]], dict[str, set[str]]]:
-    """By entity, the relations that lead from it, and those that lead to it."""
+    """Two maps from entities to relations: the relations that lead from each entity, and those that lead to it."""
     outward: dict[str, set[str]] = {}
     inward: dict[str, set[str]] = {}
     for subject, relation, node in facts:
@@ -232,15 +232,15 @@ def _relations(facts: Facts) -> tuple[dict[str, set[str]], dict[str, set[str]]]:
 
 
 Offered: TypeAlias = Mapping[str, int]
-"""The relations that a set has in one direction, sorted as they are shown, each with the number of its results."""
+"""The relations of a set in one direction, sorted as planners see them; each with its number of results."""
 Policy: TypeAlias = Callable[[Question, Offered], str]
 _WORD = re.compile(r"[a-z]+")
 _SHORT = 3
-"""A word with more letters than this counts as equal to a word that begins with it."""
+"""A word with more letters than this counts as equal to any longer word that begins with the same letters."""
 
 
 class Attacks:
-    """The policies over the facts of one graph."""
+    """The policies that guess relations in one graph."""
 
     def __init__(self, facts: Facts) -> None:
         self._facts = facts
@@ -258,7 +258,7 @@ class Attacks:
 
     @property
     def policies(self) -> Mapping[str, Policy]:
-        """The policies by what they choose; the last one is fair: it reads the question, as planners do, only worse."""
+        """The policies, by the relation that they choose. Only the last policy reads the question, as planners do."""
         return {
             "the first": lambda _, offered: min(offered),
             "any": lambda question, offered: random.Random(derive_seed(0, question.id, *offered)).choice(list(offered)),
@@ -272,12 +272,12 @@ class Attacks:
         }
 
     def guesses(self, question: Question, policy: Policy) -> bool:
-        """Whether the plan gives the answers when a policy chooses every relation that find_relation follows."""
+        """Whether the plan gives the answers if the policy chooses the relations of all find_relation steps."""
         expression = self._chosen(question.expression, question, policy)
         return expression is not None and self._right(question, expression)
 
     def known(self, question: Question, invented: Collection[str]) -> bool:
-        """Whether the answers are exactly the members of one of the plan's classes that are not invented."""
+        """Whether, for some class in the plan, the answers are exactly those members that are not invented."""
         classes = [part.id for part in walk(question.expression) if isinstance(part, Class)]
         wanted = {answer.value for answer in question.answers}
         return any(
@@ -285,7 +285,7 @@ class Attacks:
         )
 
     def shorter(self, question: Question) -> Mapping[str, tuple[int, int]]:
-        """By kind of step, how many a plan has, and how many could be left out with the same answers."""
+        """By kind of step, the number of steps in the plan and how many of them could be left out one at a time."""
         found: dict[str, tuple[int, int]] = {}
         for kind, less in _without(question.expression):
             steps, needless = found.get(kind, (0, 0))
@@ -293,7 +293,7 @@ class Attacks:
         return found
 
     def offered(self, join: Join) -> Offered:
-        """The relations that a planner may follow at a find_relation step of a plan."""
+        """The relations that a planner may choose at a find_relation step."""
         if isinstance(join.target, Value):
             return self._properties
         targets = denoted(self._facts, join.target)
@@ -333,7 +333,7 @@ class Attacks:
 
 
 def overlap(question: Question, offered: Offered) -> str:
-    """The relation with the largest share of its words in the question; the first of equals."""
+    """The relation with the largest share of words that the question contains; among equals, the first one."""
     asked = set(_WORD.findall(question.text.lower()))
 
     def score(name: str) -> float:
@@ -354,7 +354,7 @@ def _alike(one: str, other: str) -> bool:
 
 
 def _without(expression: Expression) -> Iterator[tuple[str, Expression]]:
-    """The expression without one step, and the step's kind: a class or set that is merged, an order, a time."""
+    """For each step that can be left out: its kind (merged class or set, order, time) and the expression without it."""
     match expression:
         case And(left, right):
             for one, other in ((left, right), (right, left)):
@@ -379,7 +379,7 @@ def _kind(part: Expression) -> str:
 
 
 def tables(dataset: AtomicKbqa) -> Iterator[Table]:
-    """Every table, if the facts are invented; there are none for a user's own graph."""
+    """All tables if the facts are invented. There are no tables for a user's own graph."""
     source = dataset.source
     if isinstance(source, Witnessed):
         report = Report(dataset, source)
@@ -388,7 +388,7 @@ def tables(dataset: AtomicKbqa) -> Iterator[Table]:
 
 
 def written(dataset: AtomicKbqa, case_id: str) -> Iterator[str]:
-    """A case as a planner could meet it: the plan, the result of every call, and the relations to choose from."""
+    """A case as a planner could see it: the plan, and for each call its result and the relations to choose from."""
     question = dataset.questions[case_id]
     yield from (MADE_UP, question.text, f"  {question.form}")
     yield from asyncio.run(_calls(dataset, case_id))

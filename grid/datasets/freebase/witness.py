@@ -1,9 +1,10 @@
 """The witness graph: facts invented so that real questions have their real answers, since Freebase is not available.
 
-The questions, their logical forms and answers, the names of the entities in these, and the schema are real. All else is
-made up. Each S-expression is given facts, with invented things in between, so that it denotes exactly the released
-answers. Questions that would break each other are in different graphs (`urn:shard:0`, ...). The graphs also have facts
-that meet only part of a question, and facts about everything that no question asks for.
+The questions with their logical forms and answers, the names of entities in questions and answers, and the schema are
+real. Everything else is invented. Facts, and things that connect them, are invented for each S-expression so that it
+denotes exactly the released answers. If the facts of one question would change the answers of another, the two are in
+different graphs (`urn:shard:0`, ...). The graphs also have facts that match only part of a question, and further facts
+about all entities for which no question asks.
 """
 
 from __future__ import annotations
@@ -36,16 +37,16 @@ FACTS, STORE, ACCOUNT = "facts.nq.gz", "store", "witness.json"
 FILES = (FACTS, ACCOUNT, f"{STORE}/CURRENT")
 _KINDS_OF_BEING = "base.type_ontology."
 INNER, DECOY, NOISE = "inner", "decoy", "noise"
-"""The purposes of invented things; only the statistics show them."""
+"""The purposes of invented things; only the statistics show these purposes."""
 
 
 @dataclass(frozen=True)
 class Witness:
-    """The graphs before the invented things in them have ids and names.
+    """The graphs before their invented things get ids and names.
 
     Attributes:
         left_out: by S-expression, why no graph has the question.
-        classes: by entity, the classes that questions give it; its name is made to suit them.
+        classes: by entity, the classes that the questions give the entity; an invented name suits these classes.
     """
 
     shards: Sequence[Shard]
@@ -61,7 +62,7 @@ def shard_name(number: int) -> str:
 
 
 def grow(questions: Sequence[Question], ontology: Ontology, seed: int) -> Witness:
-    """Make graphs in which questions have their answers; no two questions may have the same S-expression."""
+    """Make graphs in which the questions have their answers. No two questions may have the same S-expression."""
     numbers = integers()
 
     def fresh(kind: str) -> Callable[[], str]:
@@ -79,10 +80,10 @@ def grow(questions: Sequence[Question], ontology: Ontology, seed: int) -> Witnes
 
 
 def write(target: Path, witness: Witness, released: Mapping[str, str]) -> None:
-    """Put graphs into a folder: all facts as N-Quads, a store of them, and an account of the questions and graphs.
+    """Put graphs into a folder: all facts as N-Quads, a store of the facts, and an account of questions and graphs.
 
-    `released`: by id, the names in the questions' files. At the end, each question is asked of the store, and left out
-    if it has another answer there than in memory.
+    `released` maps ids to the names in the questions' files. At the end, each question is run on the store. A question
+    that has another answer there than in memory is left out.
     """
     ids = _christened(witness, released)
     with gzip.GzipFile(target / FACTS, "wb", mtime=0) as file:
@@ -100,7 +101,7 @@ def write(target: Path, witness: Witness, released: Mapping[str, str]) -> None:
 
 
 def _asked(store: ox.Store, witness: Witness) -> tuple[dict[str, int], dict[str, str]]:
-    """By S-expression, the graph of each question that is right in the store, and why other questions are left out."""
+    """By S-expression, the graph that gives a question's answers in the store, and why other questions are left out."""
     shards: dict[str, int] = {}
     left_out = dict(witness.left_out)
     for number, shard in enumerate(witness.shards):
@@ -115,7 +116,7 @@ def _asked(store: ox.Store, witness: Witness) -> tuple[dict[str, int], dict[str,
 
 
 def _christened(witness: Witness, released: Mapping[str, str]) -> dict[str, tuple[str, str]]:
-    """An id and a name (or an empty name) for every entity; released entities keep what they have."""
+    """An id and a name (which may be empty) for every entity. Released entities keep their ids and names."""
     classes = _classes(witness.shards)
     known = {node: released.get(node, "") for node in classes if ENTITY.fullmatch(node)}
     given = Christening(known, {node: _telling(witness.classes.get(node, ())) for node in known})
@@ -133,7 +134,7 @@ def _christened(witness: Witness, released: Mapping[str, str]) -> dict[str, tupl
 
 
 def _classes(shards: Sequence[Shard]) -> dict[str, list[str]]:
-    """By entity, its classes in all graphs, in the order in which it got them."""
+    """For each entity, its classes in all graphs, in the order in which they were added."""
     found: dict[str, dict[str, None]] = {}
     for shard in shards:
         for subject, name in shard.facts.pairs(TYPE):
@@ -142,7 +143,7 @@ def _classes(shards: Sequence[Shard]) -> dict[str, list[str]]:
 
 
 def _telling(classes: Sequence[str]) -> list[str]:
-    """The classes that say something about a name."""
+    """The classes that say something about an entity's name, without general ones."""
     return [name for name in classes if name != TOPIC and not name.startswith(_KINDS_OF_BEING)]
 
 
@@ -176,28 +177,28 @@ def _batches(quads: Iterator[ox.Quad]) -> Iterator[list[ox.Quad]]:
         yield some
 
 
-# Ids and names for invented things; they look like those in the questions' files for the same class.
+# Ids and names for invented things. They look like the ids and names in the questions' files for the same class.
 
 
 _ALPHABET = "0123456789bcdfghjklmnpqrstvwxyz_"
 """The characters of Freebase's ids."""
 _KEPT = 5
-"""The first characters of an id; they show when things of its kind came into Freebase."""
+"""The number of first characters of an id that are kept; they show when things of a kind were added to Freebase."""
 _TRIES = 25
 _DIGITS = re.compile(r"[0-9]+")
 _WORD = re.compile(r"\b(?!(?:the|and|for|von|van|der|del|les|los|las|des)\b)[^\W\d_]{3,12}\b", re.IGNORECASE)
 _FEW = 6
-"""With fewer names in a class, new ones are not made from parts of these."""
+"""If a class has fewer names, new names are not made from parts of its names."""
 _WORDS = 30
-"""The least number of a domain's words for making new words from them."""
+"""New words are made from the words of a domain only if the domain has at least this many."""
 _PLACEHOLDER, _NAMELESS = "m.0", "Thing"
 
 
 class Christening:
-    """Gives ids and names that are not in use, modelled on released ones.
+    """Makes unused ids and names that are modelled on released ids and names.
 
     Args:
-        released: names by id; an entity without a name has an empty one.
+        released: names by id; the name of an entity without a name is empty.
         classes: by id, the classes of an entity, the most telling first.
     """
 
@@ -226,9 +227,10 @@ class Christening:
             model = f"{model}{rng.choice(_ALPHABET)}"
 
     def name(self, classes: Sequence[str], rng: random.Random) -> str:
-        """A new name: the beginning of one name of its class and the end of another, with other digits.
+        """A new name from the beginning of one name of its class and the end of another, with other digits.
 
-        A class with few names would reveal them: in this case, and if all such names are taken, words are made up.
+        Parts of few names would be recognized. If the class has few names, or all combined names are in use, the new
+        name consists of invented words.
         """
         names = self._names_like(classes)
         words = self._words_like(classes)
@@ -243,7 +245,7 @@ class Christening:
         return self._numbered(names, rng)
 
     def _words_like(self, classes: Sequence[str]) -> list[str]:
-        """The words of names of the same domain, or of all names if these words are few."""
+        """The words in the names of the same domain; if these words are too few, the words in all names."""
         for group in (*_groups(classes), ""):
             if group.endswith(".") or not group:
                 if group not in self._words:
@@ -260,7 +262,7 @@ class Christening:
         return f"{first} {number}"
 
     def _names_like(self, classes: Sequence[str]) -> list[str]:
-        """The names of the first group that has any: a class, then its domain, then all names."""
+        """The names of the first group with names; the groups are the classes, then their domains, then all names."""
         return next(self._named[group] for group in (*_groups(classes), "") if self._named.get(group))
 
     def _ids_like(self, classes: Sequence[str]) -> list[str]:
@@ -274,7 +276,7 @@ def _groups(classes: Iterable[str]) -> list[str]:
 
 
 def _spliced(one: str, other: str, rng: random.Random) -> str:
-    """A name from words of both names, or from letters if they are single words."""
+    """A name made from words of both names; if both are single words, from their letters."""
     first, last = one.split(), other.split()
     if len(first) > 1 and len(last) > 1:
         made = " ".join([*first[: (len(first) + 1) // 2], *last[len(last) // 2 + (len(last) % 2) :]])
@@ -288,7 +290,7 @@ def _spliced(one: str, other: str, rng: random.Random) -> str:
 
 
 def _reworded(name: str, words: Sequence[str], rng: random.Random) -> str:
-    """A name of the same form; each of its longer words is made from two of `words`, and its digits differ."""
+    """A name of the same form: each longer word is replaced by a mixture of two of `words`, and digits are changed."""
 
     def made(found: re.Match[str]) -> str:
         first, last = rng.choice(words).lower(), rng.choice(words).lower()
@@ -299,7 +301,7 @@ def _reworded(name: str, words: Sequence[str], rng: random.Random) -> str:
 
 
 def _digits(text: str, rng: random.Random) -> str:
-    """The same number of other digits; in a year, only the last two are replaced."""
+    """Replace all digits by random digits; in a year, replace only the last two."""
     kept = 2 if len(text) == 4 and text[:2] in ("18", "19", "20") else 0
     drawn = [str(rng.randrange(10)) for _ in text[kept:]]
     if not kept and len(text) > 1 and drawn[0] == "0":
@@ -307,37 +309,37 @@ def _digits(text: str, rng: random.Random) -> str:
     return text[:kept] + "".join(drawn)
 
 
-# Facts that no question asks for: each entity gets at least ten relations each way, as far as the schema has them.
+# Facts for which no question asks. Each entity gets ten or more relations in each direction, if the schema has enough.
 
 
 LEAST = 10
-"""The least number of relations that each entity has, each way."""
+"""The number of relations that each entity gets at least in each direction, if possible."""
 _MORE = 5
 _MEMBERS = 6
-"""The least number of members of a question's class; a class that is one relation away has at least half as many."""
+"""The least number of members of a question's class. For a class that is one relation away, it is half of this."""
 _KNOWN = 0.7
-"""How often a new member of a class is a released entity of its domain, if there is any."""
+"""How often a new member of a class is a released entity of the class's domain, if there are such entities."""
 _SPREAD = 1.8
 _MOST_ENDS = 40
-"""The number of facts of one relation of one entity: a Pareto distribution, cut off."""
+"""The number of facts of one relation at one entity has a Pareto distribution that is cut off here."""
 _MANY, _AS_MANY = 2, 0.6
-"""If a question's relation has more facts than `_MANY` at an entity, this share of its others has about as many."""
+"""If an entity has over `_MANY` facts of a question's relation, this share of its other relations has about as many."""
 _COMMON = 0.15
-"""The frequency of relations between any two topics, relative to those of an entity's own classes."""
+"""How frequent relations of the class of all topics are, compared with relations of an entity's other classes."""
 _Had: TypeAlias = dict[bool, dict[str, set[str]]]
-"""By direction (whether forth) and entity, its relations."""
+"""By direction (true: from the entity) and entity, the entity's relations."""
 
 
 _UNTOLD = re.compile(
     r"abus|accus|arrest|brothel|celebrit|convict|crime|infidel|lawsuit|popstra|porn|prostitut|rehab|sexual"
 )
-"""Relations about these subjects are never made up, as people have real names, unless a question asks for them."""
+"""Facts about these subjects are not invented, since people have real names, except for relations in questions."""
 _CLASSES = 50
 """How many classes are tried for an entity with too few relations."""
 
 
 class Noise:
-    """Adds facts to one shard. A relation's frequency does not depend on whether questions ask for it."""
+    """Adds facts to one shard. A relation's frequency does not depend on whether questions ask for the relation."""
 
     def __init__(self, shard: Shard, fresh: Callable[[], str], seed: int) -> None:
         self._shard, self._fresh, self._seed = shard, fresh, seed
@@ -349,7 +351,7 @@ class Noise:
         self._kin: dict[tuple[str, bool], list[str]] = {}
 
     def add(self) -> None:
-        """Add new things to the classes, then facts about all entities alike, whether questions mention them or not."""
+        """Add new members to classes. Then add facts about all entities; those in questions are treated like others."""
         self._measure()
         self._note_kin()
         self._populate()
@@ -365,7 +367,7 @@ class Noise:
             self._widen(node, had)
 
     def _widen(self, node: str, had: _Had) -> None:
-        """Give an entity with too few relations more classes, first of the same domain, then of any."""
+        """Give an entity with too few relations more classes, first from its own domains, then from any domain."""
         if self._total(node, had) >= LEAST:
             return
         own = {str(name) for name in self._shard.facts.types(node)}
@@ -388,7 +390,7 @@ class Noise:
         return sum(len(had[forth].get(node, ())) for forth in (True, False))
 
     def _measure(self) -> None:
-        """Count how many things each entity's largest relation leads to, each way, before there is noise."""
+        """For each entity and direction, count the facts of its largest relation before noise is added."""
         counts: Counter[tuple[str, bool, str]] = Counter()
         for subject, relation, node in self._shard.facts:
             if relation != TYPE:
@@ -417,7 +419,7 @@ class Noise:
                     self._fill_class(name, least)
 
     def _fill_class(self, name: str, least: int) -> None:
-        """Add members to a class: new things and, lest only answers have real names, released ones of its domain."""
+        """Add new things and released entities of the domain to a class, so that not only answers have real names."""
         missing = least - len(self._shard.facts.subjects(TYPE, name))
         named = self._ontology.has_names(name)
         kin = [node for node in self._kin.get((_domain(name), named), ()) if self._suits(node, name)]
@@ -428,12 +430,12 @@ class Noise:
                     break
 
     def _suits(self, node: str, name: str) -> bool:
-        """Whether an entity has all classes above a class: a book cannot be an actor, since it is no person."""
+        """Whether an entity has all classes above a class. A book, for example, cannot be an actor: it is no person."""
         above = {other for other in self._ontology.above(name) if other not in (name, TOPIC)}
         return name != TOPIC and above <= set(self._shard.facts.types(node))
 
     def _note_kin(self) -> None:
-        """Note the released entities of each domain, those with names apart from those that tie others together."""
+        """Note the released entities of each domain; entities that can have names are separate from the others."""
         released = sorted({node for node, _ in self._shard.facts.pairs(TYPE) if ENTITY.fullmatch(node)})
         for node in released:
             classes = [str(name) for name in self._shard.facts.types(node)]
@@ -442,7 +444,7 @@ class Noise:
                 self._kin.setdefault((domain, named), []).append(node)
 
     def _relations(self, forth: bool) -> dict[str, set[str]]:
-        """By entity, the relations that lead from it, or to it."""
+        """By entity, the relations that lead from the entity (`forth`) or to it."""
         had: dict[str, set[str]] = {}
         for fact in self._shard.facts:
             if fact.relation != TYPE:
@@ -456,7 +458,7 @@ class Noise:
             had.setdefault(end, set()).add(fact.relation)
 
     def _fill(self, node: str, forth: bool, had: _Had) -> None:
-        """Add relations of an entity's classes until it has enough."""
+        """Add relations of an entity's classes until the entity has enough relations in this direction."""
         wanted = LEAST + self._rng.randrange(_MORE)
         own = had[forth].setdefault(node, set())
         for relation in self._drawn(node, forth):
@@ -472,7 +474,7 @@ class Noise:
                             self._note(relations, fact, way)
 
     def _drawn(self, node: str, forth: bool) -> Iterable[str]:
-        """The relations of an entity's classes in a random order in which frequent ones tend to come early."""
+        """The relations of an entity's classes in random order; frequent relations tend to come early."""
         by_class = self._ontology.leading_from if forth else self._ontology.leading_to
         keys: dict[str, float] = {}
         for name in self._shard.facts.types(node):
@@ -490,7 +492,7 @@ class Noise:
         return self._weights[relation]
 
     def _ends(self, node: str, relation: str, forth: bool) -> Iterator[tuple[str, Node]]:
-        """The facts to add: one with a literal, or some with members of the class at the relation's other end."""
+        """The facts to add: one fact with a literal, or facts with members of the class at the relation's other end."""
         if forth and relation in self._shard.planter.literals:
             if not self._shard.facts.objects(node, relation):
                 yield node, self._shard.planter.literals.draw(relation, self._rng)
@@ -503,7 +505,7 @@ class Noise:
                 yield (node, other) if forth else (other, node)
 
     def _count(self, node: str, forth: bool) -> int:
-        """How many facts a relation of an entity gets."""
+        """The number of facts to add for a relation of an entity."""
         largest = self._largest.get((node, forth), 0)
         if largest > _MANY and self._rng.random() < _AS_MANY:
             return max(1, int(largest * self._rng.lognormvariate(0.3, 0.5)))

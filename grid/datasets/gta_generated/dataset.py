@@ -1,8 +1,8 @@
-"""A closed set over the signatures of GTA's fourteen tools (tooltree §4.1), generated; GTA itself is `dataset=gta`.
+"""A generated closed set over the signatures of GTA's fourteen tools (tooltree §4.1); GTA itself is `dataset=gta`.
 
-Its 200 queries, five of each of 40 templates, have GTA's shape (steps, tools, categories, kinds of answers; see
-`agent-grid data gta_generated`), but are our own. The web and the images, which are described by facts, are our own
-too. Figures on this set compare planners with each other; none is a figure on GTA.
+The set has 200 queries, five from each of 40 templates. They have GTA's shape (steps, tools, categories, kinds of
+answers; see `agent-grid data gta_generated`), but they are not GTA's. The web and the images are not GTA's either; they
+are described by facts. Results on this set compare planners with each other and are no results on GTA.
 """
 
 from __future__ import annotations
@@ -239,7 +239,7 @@ PRICES: tuple[Template, ...] = (
 )
 
 
-# A closed set over the signatures of GTA's fourteen tools (tooltree §4.1), generated; GTA itself is `dataset=gta`.
+# A generated closed set over the signatures of GTA's fourteen tools (tooltree §4.1); GTA itself is `dataset=gta`.
 
 
 ADAPTER = 1
@@ -254,10 +254,10 @@ Mode = Literal["end_to_end", "step_by_step"]
 class GtaGenerated(RecordDataset[Record]):
     """The queries of one seed.
 
-    `mode` end_to_end: a case is a query; it is resolved when the outcome of its last call (or of several calls, if the
-    answer needs several) was obtained, on any path. step_by_step: a case is one call of a query's reference, after the
-    calls before it; it has one decision, and is resolved by the outcome of that call. `limit` draws a sample of the
-    cases that keeps the shares of the templates (`order`).
+    In `mode` end_to_end, a case is a query. It is resolved when the outcome of the reference's last call was obtained,
+    in any way; if the answer needs several calls, all their outcomes must be obtained. In `mode` step_by_step, a case
+    is one call of a query's reference, after the calls before this call. The case has one decision, and is resolved by
+    the outcome of this call. `limit` draws a sample of the cases that keeps the shares of the templates (`order`).
     """
 
     mode: Mode = "end_to_end"
@@ -281,7 +281,7 @@ class GtaGenerated(RecordDataset[Record]):
         return records(self.seed)
 
     def chosen(self) -> Sequence[str]:
-        """All queries or, in step-by-step mode, all of their calls."""
+        """All queries or, in step-by-step mode, all calls of their references."""
         return list(self._places)
 
     def cluster(self, case_id: str) -> str:
@@ -313,7 +313,7 @@ class GtaGenerated(RecordDataset[Record]):
 
     @cached_property
     def _places(self) -> dict[str, tuple[Record, int | None]]:
-        """By case, the query and, if the case is a single call, the number of the call to be decided."""
+        """For each case, the query and, if the case is a single call, the number of this call."""
         if self.mode == "end_to_end":
             return {name: (record, None) for name, record in self.records.items()}
         return {
@@ -326,7 +326,7 @@ class GtaGenerated(RecordDataset[Record]):
 def measure(record: Record, reference: Reference, plan_f1: PlanF1, trajectory: Trajectory) -> Mapping[str, Any]:
     """End to end: ToolTree's four F1 (`grid.metrics.closed_set`), GTA's tool_counts and answer_score.
 
-    The answer_score is 0 without an answer. Queries for an image have no answer_score.
+    The answer_score is 0 if there is no answer. Queries that ask for an image have no answer_score.
     """
     made = [step.call.tool for step in trajectory.steps if step.call]
     counts = tool_counts(made, [call.written.tool for call in record.calls])
@@ -338,7 +338,7 @@ def measure(record: Record, reference: Reference, plan_f1: PlanF1, trajectory: T
 def measure_step(
     record: Record, reference: Reference, plan_f1: PlanF1, done: Sequence[Step], trajectory: Trajectory
 ) -> Mapping[str, Any]:
-    """Step by step: ToolTree's F1 of the one call to be decided, and GTA's accuracies for this call."""
+    """Step by step: ToolTree's F1 and GTA's accuracies for the single call that the case asks for."""
     step = trajectory.steps[0] if trajectory.steps else None
     own = closed_set_scores(trajectory, reference, record.concrete, record.outcomes, done, decisions=1, plan_f1=plan_f1)
     return {**step_scores(step, record.calls[len(done)].concrete), **own}
@@ -359,9 +359,9 @@ def records(seed: int) -> Mapping[str, Record]:
 
 
 def _behind(record: Record, step: int) -> SceneWorld:
-    """The world after the calls before call `step`, resolved by the outcome of that call."""
+    """The world after the calls before call `step`. The outcome of call `step` resolves this world."""
     before = record.calls[step - 1].state if step else record.world.start()
-    # Outcomes that were obtained before do not count: the same call may be asked for again.
+    # Outcomes of the earlier calls do not count, since call `step` may repeat one of these calls.
     return SceneWorld(
         record.world.images,
         record.world.web,

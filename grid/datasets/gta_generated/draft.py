@@ -1,4 +1,4 @@
-"""A case while it is made (images, reference calls run by the world, query, answer), its words, and first templates."""
+"""A case while it is made (images, calls run by the world, query, answer), the words of cases, and first templates."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from grid.worlds.scenes.scene import Box, Line, Scene, Thing, one, plural
 from grid.worlds.scenes.tools import Entry, Web
 from grid.worlds.scenes.world import SceneState, SceneWorld
 
-# The words of which cases are made, and the entries of the web in which they look things up.
+# The words of which cases are made, and the entries of the web that cases search.
 
 
 WORDS = Path(__file__).parent / "stock" / "words.yaml"
@@ -25,7 +25,7 @@ WORDS = Path(__file__).parent / "stock" / "words.yaml"
 
 @cache
 def words() -> Mapping[str, Any]:
-    """The lists of `stock/words.yaml`, and the goods that have a range of prices, in cents."""
+    """The lists in `stock/words.yaml`, and its goods with their ranges of prices in cents."""
     found: Mapping[str, Any] = read_stock(WORDS)
     return found
 
@@ -52,9 +52,9 @@ class Facts:
     flowers: Mapping[str, tuple[str, str]]
     """A nation's flower: its color and kind."""
     crowns: Mapping[str, float]
-    """Euros for one crown of a nation."""
+    """The value in euros of one crown of a nation."""
     watches: Mapping[str, tuple[int, int]]
-    """Price in euros of a brand's watch, years of warranty."""
+    """The price in euros of a brand's watch, and its years of warranty."""
     bars: Mapping[str, int]
     """Kilocalories in 100 g."""
 
@@ -113,7 +113,7 @@ def _mixed(items: Sequence[str], rng: random.Random) -> list[str]:
 
 
 def _pairs(rng: random.Random, one: tuple[int, int], other: tuple[int, int], count: int) -> list[tuple[int, int]]:
-    """Pairs of numbers from two ranges; no first number comes twice, so that two things always differ."""
+    """Pairs of numbers from two ranges. All first numbers differ, so that no two things are equal."""
     return list(zip(rng.sample(range(*one), count), [rng.randint(*other) for _ in range(count)], strict=True))
 
 
@@ -123,7 +123,7 @@ _LEFT, _TOP, _HIGH, _LETTER = 60, 50, 46, 19  # pixels of lines of text
 
 @dataclass(frozen=True)
 class Call:
-    """A call of the reference: as written, with concrete arguments, what it returned, and the state after it."""
+    """A call of the reference: as written, with concrete arguments, its outcome, and the state after the call."""
 
     place: str
     written: ToolCall
@@ -142,7 +142,7 @@ class Call:
 
 @dataclass(frozen=True)
 class Record:
-    """A finished case. `wanted` is what its answer must contain; None if an image is asked for."""
+    """A finished case. `wanted` has the texts that the answer must contain; None if the query asks for an image."""
 
     id: str
     template: str
@@ -155,18 +155,18 @@ class Record:
 
     @property
     def concrete(self) -> dict[str, ToolCall]:
-        """By substep, the calls with concrete arguments."""
+        """For each substep, the call with concrete arguments."""
         return {call.place: call.concrete for call in self.calls}
 
     @property
     def outcomes(self) -> dict[str, Mapping[str, Json]]:
-        """By substep, the results of the calls."""
+        """For each substep, the results of the call."""
         return {call.place: call.outcome.content for call in self.calls}
 
 
 @dataclass
 class Draft:
-    """A case while it is made, drawn with `rng`: `number` is its number in the template, `first` its first image's."""
+    """A case while it is made. `number` is its number in the template, and `first` the number of its first image."""
 
     rng: random.Random
     facts: Facts
@@ -196,7 +196,7 @@ class Draft:
         return {item: self.price(*ranges[item]) for item in self.rng.sample(list(ranges), count)}
 
     def price(self, low: int, high: int) -> str:
-        """A price between `low` and `high` cents, in euros with two decimals, the last of them 0 or 5."""
+        """A price in euros from `low` to `high` cents, in steps of 5 cents, written with two decimals."""
         return f"{self.rng.randrange(low, high, 5) / 100:.2f}"
 
     def image(self, scene: Scene) -> str:
@@ -206,7 +206,7 @@ class Draft:
         return name
 
     def call(self, tool: str, **arguments: Json) -> Call:
-        """Add the next call of the reference. Raises ValueError if it fails."""
+        """Add the next call of the reference. Raises ValueError if the call fails."""
         world = SceneWorld(tuple(self.images), self.facts.web, frozenset())
         written, outputs = ToolCall(tool, arguments), {call.place: call.outcome.content for call in self.calls}
         concrete = resolve(written, outputs)
@@ -220,15 +220,15 @@ class Draft:
         return call
 
     def ask(self, *phrasings: str, **values: Any) -> None:
-        """Set the user's query; the phrasings take turns."""
+        """Set the user's query. The cases of a template use its phrasings in turn."""
         self.query = phrasings[self.number % len(phrasings)].format(**values)
 
     def tell(self, answer: str, *groups: Sequence[str]) -> None:
-        """Set the answer, and what an answer must contain: one text of each group."""
+        """Set the reference answer. An answer is right if it contains one text of each group."""
         self.answer, self.wanted = answer, Lists(tuple(map(tuple, groups)), ())
 
     def finished(self, case_id: str, template: str, resolution: Sequence[Call]) -> Record:
-        """The finished case, which is resolved by the outcomes of these calls."""
+        """The finished case. The outcomes of the calls in `resolution` resolve it."""
         wanted = frozenset[Hashable]().union(*(call.obtained for call in resolution))
         world = SceneWorld(tuple(self.images), self.facts.web, wanted)
         places = tuple(call.place for call in resolution)
@@ -253,7 +253,7 @@ def listed(goods: Mapping[str, str]) -> tuple[str, ...]:
 
 
 def places(count: int, rng: random.Random, area: Box = (0, 0, 1000, 750)) -> list[Box]:
-    """A number of boxes that do not touch, from left to right."""
+    """The given number of boxes from left to right. The boxes do not touch."""
     left, top, right, bottom = area
     width = (right - left) // count
     boxes: list[Box] = []
@@ -271,7 +271,7 @@ def places(count: int, rng: random.Random, area: Box = (0, 0, 1000, 750)) -> lis
 
 
 def crowd(counts: Mapping[str, int], rng: random.Random, area: Box = (0, 0, 1000, 750)) -> tuple[Thing, ...]:
-    """The given number of things of each kind, mixed."""
+    """The given number of things of each kind, in random order."""
     names = [name for name, count in counts.items() for _ in range(count)]
     rng.shuffle(names)
     return tuple(Thing(name, box) for name, box in zip(names, places(len(names), rng, area), strict=True))
@@ -283,7 +283,7 @@ def euros(number: Json) -> str:
 
 
 def forms(number: Json) -> tuple[str, ...]:
-    """The ways in which an answer may write a number: as it is, or rounded to one or two decimals."""
+    """The forms in which an answer may write a number: exact, with two decimals, or with one if that is exact."""
     exact = str(number)
     rounded = (f"{float(exact):.2f}", f"{float(exact):.1f}")
     return tuple(dict.fromkeys((exact, rounded[0], *(one for one in rounded[1:] if float(one) == float(exact)))))
@@ -302,7 +302,7 @@ def solution():
 
 
 def solver_code(names: str, *equations: str) -> str:
-    """Code that solves equations, each given as its two sides separated by a comma."""
+    """Code that solves equations. Each equation is given as two sides, separated by a comma."""
     listed = ", ".join(f"Eq({one})" for one in equations)
     if len(equations) == 1:
         return _CODE.format(names=names, equations=listed, unknowns=names)
@@ -364,7 +364,7 @@ def formula_at_two_points(draft: Draft) -> Sequence[Call]:
 
 
 def two_equations(draft: Draft) -> Sequence[Call]:
-    """Two unknowns, with one equation on each of two notes."""
+    """The two unknowns of two equations, which are on two notes."""
     x, y = draft.rng.sample(range(2, 16), 2)
     a, b, c, d = (draft.rng.randint(2, 7) for _ in range(4))
     if a * d == b * c:
@@ -482,7 +482,7 @@ def two_attributes(draft: Draft) -> Sequence[Call]:
 
 
 def color_in_the_right_photo(draft: Draft) -> Sequence[Call]:
-    """The color of a thing in the one of two photos that shows a given place."""
+    """The color of a thing. The thing is in that one of two photos which shows a given place."""
     (place, other), thing = draft.pick("places", 2), draft.one("clothes")
     colors = draft.pick("colors", 2)
     photos = {
@@ -524,7 +524,7 @@ def furthest_left(draft: Draft) -> Sequence[Call]:
 
 
 def _signed(factor: int, unknown: str = "") -> str:
-    """A term with its sign; nothing for 0."""
+    """A term with its sign; an empty text for 0."""
     if not factor:
         return ""
     digits = unknown.lstrip("*") if abs(factor) == 1 and unknown else f"{abs(factor)}{unknown}"
@@ -532,7 +532,7 @@ def _signed(factor: int, unknown: str = "") -> str:
 
 
 def _room(draft: Draft) -> tuple[str, Thing, Thing]:
-    """A room with four things, and two of them."""
+    """An image of a room with four things, and two of these things."""
     names = draft.pick("furniture", 4)
     things = tuple(
         Thing(name, box, tuple((kind, draft.one(f"{kind}s")) for kind in ("color", "material", "pattern")))

@@ -1,4 +1,4 @@
-"""Templates that look something up on the web, make pictures, or are about shelves and charts."""
+"""Templates of queries that search the web, make pictures, or are about shelves and charts."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from grid.worlds.scenes.scene import Box, Scene, Thing, one, plural
 
 
 def framed_thing(draft: Draft) -> Sequence[Call]:
-    """A frame around one of two things of a kind."""
+    """A frame around one of two things of the same kind, which differ in color."""
     image, (wanted, _) = _pairs(draft)
     draft.ask(
         "Put a frame around the {thing} in {image}.",
@@ -37,7 +37,7 @@ def two_frames(draft: Draft) -> Sequence[Call]:
 
 
 def building_on_a_sign(draft: Draft) -> Sequence[Call]:
-    """The opening year of the building that a sign names."""
+    """The opening year of a building whose name is on a sign."""
     ((name, (year, _)),) = draft.of(draft.facts.landmarks, 1)
     image = draft.image(Scene("A photo of a street sign", lines=lines(f"To {name}", f"{draft.rng.randint(2, 9)}00 m")))
     draft.ask(
@@ -88,7 +88,7 @@ def birthplace_of_an_author(draft: Draft) -> Sequence[Call]:
 
 
 def warranty_of_a_watch(draft: Draft) -> Sequence[Call]:
-    """The web's facts about a watch whose brand is visible."""
+    """The price and warranty of a watch, from the web; the photo shows its brand."""
     ((brand, (price, years)),) = draft.of(draft.facts.watches, 1)
     things = [
         Thing(name, box, (("brand", brand), ("color", draft.one("colors"))) if name == "watch" else ())
@@ -110,7 +110,7 @@ def warranty_of_a_watch(draft: Draft) -> Sequence[Call]:
 
 
 def two_dogs(draft: Draft) -> Sequence[Call]:
-    """The taller of two breeds of dogs."""
+    """The heights of two breeds of dogs."""
     (a, (high, _)), (b, (low, _)) = draft.of(draft.facts.dogs, 2)
     photos = [
         draft.image(Scene(f"A photo of {one(breed)} on a lawn", (Thing("dog", (200, 150, 700, 600)),)))
@@ -166,7 +166,7 @@ def price_in_euros(draft: Draft) -> Sequence[Call]:
 
 
 def energy_of_two_bars(draft: Draft) -> Sequence[Call]:
-    """The energy of two bars, and its share of a day's energy."""
+    """The energy of two snack bars in kcal, and in percent of a day's energy."""
     (a, p), (b, q) = draft.of(draft.facts.bars, 2)
     n, m = draft.rng.sample([25, 30, 35, 40, 45, 50, 60], 2)
     day = draft.rng.choice([2000, 2200, 2500])
@@ -190,7 +190,7 @@ def energy_of_two_bars(draft: Draft) -> Sequence[Call]:
 
 
 def _pairs(draft: Draft) -> tuple[str, list[str]]:
-    """A room with two pairs of things that differ in color; the name of one thing of each pair, with its color."""
+    """An image with two pairs of things of a kind, all of different color; also color and name of one of each pair."""
     names, colors = draft.pick("furniture", 2), draft.pick("colors", 4)
     kinds = [*zip(names * 2, colors, strict=True)]
     draft.rng.shuffle(kinds)
@@ -215,11 +215,11 @@ LOOKUPS: tuple[Template, ...] = (
 )
 
 
-# Templates that end with a generated picture, or one that was given another look.
+# Templates that end with a generated picture, or with a picture in another style.
 
 
 def same_color_elsewhere(draft: Draft) -> Sequence[Call]:
-    """A picture of a creature in the color of something else."""
+    """A picture of a creature in the color of a piece of clothing in a photo."""
     image, worn, color = _street(draft, "clothes")
     creature = draft.one("creatures")
     draft.ask(
@@ -234,7 +234,7 @@ def same_color_elsewhere(draft: Draft) -> Sequence[Call]:
 
 
 def picture_of_two_signs(draft: Draft) -> Sequence[Call]:
-    """A picture of the two things that two signs name."""
+    """A picture of an animal and a piece of clothing, each named on a sign."""
     creature, worn = draft.one("creatures"), draft.one("clothes")
     sign = draft.image(Scene("A photo of a sign at a gate", lines=lines(creature.upper())))
     label = draft.image(Scene("A photo of a shop sign", lines=lines(f"{worn} sale".upper())))
@@ -250,7 +250,7 @@ def picture_of_two_signs(draft: Draft) -> Sequence[Call]:
 
 
 def restyled_photo(draft: Draft) -> Sequence[Call]:
-    """The right one of two photos, in another style."""
+    """A photo in another style. The query identifies the photo, one of two, by the place that it shows."""
     (place, other), style = draft.pick("places", 2), draft.one("styles")
     shown = draft.rng.sample([place, other], 2)
     photos = {where: draft.image(Scene(f"A photo of {one(where)}", _walkers(draft))) for where in shown}
@@ -267,7 +267,7 @@ def restyled_photo(draft: Draft) -> Sequence[Call]:
 
 
 def titled_picture(draft: Draft) -> Sequence[Call]:
-    """A photo in another style, with a title from another image."""
+    """A photo in another style. A title from another image is written on it."""
     title, style, place = draft.one("titles"), draft.one("styles"), draft.one("places")
     photo = draft.image(Scene(f"A photo of {one(place)}", _walkers(draft)))
     cover = draft.image(Scene("A photo of a book cover", lines=lines(title)))
@@ -285,7 +285,7 @@ def titled_picture(draft: Draft) -> Sequence[Call]:
 
 
 def greeting_card(draft: Draft) -> Sequence[Call]:
-    """A generated picture in the color of something, with a name on it."""
+    """A generated picture with a name on it, in the color of something in a photo."""
     image, vehicle, color = _street(draft, "vehicles")
     creature, name = draft.one("creatures"), draft.one("first")
     draft.ask(
@@ -304,7 +304,7 @@ def greeting_card(draft: Draft) -> Sequence[Call]:
 
 
 def national_flower(draft: Draft) -> Sequence[Call]:
-    """A picture of the flower of the nation on a stamp."""
+    """A picture of the national flower of the nation that issued a stamp."""
     ((nation, (color, flower)),) = draft.of(draft.facts.flowers, 1)
     image = draft.image(Scene("A photo of a stamp", lines=lines(nation.upper(), f"{draft.rng.randint(2, 90)} crowns")))
     draft.ask(
@@ -319,7 +319,7 @@ def national_flower(draft: Draft) -> Sequence[Call]:
 
 
 def _street(draft: Draft, name: str) -> tuple[str, str, str]:
-    """A street with three things from a list of the stock; one of them, and its color."""
+    """An image of a street with three things from a list of the stock; also the name and color of one of them."""
     names, colors = draft.pick(name, 3), draft.pick("colors", 3)
     things = tuple(
         Thing(thing, box, (("color", color),))
@@ -396,7 +396,7 @@ def more_on_one_shelf(draft: Draft) -> Sequence[Call]:
 
 
 def filled_shelves(draft: Draft) -> Sequence[Call]:
-    """How many things are missing until all shelves have as many as the fullest."""
+    """The number of things to add until all shelves have as many as the fullest shelf."""
     image, kind, counts = _cupboard(draft)
     draft.ask(
         "All three shelves in {image} (upper, middle and lower shelf) should hold as many {kind} as the fullest "
@@ -434,7 +434,7 @@ def chart_of_two_notes(draft: Draft) -> Sequence[Call]:
 
 
 def chart_of_a_farm(draft: Draft) -> Sequence[Call]:
-    """A chart of the things in the right one of two photos, in another style."""
+    """A chart in another style, of the animals in a farmyard; one of two photos shows the farmyard."""
     kinds, style = draft.pick("animals", 4), draft.one("styles")
     counts = {kind: draft.rng.randint(1, 5) for kind in kinds}
     farm = Scene("A photo of a farmyard", crowd(counts, draft.rng))
@@ -468,7 +468,7 @@ def _counted(draft: Draft, image: str, kind: str, shelves: Sequence[str]) -> lis
 
 
 def _cupboard(draft: Draft) -> tuple[str, str, dict[str, int]]:
-    """Three shelves with things of two kinds; how many of the first kind are on each, all numbers different."""
+    """An image of three shelves with things of two kinds; also the first kind and its different numbers by shelf."""
     kind, other = draft.pick("goods", 2)
     shelves = dict(zip(words()["shelves"], draft.rng.sample(range(1, 6), 3), strict=True))
     things: list[Thing] = []

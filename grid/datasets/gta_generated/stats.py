@@ -1,4 +1,4 @@
-"""The set's statistics next to GTA's, as GTA's authors publish them (open-compass/GTA, figs/statistics.jpg)."""
+"""The set's statistics next to GTA's published statistics (open-compass/GTA, figs/statistics.jpg)."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ _STEPS = {2: 44, 3: 130, 4: 36, 5: 13, 6: 2, 7: 3, 8: 1}
 _TOOLS_USED = {1: 17, 2: 147, 3: 50, 4: 15}
 _CATEGORIES = {"P+L": 69, "P+O": 41, "L": 35, "P": 33, "P+C": 19, "P+O+C": 17, "P+O+L": 13, "P+L+C": 1, "O+L": 1}
 _LETTERS = "POLC"
-"""Perception, operation, logic, creativity."""
+"""The initials of the categories: perception, operation, logic, creativity."""
 
 
 @dataclass(frozen=True)
 class Statistic:
-    """One figure: GTA's, ours, and both as shares of the queries (None if it is no share)."""
+    """One figure: GTA's value, our value, and both values divided by the number of queries (or None)."""
 
     name: str
     gta: float
@@ -49,18 +49,18 @@ def statistics(dataset: GtaGenerated) -> list[Statistic]:
 
 
 def tools_used(record: Record) -> int:
-    """How many different tools its reference calls."""
+    """The number of different tools that the record's reference calls."""
     return len({call.written.tool for call in record.calls})
 
 
 def categories(record: Record) -> str:
-    """The categories of the tools that its reference calls, as P+O+L."""
+    """The categories of the tools that the record's reference calls, for example P+O+L."""
     found = {TOOLS[call.written.tool].category[0].upper() for call in record.calls}
     return "+".join(letter for letter in _LETTERS if letter in found)
 
 
 def named_tools(record: Record) -> list[str]:
-    """The tools whose names have all their words in the query."""
+    """The tools for which the query contains all words of the tool's name."""
     words = set(stems(record.query))
     return [name for name in TOOLS if set(stems(name)) <= words]
 
@@ -87,7 +87,7 @@ def tables(dataset: GtaGenerated) -> Iterator[Table]:
 
 
 def broken(dataset: GtaGenerated) -> Iterator[str]:
-    """A line for each rule broken: references resolve their cases, doing nothing does not, queries name no tools."""
+    """A line for each broken rule: references resolve cases, doing nothing does not, and queries name no tools."""
     for name, record in dataset.records.items():
         if not record.world.resolved(record.calls[-1].state) or any(call.outcome.failed for call in record.calls):
             yield f"{name}: its reference does not resolve it"

@@ -64,22 +64,22 @@ class HotpotQAMulti(RecordDataset[Sample]):
 
     A case is resolved when all its parts are answered correctly and in their order, by HotpotQA's exact match;
     `answer_em` and `answer_f1` are means over parts. A case's cluster is the set of its questions, in any order. By
-    default, a case is shown no question that differs from one of its own only in names. Cases of different clusters
-    share questions; confidence intervals therefore hold for other cases of these questions (`--stats` says how many
-    cases share).
+    default, a case's demonstrations have no question that differs only in names from a question of the case. Cases of
+    different clusters can share questions (`--stats` shows how many do). Confidence intervals are therefore valid only
+    for other cases made from the same questions.
 
     Args:
         path: the file, or a folder that contains it.
-        objectives: a number from 1 to 9, or all numbers from one to another.
-        train: the file from which demonstrations come; without it, half of the questions of `path` are kept for them.
-        corpus: JSON Lines with title and text, which are searched; without it, the paragraphs of all questions are.
-        retrieval: how paragraphs are retrieved: by words or by the cosine of embeddings.
-        paragraphs: the number of paragraphs that a search may use (the settings of tool robustness have their own).
+        objectives: a number of questions from 1 to 9, or a range such as 1..5.
+        train: the file with questions for demonstrations; without it, half of the questions in `path` are used.
+        corpus: JSON Lines with title and text to search; without it, the paragraphs of all questions are searched.
+        retrieval: how paragraphs are retrieved: by their words, or by the cosine of embeddings.
+        paragraphs: the number of paragraphs that a search may use (settings of tool robustness have their own number).
         demonstrations_from: how many cases of each number to draw for demonstrations.
-        demonstrations_by: the measure for 'nearest'.
-        demonstrations_hold_out: which solved cases a case is not shown: those with a question that differs from one of
-            its own only in names, or only itself.
-        hub, wheel, sentence_model, query_prefix: the embedding model, as for a dense retriever.
+        demonstrations_by: how the 'nearest' solved cases are found: by words, or by the cosine of embeddings.
+        demonstrations_hold_out: which solved cases are no demonstrations for a case: those with a question that differs
+            only in names from a question of the case, or only the case itself.
+        hub, wheel, sentence_model, query_prefix: the embedding model, configured as for a dense retriever.
     """
 
     provides: ClassVar[frozenset[str]] = frozenset({DEMONSTRATIONS, BRANCHING, REFERENCES, EXAMINED, SIMULATED})
@@ -100,7 +100,7 @@ class HotpotQAMulti(RecordDataset[Sample]):
     seed: Annotated[int, Field(ge=0)] = 42
 
     def __post_init__(self) -> None:
-        """Raise ConfigError for other objectives."""
+        """Raise ConfigError if `objectives` is neither a number from 1 to 9 nor a range."""
         match = _OBJECTIVES.fullmatch(str(self.objectives))
         if match is None or int(match[1]) > int(match[2] or match[1]):
             allowed = "a number from 1 to 9, or a smaller and a larger one: 1..5"
@@ -108,7 +108,7 @@ class HotpotQAMulti(RecordDataset[Sample]):
 
     @cached_property
     def version(self) -> str:
-        """The adapter, the files' fingerprint, seed and number of cases, a sentence model folder's fingerprint."""
+        """The adapter, the files' fingerprint, the seed, the number of cases, and the fingerprint of a model folder."""
         drawn = f"{self.seed}-{self.cases}"
         embeds = self.retrieval == "dense" or self.demonstrations_by == "embeddings"
         own = f"-{model_fingerprint(self._model)}" if embeds and self.sentence_model is not None else ""
@@ -122,7 +122,7 @@ class HotpotQAMulti(RecordDataset[Sample]):
 
     @cached_property
     def skipped(self) -> Sequence[Skipped]:
-        """Records that cannot be parts, invalid paragraphs, and cases for which there are not enough questions."""
+        """Records that cannot be parts, invalid paragraphs, and numbers of parts with too few questions."""
         short = [
             Skipped(f"k={number}", f"{self.cases} cases asked for, {len(found)} drawn: there are no others")
             for number, found in self._drawn.items()
@@ -138,7 +138,7 @@ class HotpotQAMulti(RecordDataset[Sample]):
 
     @property
     def numbers(self) -> range:
-        """The numbers of parts that cases have."""
+        """The numbers of parts for which there are cases."""
         first, _, last = str(self.objectives).partition("..")
         return range(int(first), int(last or first) + 1)
 
@@ -158,17 +158,18 @@ class HotpotQAMulti(RecordDataset[Sample]):
 
     @property
     def trainings(self) -> Sequence[Part]:
-        """The questions from which demonstrations are made; none of them is in a case."""
+        """The questions from which demonstrations are made. No case contains any of these questions."""
         return self._split[1]
 
     def strata(self) -> Sequence[Stratum]:
-        """The numbers of questions, and within them the sequences of the questions' types."""
+        """Two levels of strata: the number of questions, then the sequence of the questions' types."""
         return lambda case: str(len(self.records[case].parts)), lambda case: " ".join(self.records[case].kinds)
 
     def cluster(self, case_id: str) -> str:
-        """The questions of a case; cases with the same questions in other orders are one cluster.
+        """The questions of a case. Cases with the same questions in different orders belong to one cluster.
 
-        The parts' types would not do: the number of parts and the regression's controls follow from them.
+        The sequence of the parts' types cannot be the cluster: it determines the number of parts and the controls of
+        the regression.
         """
         return " ".join(sorted(part.id for part in self.records[case_id].parts))
 
@@ -193,18 +194,18 @@ class HotpotQAMulti(RecordDataset[Sample]):
         )
 
     def unsolved(self, case_id: str) -> Mapping[str, Any]:
-        """The scores of an episode that broke off: it gave no answer."""
+        """The scores of an episode that broke off without an answer."""
         return {**WITHOUT_AN_ANSWER}
 
     def world(self, sample: Sample) -> QuestionWorld:
-        """The tools of a case. With an outline, the outline itself ends the work, and no finish gives an answer."""
+        """The tools of a case. If an outline is shown, the case ends with the outline, without a final answer."""
         wanted = tuple(part.answer for part in sample.parts)
         return QuestionWorld(self.searched, wanted, sample.evidence(), self.paragraphs, self.outline == HIDDEN)
 
     def demonstrations(self, case_id: str, count: int) -> tuple[Demonstration, ...]:
-        """The solved cases with equally many questions that are nearest to a case, nearest first (B.1.3).
+        """The nearest solved cases with the case's number of questions, nearest first (B.1.3).
 
-        By default, cases with a part whose template the case has are left out, which the paper does not do.
+        By default, solved cases that share a part's template with the case are left out. The paper does not do this.
         """
         sample = self.records[case_id]
         held_out = sample.templates if self.demonstrations_hold_out == "template" else frozenset[str]()
@@ -238,7 +239,7 @@ class HotpotQAMulti(RecordDataset[Sample]):
 
     @cached_property
     def _split(self) -> tuple[Sequence[Part], Sequence[Part]]:
-        """The questions for cases and those for demonstrations."""
+        """The questions for cases, and the questions for demonstrations."""
         first = self._pools[0].parts
         return (first, others(self._pools[1].parts, first)) if self.train else halved(first)
 
@@ -256,7 +257,7 @@ class HotpotQAMulti(RecordDataset[Sample]):
 
     @cached_property
     def _nearest(self) -> dict[int, Nearest[Demonstration]]:
-        """By number of parts, the solved cases with this number."""
+        """For each number of parts, the solved cases that have this number of parts."""
         return {number: self._solved(number) for number in self.numbers}
 
     def _solved(self, number: int) -> Nearest[Demonstration]:
@@ -275,7 +276,7 @@ class HotpotQAMulti(RecordDataset[Sample]):
 
     @cached_property
     def _model(self) -> Path:
-        """The folder of the sentence model. Raises ConfigError if there is none, or no package to load it with."""
+        """The folder of the sentence model. Raises ConfigError without a model or a package to load it."""
         dense = self.retrieval == "dense"
         asked_by = ("dataset.retrieval", "dense") if dense else ("dataset.demonstrations_by", self.demonstrations_by)
         return sentence_model_folder(self.hub, self.wheel, self.sentence_model, asked_by)
@@ -286,7 +287,7 @@ def _demonstration(sample: Sample) -> Demonstration:
 
 
 def _measured(wanted: Sequence[str], trajectory: Trajectory) -> Mapping[str, Any]:
-    """Means over parts according to HotpotQA's official evaluation; there are no arguments to compare."""
+    """Means over parts of HotpotQA's official exact match and F1; `usage` is None, as no arguments are compared."""
     pairs = list(zip(parts_of(trajectory.answer, len(wanted)), wanted, strict=True))
     return {
         "usage": None,
@@ -300,7 +301,7 @@ def _measured(wanted: Sequence[str], trajectory: Trajectory) -> Mapping[str, Any
 
 @lru_cache(maxsize=4)
 def corpus_of(paragraphs: tuple[tuple[Paragraph, ...], ...], model: Path | None, query_prefix: str) -> Corpus:
-    """Paragraphs of several pools, each once, searched by a model's embeddings or, without a model, by their words."""
+    """A corpus of several pools' paragraphs, each once. Search uses a model's embeddings or, without a model, words."""
     distinct = tuple(dict.fromkeys(one for part in paragraphs for one in part))
 
     def texts() -> Sequence[str]:
@@ -316,11 +317,11 @@ def corpus_of(paragraphs: tuple[tuple[Paragraph, ...], ...], model: Path | None,
 
 CORPUS = "dataset.corpus"
 DEV, SAMPLE = "hotpot_dev_distractor_v1.json", "distractor_sample.jsonl"
-"""The files that are looked for in a folder, in this order."""
+"""If a folder is given, its first existing file with one of these names is used."""
 
 
 def file_of(key: str, path: str | None) -> Path:
-    """The file that a key names, or the file in the folder that the key names. Raises ConfigError if there is none."""
+    """The file at `path`, or the file in the folder at `path`. Raises ConfigError for `key` if there is none."""
     paragraphs = "a file of JSON Lines with title and text"
     questions = f"a file of HotpotQA's distractor setting, or a folder with {DEV} or {SAMPLE}"
     allowed = paragraphs if key == CORPUS else questions
@@ -342,7 +343,7 @@ def read_pool(key: str, path: Path) -> Pool:
 
     Raises:
         DataError: the file is broken.
-        ConfigError: no question lists a paragraph, or none can be a part.
+        ConfigError: no question lists a paragraph, or no question can be a part.
     """
     pool = _read(path, *_state(path))
     if not pool.paragraphs:
@@ -360,7 +361,7 @@ def read_pool(key: str, path: Path) -> Pool:
 
 @lru_cache(maxsize=4)
 def _read(path: Path, size: int, changed: int) -> Pool:
-    """A file's pool; a changed size or time means that the file is no longer the same."""
+    """A file's pool, cached as long as the file's size and time of change stay the same."""
     return kept(path, _made)
 
 
@@ -388,11 +389,11 @@ def _made(path: Path) -> Pool:
 
 
 def read_paragraphs(path: Path) -> tuple[tuple[Paragraph, ...], tuple[Skipped, ...]]:
-    """A corpus of JSON Lines with `title` and `text`, each paragraph once, and the lines that are no paragraph.
+    """The paragraphs of a file of JSON Lines with `title` and `text`, each once, and the lines without a paragraph.
 
     Raises:
         DataError: the file is broken.
-        ConfigError: it has no paragraph.
+        ConfigError: the file has no paragraph.
     """
     found, skipped = _paragraphs(path, *_state(path))
     if not found:
@@ -417,7 +418,7 @@ def _paragraphs(path: Path, size: int, changed: int) -> tuple[tuple[Paragraph, .
 
 
 def halved(parts: Sequence[Part]) -> tuple[list[Part], list[Part]]:
-    """Parts for cases and parts for demonstrations: of each kind every second part, in the order of their ids' hashes.
+    """Halve the parts of each kind: sorted by the hashes of ids, every other part is for cases or for demonstrations.
 
     Both lists keep the order of the parts. If a kind has an odd number of parts, the first list gets one more.
     """
@@ -429,7 +430,7 @@ def halved(parts: Sequence[Part]) -> tuple[list[Part], list[Part]]:
 
 
 def others(parts: Iterable[Part], used: Iterable[Part]) -> list[Part]:
-    """The parts that share neither id nor question with a used part."""
+    """The parts that have neither the id nor the question of any used part."""
     used = list(used)
     ids, texts = {part.id for part in used}, {part.question for part in used}
     return [part for part in parts if part.id not in ids and part.question not in texts]
@@ -445,21 +446,21 @@ def _state(path: Path) -> tuple[int, int]:
 
 
 def _commonest(skipped: Sequence[Skipped]) -> str:
-    """The most frequent reason, for an error's message."""
+    """The most frequent reason in `skipped`, as a text for an error message."""
     reasons = Counter(skip.reason for skip in skipped).most_common(1)
     return f" (of most: {reasons[0][0]:.120})" if reasons else ""
 
 
-# The pool of a large file, kept in the user's cache: reading it again takes seconds instead of a minute.
+# The pool of a large file is stored in the user's cache. Reading the cache takes seconds; reading the file, a minute.
 
 
 _LARGE = 100_000_000
-"""The size in bytes from which a file's pool is kept."""
+"""A file's pool is cached if the file has at least this many bytes."""
 _PARTS, _PARAGRAPHS, _SKIPPED, _COUNT = "parts.jsonl", "paragraphs.jsonl", "skipped.jsonl", "records.json"
 
 
 class Pool(NamedTuple):
-    """A file of questions: the parts in the file's order, all paragraphs once, and the records that cannot be parts.
+    """A file of questions: its parts in order, its paragraphs (each once), and the records that cannot be parts.
 
     `records` is the number of records in the file.
     """
@@ -471,7 +472,7 @@ class Pool(NamedTuple):
 
 
 def kept(path: Path, make: Callable[[Path], Pool]) -> Pool:
-    """The pool of a file; a large file's pool comes from the cache as long as file and code are unchanged.
+    """The pool of a file. A large file's pool comes from the cache as long as the file and the code are unchanged.
 
     Raises DataError if the cache is damaged, and every error that `make` raises.
     """
@@ -505,7 +506,7 @@ def _write(make: Callable[[], Pool], target: Path) -> None:
 
 
 def _lines(file: Path) -> Iterator[list[Any]]:
-    """The lists of a file that was written here."""
+    """The lists in a file that `_write` wrote."""
     with file.open(encoding="utf-8") as lines:
         for line in lines:
             yield loads(line)

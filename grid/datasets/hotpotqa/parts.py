@@ -1,9 +1,10 @@
-"""A question as a part of a case: the calls that solve it, their texts, composed by rules, and their results (B.1.3).
+"""A question as a part of a case: the calls that solve it, with texts composed by rules, and their results (B.1.3).
 
 The paper's decompositions were written by a language model and are not released. Here, a bridge question becomes two
-searches. The first asks for the words that the first paragraph describes; its result is the title of the other
-paragraph. The second is the question with this result in place of those words. A comparison asks about each of the two
-things what decides the question, without naming the other thing, and compares the results.
+searches. The first search asks what a span of the question means; the first paragraph describes this thing, and the
+result is the title of the other paragraph. The second search is the question with this result in place of the span. A
+comparison becomes two searches and a decision. Each search asks for the facts about one of the two things that decide
+the question, without naming the other thing; then the results are compared.
 """
 
 from __future__ import annotations
@@ -30,17 +31,17 @@ from grid.worlds.readers import Evidence, bare
 from grid.worlds.search import COMMONSENSE, QUESTION, SEARCH
 
 Pieces: TypeAlias = tuple[str | int, ...]
-"""A question's text; a number is replaced by the result of the part's call of this number, from 0."""
+"""A question's text in pieces. A number is replaced by the result of the part's call with this number, from 0."""
 _EDGES = " ,;:.?!"
 _NAMED = 0.5
-"""The share of a title's words that a paragraph must have to name it: texts seldom contain a title in full."""
+"""A paragraph names a title if it has this share of the title's words; few texts contain a full title."""
 
 
 @dataclass(frozen=True)
 class PartStep:
     """One call: its tool, its question, and its result.
 
-    `title`: the title of the paragraph that contains the result; empty if the call searches none.
+    `title` is the title of the paragraph that contains the result; it is empty if the call does not search.
     """
 
     tool: str
@@ -49,11 +50,11 @@ class PartStep:
     title: str = ""
 
     def asked(self, numbers: Sequence[str]) -> str:
-        """The question, with references to the part's earlier calls by their numbers in the plan."""
+        """The question with references to earlier calls; `numbers` are the numbers of the part's calls in the plan."""
         return self._joined([reference(number, RESULT) for number in numbers])
 
     def found(self, results: Sequence[str]) -> str:
-        """The question with the part's earlier results in it."""
+        """The question with the results of the part's earlier calls filled in."""
         return self._joined(results)
 
     def _joined(self, results: Sequence[str]) -> str:
@@ -63,7 +64,7 @@ class PartStep:
 
 @dataclass(frozen=True)
 class Part:
-    """A question that can be one of several in a case. The result of its reference's last call answers it."""
+    """A question that can be one of several in a case. The last call of its reference returns its answer."""
 
     id: str
     question: str
@@ -73,12 +74,12 @@ class Part:
 
     @property
     def is_comparison(self) -> bool:
-        """Whether its last call compares what the others found."""
+        """Whether the part's last call compares the results of its other calls."""
         return self.steps[-1].tool == COMMONSENSE
 
     @cached_property
     def template(self) -> str:
-        """The question's words without its paragraphs' names: questions of one template differ only in these names."""
+        """The question's words without its paragraphs' titles. Questions of one template differ only in titles."""
         names = sorted({bare(step.title) for step in self.steps} - {""}, key=len, reverse=True)
         return normalised(re.sub("|".join(map(_named, names)), " ", self.question, flags=re.IGNORECASE))
 
@@ -89,7 +90,7 @@ class Part:
 
 
 def part_of(question: Question) -> Part:
-    """A question with its reference. Raises ValueError, with the reason, if its paragraphs give no reference."""
+    """A question with its reference. Raises ValueError with the reason if no reference can be made."""
     supporting = question.supporting
     if len(supporting) != 2:
         raise ValueError(f"{len(supporting)} of its paragraphs hold supporting facts, where two must")
@@ -100,7 +101,7 @@ def part_of(question: Question) -> Part:
 
 
 def _bridge(question: Question, one: Context, other: Context) -> tuple[PartStep, ...]:
-    """Find the pivot, then ask about it. The pivot is the title of the one paragraph that contains the answer."""
+    """Two searches: find the pivot, then ask about it. The pivot is the title of the paragraph with the answer."""
     held = [_stands_in(question.answer, f"{context.title} {context.text}") for context in (one, other)]
     if held[0] == held[1]:
         raise ValueError(f"its answer stands in {'both' if held[0] else 'neither'} of its supporting paragraphs")
@@ -122,7 +123,7 @@ def _bridge(question: Question, one: Context, other: Context) -> tuple[PartStep,
 
 
 def _comparison(question: Question, one: Context, other: Context) -> tuple[PartStep, ...]:
-    """Ask about each thing what decides the question, then decide it. The searches find the supporting sentences."""
+    """Two searches, one about each thing, and a decision. The searches' results are the supporting sentences."""
     text, places = question.text, dict[tuple[int, int], Context]()
     for context in (one, other):
         name = bare(context.title)
@@ -154,16 +155,16 @@ def _facts(context: Context) -> str:
 
 
 def _behind(span: str) -> str:
-    """The punctuation at the end of a span, which stays in the question."""
+    """The punctuation at the end of a span; it stays in the question when the span is replaced."""
     return span[len(span.rstrip(_EDGES)) :]
 
 
 def _stands_in(text: str, whole: str) -> bool:
-    """Whether a text occurs in another, word by word; case, articles and punctuation do not matter."""
+    """Whether `whole` contains the words of `text` in sequence; case, articles and punctuation do not matter."""
     return f" {normalised(text)} " in f" {normalised(whole)} "
 
 
-# The words of a bridge question that describe its pivot: those about which its first paragraph tells.
+# The words of a bridge question that describe its pivot: the words that fit its first paragraph.
 
 
 _WORD = re.compile(r"\S+")
@@ -172,26 +173,26 @@ _ASKING = frozenset(["what", "which", "who", "whom", "whose", "when", "where", "
 _RELATIVE = frozenset(["who", "whom", "whose", "which", "that", "where", "when"])
 _DETERMINERS = frozenset(["the", "a", "an", "this", "that", "these", "those", "his", "her", "its", "their"])
 _MODIFYING = frozenset(["what", "which", "whose", "how"])
-"""Words that are followed by the thing asked for: `what city`."""
+"""Words that may stand directly before the thing asked for, as in `what city`."""
 _PREPOSITIONS = frozenset(["by", "in", "at", "on", "for", "with", "from", "to", "as", "into", "than"])
 _VERBS = frozenset(
     ["is", "are", "was", "were", "be", "been", "do", "does", "did", "has", "have", "had", "can", "could", "will"]
 )
 _GRAMMAR = _ASKING | _PREPOSITIONS | _VERBS | frozenset(["and", "or", "but", "would", "also"])
 _WEIGHTS = {(True, False): 1.0, (True, True): 0.25, (False, False): -0.25, (False, True): -1.0}
-"""The weight of a word, by whether the first paragraph has it, and whether the second has it."""
+"""The weight of a word. The key says whether the first paragraph has the word, and whether the second has it."""
 _MOST = 120
-"""How many words of a question are looked at."""
+"""The number of a question's first words that are considered."""
 _NEAR = 3
-"""The most words between a noun and its determiner."""
+"""The greatest number of words between a noun and its determiner."""
 
 
 def described(question: str, first: str, second: str) -> tuple[int, int] | None:
-    """The place of the span that one paragraph describes and another does not; None if there is no such span.
+    """The place of the span that fits the first paragraph and not the second; None if there is no such span.
 
-    Of all spans that may be taken out of the question, it is the one with the most words of the first paragraph alone
-    and the fewest of the second alone; of equal spans, the first and shortest. Then it is extended by words that belong
-    to it: the determiner, `the director of` a film, and the noun before a relative clause that asks.
+    Each span that may be removed from the question has a score: words only in the first paragraph raise it, words only
+    in the second lower it. The best span is taken; among equals, the first and shortest. It is then extended by words
+    that belong to it: a determiner, `the director of` a film, and the noun before a relative clause.
     """
     words = _Words(question)
     totals = [0.0, *accumulate(words.weights(set(terms(first)), set(terms(second))))]
@@ -210,7 +211,7 @@ def described(question: str, first: str, second: str) -> tuple[int, int] | None:
 
 
 class _Words:
-    """A question's words: the place of each, and its form in lower case without quotes and punctuation."""
+    """A question's words. Each word has its place, and its form in lower case without quotes and punctuation."""
 
     def __init__(self, text: str) -> None:
         self._text = text
@@ -218,16 +219,16 @@ class _Words:
         self.bare = [text[start:end].strip(_SPANS_EDGES).lower() for start, end in self.places]
 
     def weights(self, first: set[str], second: set[str]) -> list[float]:
-        """How much each word points to the first paragraph and not to the second; 0 for grammatical words."""
+        """How much each word fits the first paragraph better than the second; 0 for grammatical words."""
         return [
             sum(_WEIGHTS[term in first, term in second] for term in own) / max(len(own), 1)
             for own in (self._content[place] for place in range(len(self.bare)))
         ]
 
     def may_leave(self, start: int, end: int) -> bool:
-        """Whether a span may be taken out: a word that asks (if there is one) and something to ask about remain.
+        """Whether a span may be removed. An asking word (if there is one) and something to ask about must remain.
 
-        No span separates `what` from the thing that it asks for.
+        The span must not separate `what` from the thing that it asks for.
         """
         outside = (*range(start), *range(end, len(self.bare)))
         asks = any(self.bare[place] in _ASKING for place in outside) or not _ASKING.intersection(self.bare)
@@ -235,7 +236,7 @@ class _Words:
         return asks and not parted and any(self._content[place] or self.bare[place] == "from" for place in outside)
 
     def widened(self, start: int, end: int) -> int:
-        """The start of a span with its determiner, the noun before its relative clause, and the words before `of`."""
+        """The start of the span after adding a determiner, the noun before a relative clause, and words before `of`."""
         bare, reach, behind = self.bare, start, ""
         while reach and not self._breaks(reach - 1):
             word = bare[reach - 1]
@@ -252,7 +253,7 @@ class _Words:
         return start
 
     def lengthened(self, start: int, end: int) -> int:
-        """The end of a span with the noun before a relative clause that begins soon after it: `by an actress who`."""
+        """The end of the span after adding words such as `by an actress` before a following relative clause (`who`)."""
         bare = self.bare
         if self._breaks(end - 1) or end == len(bare) or bare[end] not in _PREPOSITIONS | _DETERMINERS:
             return end
@@ -265,7 +266,7 @@ class _Words:
 
     @cached_property
     def _content(self) -> list[Sequence[str]]:
-        """The terms of each word; none for grammatical words."""
+        """The terms of each word; a grammatical word has no terms."""
         return [() if word in _GRAMMAR else terms(word) for word in self.bare]
 
     def _breaks(self, place: int) -> bool:
@@ -273,12 +274,12 @@ class _Words:
         return self._text[self.places[place][1] - 1] in ",;:.?!"
 
     def _relates(self, place: int) -> bool:
-        """Whether a relative clause of the noun before begins at a word, or just before it if the word is a verb."""
+        """Whether a relative clause after a noun begins at this word or, if the word is a verb, one word earlier."""
         at = place - 1 if self.bare[place] in _VERBS else place
         return at > 0 and self.bare[at] in _RELATIVE and self.bare[at - 1] not in _GRAMMAR | _DETERMINERS
 
     def _determined(self, before: int) -> bool:
-        """Whether a determiner is close before a place, with no punctuation or grammatical word in between."""
+        """Whether a determiner is shortly before a place, without punctuation or grammatical words in between."""
         for place in range(before - 1, max(before - 2 - _NEAR, -1), -1):
             if self.bare[place] in _DETERMINERS:
                 return True
@@ -303,7 +304,7 @@ MAX_PARAGRAPH_CHARACTERS = 20_000
 
 @dataclass(frozen=True)
 class Context:
-    """One paragraph of a question, its sentences, and those of them that support the answer."""
+    """One paragraph of a question: its title, its sentences, and the numbers of the supporting sentences (`facts`)."""
 
     title: str
     sentences: tuple[str, ...]
@@ -332,7 +333,7 @@ class Question:
 
 
 def objects(path: Path) -> Iterator[tuple[str, object]]:
-    """Every record of a file of either form, with its place in the file (`line 3`, `record 3`). Raises DataError."""
+    """Every record of a file of either form, after its place in the file (`line 3`, `record 3`). Raises DataError."""
     try:
         with path.open("rb") as file:
             first = file.read(1 << 16).lstrip()[:1]
@@ -345,7 +346,7 @@ def objects(path: Path) -> Iterator[tuple[str, object]]:
 
 
 def question(record: object) -> Question:
-    """A record as a question. Raises ValueError, with the reason, if it is none."""
+    """Read a record as a question. Raises ValueError with the reason if the record is no question."""
     if not isinstance(record, dict):
         raise ValueError(f"an object is expected, not {type(record).__name__}")
     if record.get("context") is None:
@@ -377,7 +378,7 @@ def _text(record: Mapping[str, Any], key: str) -> str:
 
 
 def _records_facts(value: object) -> dict[str, set[int]]:
-    """By title, the numbers of the sentences that support the answer."""
+    """For each title, the numbers of the sentences that support the answer."""
     found: dict[str, set[int]] = {}
     for title, number in _pairs(value, "supporting_facts", "title", "sent_id"):
         if not isinstance(title, str) or isinstance(number, bool) or not isinstance(number, int) or number < 0:
@@ -404,7 +405,7 @@ def _contexts(value: object, facts: Mapping[str, set[int]]) -> tuple[Context, ..
 
 
 def _pairs(value: object, key: str, first: str, second: str) -> Sequence[tuple[object, object]]:
-    """A list of pairs, written as pairs or as two lists by name."""
+    """Read a list of pairs; it is written as pairs, or as an object with two lists."""
     if isinstance(value, dict):
         one, other = value.get(first), value.get(second)
         if not isinstance(one, list) or not isinstance(other, list) or len(one) != len(other):
@@ -425,14 +426,14 @@ def _pairs(value: object, key: str, first: str, second: str) -> Sequence[tuple[o
 
 
 OF_DEMONSTRATIONS = 1000
-"""The difference between the seed of demonstrations and that of cases."""
+"""This number is added to the seed of cases to get the seed of demonstrations."""
 _TRIES = 20
-"""The number of draws for each wanted sample, as equal samples count once."""
+"""The greatest number of draws for each wanted sample; more than one, as equal samples count only once."""
 
 
 @dataclass(frozen=True)
 class Sample:
-    """Some parts as one question; the reference's calls are the parts' own, one part after another."""
+    """Several parts as one question. Its reference has the parts' own calls, one part after another."""
 
     id: str
     parts: tuple[Part, ...]
@@ -458,7 +459,7 @@ class Sample:
         return frozenset(part.template for part in self.parts)
 
     def calls(self) -> dict[str, ToolCall]:
-        """The reference's calls by their numbers, from 0; a call that two parts share is made once."""
+        """The reference's calls by number, from 0. A call that two parts share is made only once."""
         return self._plan[0]
 
     def resolution(self) -> tuple[str, ...]:
@@ -479,7 +480,7 @@ class Sample:
 
     @property
     def is_consistent(self) -> bool:
-        """Whether parts that ask the same question find the same result."""
+        """Whether parts that ask the same question get the same result."""
         found = self.evidence()
         return all(found[question] == known for part in self.parts for question, known in part.evidence().items())
 
@@ -500,12 +501,12 @@ def bounds(parts: Sequence[Part], objectives: int) -> tuple[int, int] | None:
 
 
 def draw(parts: Sequence[Part], objectives: int, count: int, seed: int) -> list[tuple[Part, ...]]:
-    """At most `count` samples of `objectives` parts, none twice.
+    """Draw at most `count` different samples of `objectives` parts.
 
     With one objective, half of the samples are bridge questions and half comparisons, each question once. With several,
-    each sample has i ~ U{0..k} bridge questions (or as near as the parts allow, see `bounds`); the others are
-    comparisons, and all are shuffled. A question may be in many samples, but never twice in one. The draws are those of
-    the paper's script for the same seed, without samples drawn before and samples whose parts contradict each other.
+    each sample has i ~ U{0..k} bridge questions (within `bounds`) and otherwise comparisons, in random order. The same
+    question may be in many samples, but only once in each. The draws are those of the paper's script for the same seed.
+    Repeated samples, and samples whose parts contradict each other, are dropped.
     """
     rng = random.Random(seed)
     bridges, comparisons = ([part for part in parts if part.kind == kind] for kind in (BRIDGE, COMPARISON))
@@ -530,17 +531,17 @@ def draw(parts: Sequence[Part], objectives: int, count: int, seed: int) -> list[
     return list(found.values())
 
 
-# The success of answers without reading: constant answers, and guesses if a question says what can be guessed.
+# The success of answers without reading: constant answers, and guesses if a question shows its possible answers.
 
 
 _CLOSED = ("yes", "no")
 
 
 class Constants:
-    """The most common answers of the questions for demonstrations; of equally common answers the first in the file.
+    """The most common answers to the questions for demonstrations; among equally common answers, the first in the file.
 
-    The constant by last function knows with which tool each part's reference ends: with a search, as for bridge
-    questions, or with a comparison. No planner is told that.
+    The constant by last function uses the last tool of each part's reference: a search (bridge questions) or a
+    comparison. No planner knows this tool.
     """
 
     def __init__(self, trainings: Iterable[Part]) -> None:
@@ -552,7 +553,7 @@ class Constants:
         self._by_last = {last: _commonest(answers) for last, answers in by_last.items()}
 
     def right(self, sample: Sample) -> Mapping[str, bool]:
-        """Whether each constant answers all parts of a case, by the baseline's name; empty without such questions."""
+        """For each constant, whether it answers all parts of a case; empty without questions for demonstrations."""
         if self.overall is None:
             return {}
         told = [self._by_last.get(part.steps[-1].tool) or self.overall for part in sample.parts]
@@ -565,15 +566,15 @@ class Constants:
 
 
 def always(answer: str, sample: Sample) -> bool:
-    """Whether one answer is right for all parts of a case."""
+    """Whether the same answer is right for all parts of a case."""
     return all(exact_match(answer, part.answer) for part in sample.parts)
 
 
 def guessed(sample: Sample) -> float:
     """The probability that guesses answer all parts.
 
-    A part whose answer is yes or no, or one of the two compared things, is guessed right in one of two cases. For other
-    parts, nothing says what could be guessed, and the probability is 0.
+    If a part's answer is yes or no, or one of the two compared things, a guess is right with probability 0.5. For other
+    parts, the question does not show possible answers, and the probability is 0.
     """
     return math.prod(0.5 if _is_closed(part) else 0.0 for part in sample.parts)
 

@@ -21,11 +21,11 @@ from grid.worlds.search import SEARCH, QuestionWorld
 
 _QUOTED = re.compile(r"'.*'|\".*\"")
 CEILINGS = (10, 1)
-"""Paragraphs per search for high and for low robustness (planning_horizon §4.4)."""
+"""The numbers of paragraphs per search for high and for low robustness (planning_horizon §4.4)."""
 
 
 def overview(dataset: HotpotQAMulti) -> Table:
-    """Sizes, and how often cases share questions."""
+    """The numbers of paragraphs, questions and unusable records, and how often cases share questions."""
     table = Table("count", "of", title=dataset.version)
     usable = Counter(part.kind for part in dataset.parts), Counter(part.kind for part in dataset.trainings)
     for name, count in {
@@ -44,7 +44,7 @@ def overview(dataset: HotpotQAMulti) -> Table:
 
 
 def reasons(dataset: HotpotQAMulti) -> Table:
-    """Why records were left out; the parts of a reason that quote its record are not shown."""
+    """The reasons why records were left out, without the quotations from these records."""
     table = Table("records", "left out because", title="left out")
     for reason, count in Counter(_QUOTED.sub("'...'", skip.reason) for skip in dataset.skipped).most_common():
         table.add_row(str(count), f"{reason:.160}")
@@ -52,7 +52,7 @@ def reasons(dataset: HotpotQAMulti) -> Table:
 
 
 def shapes(dataset: HotpotQAMulti) -> Table:
-    """The reference plans' shapes in calls (planning_horizon §3.1), as means over cases, by number of questions."""
+    """By number of questions, the mean shape of the reference plans in calls (planning_horizon §3.1)."""
     table = Table(
         "questions", "cases", "bridge", "calls", "depth", "breadth", title="reference plans, means over cases"
     )
@@ -65,10 +65,10 @@ def shapes(dataset: HotpotQAMulti) -> Table:
 
 
 async def ceilings(dataset: HotpotQAMulti) -> Table:
-    """The share of cases that the reference's own calls resolve, by the reader and its number of paragraphs.
+    """The share of cases that the reference's calls resolve, for each reader and number of paragraphs.
 
-    The reader `evidence` knows what the reference found in each paragraph: this is the ceiling that retrieval sets.
-    The reader `rules` replaces a model.
+    The reader `evidence` knows the reference's results and needs only the right paragraph; its share is the ceiling
+    that retrieval sets. The reader `rules` replaces a model.
     """
     columns = [f"{reader}, top {most}" for reader in ("evidence", "rules") for most in CEILINGS]
     title = f"cases that the reference's calls resolve, {dataset.retrieval}"
@@ -85,7 +85,7 @@ async def ceilings(dataset: HotpotQAMulti) -> Table:
 
 
 def easy(dataset: HotpotQAMulti) -> Table:
-    """Answers without reading: the share of cases that they answer; in the last column the mean probability."""
+    """The shares of cases that answers without reading resolve; for guesses, the mean probability."""
     commonest = dataset.constants.overall or "none"
     headers = ("always yes", "always no", f"commonest: {commonest:.40}", "commonest by last function", "guessing")
     table = Table("questions", "cases", *headers, title="cases that are right without reading")
@@ -102,7 +102,7 @@ _CONSTANTS = ("constant_success", "constant_by_function_success")
 
 
 async def replayed(world: QuestionWorld, sample: Sample) -> bool:
-    """Whether the reference's calls, and a finish with their results, resolve a case."""
+    """Whether a case is resolved by the reference's calls and a finish with their results."""
     return world.resolved((await observed(world, sample))[1])
 
 
@@ -139,7 +139,7 @@ def tables(dataset: HotpotQAMulti) -> Iterator[Table]:
 
 
 def written(dataset: HotpotQAMulti, case_id: str) -> Iterator[str]:
-    """A case: the question, the reference's calls with paragraphs found and results read, and two demonstrations."""
+    """A case: its question, the reference's calls with their paragraphs and results, and two demonstrations."""
     sample = dataset.records[case_id]
     world = dataset.world(sample)
     yield from (sample.query, f"answer: {sample.answer}")

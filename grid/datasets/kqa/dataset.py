@@ -1,4 +1,4 @@
-"""KQA Pro and its synthetic replacement as datasets of the grid: same files, same tools (planning_horizon §4.1)."""
+"""KQA Pro and a synthetic replacement with the same form of files and the same tools (planning_horizon §4.1)."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ ADAPTER = 2
 
 
 class Kqa(QuestionAnswering[Question]):
-    """The common base of both datasets, over a folder with `kb.json`, `train.json` and `val.json`."""
+    """The base class of both datasets. Each reads a folder with `kb.json`, `train.json` and `val.json`."""
 
     notes: ClassVar[tuple[str, ...]] = GLOSSARY
     limit: int | None
@@ -64,12 +64,12 @@ class Kqa(QuestionAnswering[Question]):
 
     @property
     def sizes(self) -> tuple[int | None, int | None]:
-        """How many questions to draw from `val.json` and from `train.json`; None: all."""
+        """The numbers of questions to draw from `val.json` and from `train.json`; None: all."""
         return None, None
 
     @cached_property
     def version(self) -> str:
-        """The adapter, the files' fingerprint, the samples' sizes and seed, and a sentence model's folder."""
+        """The adapter, the files' fingerprint, the sizes and the seed of the samples, and any sentence model."""
         drawn = "-".join(str(part) for part in (*self.sizes, self.seed) if part is not None)
         files = fingerprint(*(self.root / name for name in (KB, TRAIN, TEST)))
         return f"{type(self).__name__.lower()}-a{ADAPTER}-{files}-{drawn}{self._model_version()}"
@@ -105,7 +105,7 @@ class Kqa(QuestionAnswering[Question]):
         return list(self.questions)[: self.limit]
 
     def cluster(self, case_id: str) -> str:
-        """The shape of the question's program: its DAG's functions in their order, without their inputs."""
+        """The functions of the program's DAG in order; questions with the same functions are one cluster."""
         return " ".join(step.function for step in self.questions[case_id].dag)
 
     def world(self, question: Question, answered: bool) -> KoplWorld:
@@ -141,19 +141,19 @@ class Kqa(QuestionAnswering[Question]):
 class KqaPro(Kqa):
     """The released KQA Pro: questions drawn from `val.json` with `seed`, demonstrations from all of `train.json`.
 
-    The drawn questions are balanced by DAG nodes, and so are the first ones that `limit` takes. With `order` file, the
-    drawn questions keep their order in the file. A case is resolved by its program's answer, found in any way. By
-    default, a case is shown no question of its own template; such questions have the same functions and texts except
-    for entities and values.
+    The drawn questions are balanced by DAG nodes, and so is any number of first questions (`limit`). With `order` file,
+    the drawn questions keep their order in the file. A case is resolved by its program's answer, found in any way. By
+    default, a case's demonstrations do not include questions of its own template. Two questions have the same template
+    if their programs differ only in entities and values.
 
     Args:
-        demonstrations_from: how many training questions to draw first, in the same way as the questions; None: all
-            whose programs give their answers.
-        demonstrations_by: the measure for 'nearest': the words of both questions (bm25), or their embeddings' cosine.
-        demonstrations_hold_out: which training questions a case is not shown.
+        demonstrations_from: how many training questions to draw, balanced in the same way; demonstrations come from
+            these. None: all training questions whose programs give their answers.
+        demonstrations_by: how the 'nearest' questions are found: by words (bm25), or by the cosine of embeddings.
+        demonstrations_hold_out: which training questions are not used as demonstrations for a case.
         hub: a sentence-transformers model of the hub; needs the extra `dense`.
-        wheel: a wheel that contains the same files, for use if the hub cannot be reached.
-        sentence_model: a folder with such a model, instead of `hub` and `wheel`.
+        wheel: a wheel that contains the model's files, for use if the hub cannot be reached.
+        sentence_model: a folder with a sentence-transformers model, instead of `hub` and `wheel`.
     """
 
     path: str | None = None
@@ -176,7 +176,7 @@ class KqaPro(Kqa):
 
     @property
     def sizes(self) -> tuple[int | None, int | None]:
-        """As configured."""
+        """The configured numbers: `cases` and `demonstrations_from`."""
         return self.cases, self.demonstrations_from
 
     def case_ids(self) -> Sequence[str]:
@@ -191,9 +191,9 @@ class KqaPro(Kqa):
 
 @dataclass(config=STRICT)
 class KqaSynthetic(Kqa):
-    """A generated knowledge base with 500 test and 1,000 training questions, made once for a seed and cached.
+    """A generated knowledge base with 500 test and 1,000 training questions, made once for each seed and cached.
 
-    The questions are in a balanced order, so that any number of first questions is a sample.
+    The questions are ordered so that any number of first questions is a balanced sample.
     """
 
     limit: Annotated[int, Field(ge=1)] | None = None
@@ -212,19 +212,19 @@ def generated(seed: int) -> Path:
     return made_once("kqa", f"{digest_of(generate)}-s{seed}", (KB, TRAIN, TEST), partial(generate, seed=seed))
 
 
-# The questions of a whole split whose programs give their answers (planning_horizon B.1.1): found once, kept on disk.
+# Which questions of a split have programs that give their answers (planning_horizon B.1.1): found once, then cached.
 
 
 _FAULTS = "faults.json"
 _TOLD = 10_000
-"""The number of programs between two lines of the log."""
+"""A line is logged each time this many programs were run."""
 _log = logging.getLogger(__name__)
 
 
 def faults(root: Path, name: str, questions: Sequence[Question], run: Callable[[], Executor]) -> dict[str, str]:
-    """By id, the reasons why programs do not give their questions' answers, for the questions of a file.
+    """By id, why a question's program does not give its answer; questions without a fault are left out.
 
-    The first time, all programs are run, some thousands a second. Later the reasons come from the user's cache, as long
+    The first time, all programs are run, some thousands a second. Later, the reasons come from the user's cache as long
     as both files and the code are unchanged. Raises DataError if the cache is damaged.
     """
     key = f"{fingerprint(root / KB, root / name)}-{digest_of(_write, executor)}"
@@ -252,9 +252,9 @@ def _write(target: Path, questions: Sequence[Question], run: Callable[[], Execut
 TESTS, TRAININGS = 500, 1000
 MAX_NODES, MAX_DEPTH = 14, 10
 UNSEEN = 1 / 3
-"""The share of attributes and relations that are in no training question, as in GrailQA's zero-shot questions."""
+"""The share of attributes and relations that no training question uses, as for GrailQA's zero-shot questions."""
 CHOICE = 3
-"""How many questions of each bin are made for one that is chosen."""
+"""For each question that is chosen from a bin, this many questions of the bin are made."""
 _ROUNDS = 20_000
 
 
@@ -273,7 +273,7 @@ def generate(target: Path, seed: int) -> None:
 
 
 def unseen(holds: world.WorldStock, seed: int) -> set[str]:
-    """The attributes and relations that are in no training question: a share of each, drawn by lot."""
+    """Draw the attributes and relations that no training question uses: the same share of both."""
     rng = random.Random(derive_seed(seed, "unseen"))
     parts = ("attributes", "relations")
     keys = [sorted({key for cls in holds.classes.values() for key in getattr(cls, part)}) for part in parts]
@@ -283,7 +283,7 @@ def unseen(holds: world.WorldStock, seed: int) -> set[str]:
 def _questions(
     facts: Facts, holds: world.WorldStock, run: Executor, seed: int, size: int, known: set[str | Program]
 ) -> list[Question]:
-    """The questions of one split: a sample balanced by nodes, then depth, then last function."""
+    """The questions of one split: a sample balanced by nodes, then by depth, then by last function."""
     words, rng = load_words(holds), random.Random(seed)
     maker = Questions(facts, words, Phrases(facts, words, holds, run, rng), rng)
     pool = _pool(maker, run, size, known)
@@ -292,7 +292,7 @@ def _questions(
 
 
 def _pool(maker: Questions, run: Executor, size: int, known: set[str | Program]) -> list[Question]:
-    """Make questions with answers, with no `known` text or DAG, until every bin has several times its share."""
+    """Make questions with answers until each bin has `CHOICE` times its share; skip `known` texts and DAGs."""
     found: list[Question] = []
     full: Counter[str] = Counter()
     wanted = CHOICE * size // len(bins(KQA))
@@ -318,7 +318,7 @@ def _pool(maker: Questions, run: Executor, size: int, known: set[str | Program])
 
 
 def _answer(draft: Draft, dag: Program, run: Executor) -> str | None:
-    """The one answer; None if there is none, if there are several, or if the program is too large."""
+    """The draft's only answer; None if it has no answer or several answers, or if the program is too large."""
     if len(dag) > MAX_NODES or depth(dag) > MAX_DEPTH:
         return None
     try:

@@ -1,6 +1,6 @@
-"""KoPL programs in data sets: their DAG, its shape, their steps as tool calls (planning_horizon B.1.1).
+"""KoPL programs in data sets: the DAG of a program, its shape, and its steps as tool calls (planning_horizon B.1.1).
 
-Also the files in which they are released, and the facts as a maker of programs sees them.
+This module also reads released files of questions, and has the knowledge base in the form that question makers use.
 """
 
 from __future__ import annotations
@@ -25,29 +25,29 @@ from grid.worlds.kopl.functions import FUNCTIONS, check, function_of, run
 from grid.worlds.kopl.queries import is_empty, same_answer, texts
 from grid.worlds.kopl.values import KnowledgeBase, KoplError, ProgramError
 
-# Programs as trees while questions are made: trees are equal if they compute the same, and flatten to programs.
+# While questions are made, programs are trees. Equal trees compute the same, and a tree can be flattened to a program.
 
 
 @dataclass(frozen=True)
 class Tree:
-    """A step, with the trees whose outputs it takes."""
+    """A step, and the trees whose outputs are the step's inputs."""
 
     function: str
     inputs: tuple[str, ...]
     sources: tuple[Tree, ...]
 
     def then(self, function: str, *inputs: str) -> Tree:
-        """A step that takes this tree's output."""
+        """A new tree whose step takes this tree's output."""
         return Tree(function, inputs, (self,))
 
     def program(self) -> Program:
-        """The steps in KQA Pro's order: every step after the steps whose outputs it takes, the tree's own step last."""
+        """Steps in KQA Pro's order: a step follows the steps whose outputs it takes; the tree's own step is last."""
         steps: list[ProgramStep] = []
         self._append(steps)
         return tuple(steps)
 
     def dag(self) -> Program:
-        """The steps with identical ones merged."""
+        """The program with identical steps merged."""
         return merged(self.program())
 
     def _append(self, steps: list[ProgramStep]) -> int:
@@ -57,24 +57,24 @@ class Tree:
 
 
 def find(name: str) -> Tree:
-    """The entity with a name."""
+    """A tree that finds the entity with a name."""
     return Tree("Find", (name,), ())
 
 
 def find_all() -> Tree:
-    """All entities."""
+    """A tree that finds all entities."""
     return Tree("FindAll", (), ())
 
 
 def joined(function: str, trees: list[Tree], *inputs: str) -> Tree:
-    """Join several trees to one with a function of two inputs, halves first: the flattest possible tree."""
+    """Join several trees by a function of two inputs. Each half is joined first, so that the depth is least."""
     if len(trees) == 1:
         return trees[0]
     half = (len(trees) + 1) // 2
     return Tree(function, inputs, (joined(function, trees[:half], *inputs), joined(function, trees[half:], *inputs)))
 
 
-# KoPL programs in the data sets: their DAG, its shape, their steps as tool calls (planning_horizon B.1.1).
+# KoPL programs in the data sets: the DAG of a program, its shape, and its steps as tool calls (planning_horizon B.1.1).
 
 
 MAX_STEPS = 100
@@ -82,29 +82,29 @@ MAX_INPUT_CHARACTERS = 10_000
 MASK = "*"
 """The text that replaces an entity or a value in a template."""
 _MASKED = frozenset({"name", "value", "qvalue", "t_value"})
-"""Those arguments of functions that are an entity or a value."""
+"""The names of those function arguments that are entities or values."""
 
 
 @dataclass(frozen=True)
 class ProgramStep:
-    """One step: its function, its texts, and the indices of the steps whose outputs it takes."""
+    """One step: its function, its text arguments, and the indices of the steps whose outputs it takes."""
 
     function: str
     inputs: tuple[str, ...]
     dependencies: tuple[int, ...]
 
     def record(self) -> dict[str, Any]:
-        """The step as KQA Pro writes it."""
+        """The step in KQA Pro's form."""
         return {"function": self.function, "inputs": list(self.inputs), "dependencies": list(self.dependencies)}
 
 
 Program: TypeAlias = tuple[ProgramStep, ...]
 Executor: TypeAlias = Callable[[Sequence[ProgramStep]], tuple[str, ...]]
-"""Runs a program and returns the texts of the values found. Raises ProgramError if a step fails."""
+"""A function that runs a program and returns the texts of its values. It raises ProgramError if a step fails."""
 
 
 def executor(kb: KnowledgeBase) -> Executor:
-    """A function that runs programs on a knowledge base. A step with an empty result has failed (§4.1)."""
+    """A function that runs programs on a knowledge base. A step with an empty result counts as failed (§4.1)."""
 
     def execute(program: Sequence[ProgramStep]) -> tuple[str, ...]:
         results = run(kb, [step.record() for step in program])
@@ -120,7 +120,7 @@ def executor(kb: KnowledgeBase) -> Executor:
 
 
 def read_program(record: object) -> Program:
-    """A program from untrusted JSON. Raises ProgramError, which names the step and the error."""
+    """Read a program from untrusted JSON. Raises ProgramError, which names the step and the error."""
     if not isinstance(record, list) or not 1 <= len(record) <= MAX_STEPS:
         raise ProgramError(None, f"a program is a list of 1 to {MAX_STEPS} steps")
     check(record)
@@ -136,7 +136,7 @@ def read_program(record: object) -> Program:
 
 
 def merged(program: Sequence[ProgramStep]) -> Program:
-    """The program's DAG: identical steps on identical inputs are one step (B.1.1, 'Plan DAG Annotation')."""
+    """The program's DAG: identical steps with identical inputs become one step (B.1.1, 'Plan DAG Annotation')."""
     nodes: dict[ProgramStep, int] = {}
     places: list[int] = []
     for step in program:
@@ -146,7 +146,7 @@ def merged(program: Sequence[ProgramStep]) -> Program:
 
 
 def depth(program: Sequence[ProgramStep]) -> int:
-    """The longest chain of dependent steps, counted in steps (§3.1)."""
+    """The number of steps in the longest chain of dependent steps (§3.1)."""
     longest: list[int] = []
     for step in program:
         longest.append(1 + max((longest[d] for d in step.dependencies), default=0))
@@ -154,12 +154,12 @@ def depth(program: Sequence[ProgramStep]) -> int:
 
 
 def breadth(program: Sequence[ProgramStep]) -> float:
-    """Average parallelism: steps / depth (§3.1). Give the DAG: in a tree, repeated steps count each time."""
+    """Average parallelism: steps / depth (§3.1). Pass the DAG, since a tree counts repeated steps several times."""
     return len(program) / depth(program)
 
 
 def masked(program: Sequence[ProgramStep]) -> str:
-    """The program without its entities and values: every step's function, other texts and dependencies."""
+    """The program without entities and values: each step's function, its other texts and its dependencies."""
     steps = []
     for step in program:
         names = FUNCTIONS[step.function].texts
@@ -169,7 +169,7 @@ def masked(program: Sequence[ProgramStep]) -> str:
 
 
 def calls(program: Sequence[ProgramStep]) -> dict[str, ToolCall]:
-    """Step i as the tool call with id str(i); an input from step j is written `OUTPUT_FROM_STEP_j.result`."""
+    """The tool calls by id. Step i has the id str(i); an input from step j is written `OUTPUT_FROM_STEP_j.result`."""
     found: dict[str, ToolCall] = {}
     for index, step in enumerate(program):
         function = FUNCTIONS[step.function]
@@ -179,7 +179,7 @@ def calls(program: Sequence[ProgramStep]) -> dict[str, ToolCall]:
     return found
 
 
-# The rules for the authored stock: every name is known, every wording is complete, no word means two keys.
+# The rules for the authored stock: each name is known, each wording is complete, and no word replaces two keys.
 
 
 def problems(world: WorldStock, pools: dict[str, list[str]], words: Words) -> list[str]:
@@ -234,7 +234,7 @@ def _word_problems(world: WorldStock, words: Words) -> list[str]:
 
 
 def _ambiguous(world: WorldStock, words: Words) -> list[str]:
-    """A line for each word that means two keys, or is another key's name: nobody could tell which is meant."""
+    """A line for each ambiguous word: it replaces two keys, or it is a key and replaces another key."""
     found = []
     for name, cls in world.classes.items():
         for keys in ({**cls.origin, **cls.attributes}, cls.relations):
@@ -276,7 +276,7 @@ class Question:
 
     @cached_property
     def template(self) -> str:
-        """The DAG without its entities and values: questions of one template differ only in these."""
+        """The DAG without entities and values. Questions of one template differ only in entities and values."""
         return masked(self.dag)
 
     @property
@@ -291,12 +291,12 @@ class Question:
 
     @property
     def depth(self) -> int:
-        """The longest chain of the DAG, in calls."""
+        """The number of calls in the longest chain of the DAG."""
         return depth(self.dag)
 
     @property
     def breadth(self) -> float:
-        """The number of calls of the DAG / depth."""
+        """The number of calls in the DAG, divided by the depth."""
         return breadth(self.dag)
 
     @property
@@ -305,7 +305,7 @@ class Question:
         return self.dag[-1].function
 
     def record(self) -> dict[str, Any]:
-        """The question as KQA Pro writes it, without the choices and the SPARQL."""
+        """The question in KQA Pro's form, without the choices and the SPARQL query."""
         return {"question": self.text, "program": [step.record() for step in self.program], "answer": self.answer}
 
 
@@ -350,10 +350,10 @@ def fault(question: Question, run: Executor) -> str | None:
 def sample(
     questions: Sequence[Question], size: int | None, seed: int, run: Executor
 ) -> tuple[list[Question], list[Skipped]]:
-    """At most `size` questions whose programs give their answers, balanced by DAG nodes; for None, all, in order.
+    """At most `size` questions (None: all, in order) whose programs give their answers, balanced by DAG nodes.
 
-    A program runs only when its question is drawn, so that few programs of a large split run. A drawn question whose
-    program fails is skipped.
+    A program runs only when its question is drawn, so that few programs of a large split run. If the program of a drawn
+    question fails, the question is skipped.
     """
     skipped: list[Skipped] = []
 
@@ -369,7 +369,7 @@ def sample(
     return list(islice(drawn, size)), skipped
 
 
-# The knowledge base as the question maker sees it.
+# The knowledge base in the form that the question maker uses.
 
 
 BACK = {"forward": "backward", "backward": "forward"}
@@ -377,7 +377,7 @@ BACK = {"forward": "backward", "backward": "forward"}
 
 @dataclass(frozen=True)
 class Value:
-    """A value: `text` as programs write it, `number` for comparisons (the year of a date, 0 for a string)."""
+    """A value. `text` is its form in programs; `number` is for comparisons (the year of a date, 0 for a string)."""
 
     kind: str
     text: str
@@ -385,7 +385,7 @@ class Value:
 
     @property
     def year(self) -> str:
-        """The year of a date or year."""
+        """The year of a value that is a date or a year."""
         return self.text[:4]
 
 
@@ -394,7 +394,7 @@ Qualifiers: TypeAlias = tuple[tuple[str, Value], ...]
 
 @dataclass(frozen=True)
 class Attribute:
-    """A fact of an attribute, with its qualifiers' first values."""
+    """A fact of an attribute; each of its qualifiers has only the first value."""
 
     name: str
     qualifiers: Qualifiers
@@ -403,7 +403,7 @@ class Attribute:
 
 @dataclass(frozen=True)
 class Relation:
-    """A fact of a relation as seen from one of its entities, with its qualifiers' first values."""
+    """A fact of a relation as seen from one of its two entities; each of its qualifiers has only the first value."""
 
     name: str
     qualifiers: Qualifiers
@@ -422,7 +422,7 @@ def read_value(record: dict[str, Any]) -> Value:
 
 
 class Facts:
-    """Names, concepts and facts of every entity, except the facts of some keys (`without`)."""
+    """Names, concepts and facts of all entities, without facts whose attribute or relation is in `without`."""
 
     def __init__(self, kb: PlainKnowledge, without: Collection[str] = ()) -> None:
         self.name = {identity: record["name"] for identity, record in kb["entities"].items()}
@@ -446,7 +446,7 @@ class Facts:
         }
 
     def _ancestors(self, ids: Iterable[str]) -> tuple[str, ...]:
-        """Concept names, nearest first."""
+        """The names of the concepts and of all concepts above them, nearest first."""
         found: list[str] = []
         pending = list(ids)
         while pending:
@@ -456,7 +456,7 @@ class Facts:
         return tuple(found)
 
     def kind(self, identity: str) -> str:
-        """The concept by which an entity is mentioned in passing: person, or a concept below a root (film, city)."""
+        """A short word for an entity: the concept `person`, or the concept just below a root concept (film, city)."""
         concepts = self.concepts[identity]
         return concepts[-1] if concepts[-1] == "person" or len(concepts) == 1 else concepts[-2]
 
@@ -480,7 +480,7 @@ class Facts:
 
     @cached_property
     def leading(self) -> dict[str, list[Relation]]:
-        """For every entity, the facts whose other entity has that relation only to it."""
+        """For each entity, the facts that identify it: the other entity has the relation to no further entity."""
         return {
             identity: [
                 fact
@@ -507,11 +507,11 @@ class Facts:
         return found
 
     def related(self, identity: str, relation: str, direction: str) -> list[Relation]:
-        """The facts of one relation and direction."""
+        """An entity's facts of one relation in one direction."""
         return self._related.get((identity, relation, direction), [])
 
     def values(self, identity: str, key: str) -> list[Attribute]:
-        """The facts of one attribute."""
+        """An entity's facts of one attribute."""
         return self._values.get((identity, key), [])
 
     def has(self, identity: str, key: str) -> bool:
@@ -519,11 +519,11 @@ class Facts:
         return len(self.values(identity, key)) == 1
 
     def alike(self, one: str, other: str) -> bool:
-        """Whether both are of one kind, the concept below the root: cities are not compared with countries."""
+        """Whether two entities have the same concept below the root; a city and a country, for example, do not."""
         return self.concepts[one][-2:-1] == self.concepts[other][-2:-1]
 
     def single(self, identity: str) -> list[Attribute]:
-        """The facts of those attributes of which the entity has exactly one value."""
+        """The entity's facts of attributes for which it has exactly one value."""
         return [fact for fact in self.attributes[identity] if len(self.values(identity, fact.name)) == 1]
 
 
@@ -533,19 +533,19 @@ def _first(qualifiers: dict[str, list[dict[str, Any]]]) -> Qualifiers:
 
 @dataclass(frozen=True)
 class Clause:
-    """A text after a noun. `source` finds all for which it is true; without one, `filters` are steps over a set."""
+    """A text after a noun. `source` finds all entities for which it is true. If it is None, `filters` filter a set."""
 
     text: str
     source: Tree | None = None
     filters: tuple[tuple[str, ...], ...] = ()
 
     def over(self, tree: Tree) -> Tree:
-        """The clause's filters over a set."""
+        """The set of a tree, filtered by the clause's filters."""
         for function, *inputs in self.filters:
             tree = tree.then(function, *inputs)
         return tree
 
 
 def listed(texts: Sequence[str]) -> str:
-    """'a, b and c'."""
+    """The texts as a list in words: 'a, b and c'."""
     return " and ".join([", ".join(texts[:-1]), texts[-1]] if len(texts) > 1 else texts)

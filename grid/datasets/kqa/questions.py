@@ -1,4 +1,4 @@
-"""Whole questions, with one maker for each function that can end a program, and the noun phrases in them."""
+"""Whole questions and their noun phrases. There is one maker for each function that can end a program."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from grid.worlds.kopl.values import KoplError
 
 Item = TypeVar("Item")
 LARGEST_SET = 150
-"""The most entities in a set that a question asks about."""
+"""A question asks about a set of at most this many entities."""
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class Draft:
 
 
 class Questions:
-    """Makes drafts; each maker raises Dead if its attempt leads to no question."""
+    """Makes drafts of questions. A maker raises Dead if its attempt leads to no question."""
 
     def __init__(self, facts: Facts, words: Words, phrases: Phrases, rng: random.Random) -> None:
         self.facts, self.words, self.phrases, self.rng = facts, words, phrases, rng
@@ -64,7 +64,7 @@ class Questions:
         }
 
     def make(self, function: str) -> Draft:
-        """Make a draft whose program ends in a function."""
+        """Make a draft whose program ends with a function."""
         self.phrases.fresh()
         self.asked = ""
         return self.makers[function]()
@@ -84,7 +84,7 @@ class Questions:
         return Draft(self.frame("count", s=phrase.text), phrase.tree.then("Count"))
 
     def select_among(self) -> Draft:
-        """As in 'Which of the films ... is the longest?'; or the same of several named entities."""
+        """As in 'Which of the films ... is the longest?', or the same question about listed entities."""
         target, key = self.sized()
         self.asked = key
         superlative = self.rng.choice(["largest", "smallest"])
@@ -127,7 +127,7 @@ class Questions:
         return Draft(text, tree)
 
     def pair_of_one(self) -> tuple[Phrase, Phrase, str]:
-        """Two entities reached from one, and a quantity of both: the tree repeats steps that its DAG has once."""
+        """Two phrases that share a start, and a quantity of both; the DAG merges steps that the tree repeats."""
         start = self.phrases.entity(self.rng.choice(self.everyone), self.rng.choice([0, 0, 1, 2]))
         near = self.reached(start)
         found = [*near, *(further for phrase in near for further in self.reached(phrase))]
@@ -142,7 +142,7 @@ class Questions:
         return self.pick(pairs)
 
     def reached(self, start: Phrase) -> list[Phrase]:
-        """The entities that are the only object of one of the start's relations."""
+        """Phrases for entities that are the only objects of a relation of the start's entity."""
         found = []
         for fact in self.facts.relations[start.target]:
             words = self.words.relations[fact.name].object
@@ -171,7 +171,7 @@ class Questions:
     def under_condition(
         self, target: str, wanted: Callable[[Attribute, str], bool]
     ) -> tuple[Attribute, str, Tree, Phrase]:
-        """A target's fact, a qualifier's key, the tree that asks for the fact under it, and the target's phrase."""
+        """A fact of the target, a key of its qualifiers, the tree that asks for its value, and the target's phrase."""
         found = [(f, key) for f in self.facts.attributes[target] for key, _ in f.qualifiers if wanted(f, key)]
         if not found:
             raise Dead
@@ -237,7 +237,7 @@ class Questions:
         return Draft(self.phrases.worded(wordings, target, filled, e=phrase.text), tree.then(*step))
 
     def checked(self, fact: Attribute, wordings: Compared, kind: str) -> tuple[list[str], str, tuple[str, ...]]:
-        """Yes-or-no wordings about a fact's value, the value with which they compare it, and the step."""
+        """Yes-or-no wordings about a fact's value, the value for the comparison, and the step that compares."""
         holds = self.rng.random() < 0.5
         if kind == "string":
             text = fact.value.text if holds else self.rng.choice(self.facts.texts[fact.name])
@@ -250,7 +250,7 @@ class Questions:
         return dated, self.phrases.spoken(found, bound), (f"Verify{FILTERS[kind]}", bound, operator)
 
     def one(self, target: str, plain: bool = True) -> Phrase:
-        """A phrase for one entity, of a random complexity; `plain` allows its bare name."""
+        """A phrase of random complexity for one entity. If `plain`, the phrase may be just the entity's name."""
         if self.rng.random() < 0.3:
             return self.phrases.described(target, self.clauses(target), self.concept(target))
         return self.phrases.entity(
@@ -258,7 +258,7 @@ class Questions:
         )
 
     def several(self, target: str) -> Phrase:
-        """A phrase for a set that contains the target, with its clauses joined."""
+        """A phrase for a set that contains the target; its clauses are joined by 'and' or 'or'."""
         concept, join = self.concept(target), self.rng.choice(["And", "Or"])
         clauses = self.clauses(target)
         if join == "Or" and sum(1 for c in clauses if c.source) > 1:
@@ -270,7 +270,7 @@ class Questions:
         return phrase
 
     def clauses(self, target: str) -> list[Clause]:
-        """Up to two relations (first) and up to three attributes, at least one clause in all."""
+        """At least one clause: up to two relation clauses, followed by up to three attribute clauses."""
         self.phrases.used.add(target)
         relations = self.rng.choice([0, 0, 1, 1, 1, 2, 2, 2])
         attributes = self.rng.choice([1, 2, 3]) if relations == 0 else self.rng.choice([0, 0, 1, 1, 2])
@@ -286,39 +286,39 @@ class Questions:
         return found
 
     def concept(self, target: str) -> str:
-        """A concept of the target."""
+        """One of the two nearest concepts of the target."""
         return self.rng.choice(self.facts.concepts[target][:2])
 
     def sized(self) -> tuple[str, str]:
-        """An entity with a quantity that has words for comparing."""
+        """An entity, and one of its attributes that has words for comparisons ('taller')."""
         target = self.rng.choice(self.everyone)
         fact = self.pick([f for f in self.facts.single(target) if self.words.attributes[f.name].more])
         return target, fact.name
 
     def peers(self, concept: str, key: str) -> list[str]:
-        """The entities of a concept that have exactly one value of an attribute."""
+        """All entities of a concept with exactly one value of an attribute. Raises Dead if they are fewer than five."""
         found = [identity for identity in self.facts.members[concept] if self.facts.has(identity, key)]
         if len(found) < 5:
             raise Dead
         return found
 
     def pick(self, facts: Sequence[Item]) -> Item:
-        """One of the facts. Raises Dead if there is none."""
+        """One of the facts, drawn by lot. Raises Dead if there are no facts."""
         if not facts:
             raise Dead
         return self.rng.choice(facts)
 
     def frame(self, name: str, fixed: Mapping[str, str] | None = None, **texts: str) -> str:
-        """A whole question from its frame."""
+        """A whole question, made from the frame with this name."""
         return self.phrases.worded(self.words.frames[name], self.everyone[0], fixed, **texts)
 
 
-# Noun phrases with the programs that they mean: an entity by its name, by a relation, or by clauses true of it only.
+# Noun phrases with their programs. A phrase names an entity, or describes it by a relation or by clauses.
 
 
 FILTERS = {"string": "Str", "quantity": "Num", "year": "Year", "date": "Date"}
 _NESTED = 2
-"""The most relative clauses in one noun phrase or clause; a noun that clauses describe may have one more."""
+"""The most relative clauses in one noun phrase or clause. A noun described by clauses may have one more."""
 _NOMINAL = re.compile(r"the [^{]+ of \{x\}")
 _OF_A_PERSON = {"w": "who", "who": "Who", "it": "this person", "its": "this person's"}
 _OF_A_THING = {"w": "that", "who": "Which", "it": "it", "its": "its"}
@@ -327,30 +327,30 @@ Fact = TypeVar("Fact", Attribute, Relation)
 
 @dataclass(frozen=True)
 class Phrase:
-    """A text with its meaning: `tree` finds the entities; `target` is the only one, or one of them."""
+    """A text with its meaning: `tree` finds one or several entities; `target` is one of these entities."""
 
     text: str
     tree: Tree
     target: str
     clauses: int = 0
-    """How many nouns have a clause instead of 'of'."""
+    """How many nouns are described by a clause and not by 'of'."""
 
 
 class Phrases:
-    """Makes noun phrases about a knowledge base, with every entity at most once in a question (`fresh` begins one)."""
+    """Makes noun phrases about a knowledge base. Every entity occurs at most once in a question."""
 
     def __init__(self, facts: Facts, words: Words, stock: WorldStock, run: Executor, rng: random.Random) -> None:
         self.facts, self.words, self.stock, self.run, self.rng = facts, words, stock, run, rng
         self.used: set[str] = set()
 
     def fresh(self) -> None:
-        """Begin another question."""
+        """Begin another question, in which every entity may occur again."""
         self.used = set()
 
     def worded(self, wordings: Sequence[str], about: str, fixed: Mapping[str, str] | None = None, **texts: str) -> str:
-        """One of the wordings about an entity, its slots filled. Raises Dead if none suits the noun phrases `texts`.
+        """One of the wordings about an entity, with its slots filled. Raises Dead if no wording suits all `texts`.
 
-        A long phrase comes last, or before a comma or colon: inside a clause, a reader would lose the thread.
+        A long phrase comes last or before a comma or colon, since it would be hard to read inside a clause.
         """
         suited = [
             wording
@@ -374,7 +374,7 @@ class Phrases:
         return self.rng.choice([(concept, known.plural), *known.also.items()])
 
     def any_of(self, facts: Sequence[Fact]) -> Fact:
-        """One of the facts, each key as likely as any other. Raises Dead if there is none."""
+        """One of the facts, with the same probability for each key. Raises Dead if there are no facts."""
         keys = list(dict.fromkeys(fact.name for fact in facts))
         if not keys:
             raise Dead
@@ -382,9 +382,9 @@ class Phrases:
         return self.rng.choice([fact for fact in facts if fact.name == key])
 
     def entity(self, target: str, hops: int, titled: bool = True) -> Phrase:
-        """A phrase for one entity, `hops` relations away from a name. Raises Dead if there is none.
+        """A phrase that leads to an entity by `hops` relations from a name. Raises Dead if that is not possible.
 
-        `titled` allows the concept before the name.
+        If `titled`, the phrase may have a concept before the name.
         """
         if target in self.used:
             raise Dead
@@ -406,12 +406,12 @@ class Phrases:
         return Phrase(text, tree, target, start.clauses + (not _NOMINAL.fullmatch(template)))
 
     def _wordings(self, fact: Relation) -> list[str]:
-        """The wordings that name a fact's own entity by the other entity."""
+        """The wordings that describe a fact's own entity by its other entity."""
         words = self.words.relations[fact.name]
         return words.object if fact.direction == "backward" else words.subject
 
     def described(self, target: str, clauses: Sequence[Clause], concept: str) -> Phrase:
-        """As in 'The film directed by A ...'. Raises Dead unless only the target fulfils the clauses."""
+        """As in 'The film directed by A ...'. Raises Dead if others also fulfil the clauses."""
         phrase = self.set_of(target, clauses, concept, plural=False)
         if self.names(phrase.tree) != {self.facts.name[target]}:
             raise Dead
@@ -420,7 +420,7 @@ class Phrases:
     def set_of(
         self, target: str, clauses: Sequence[Clause], concept: str, join: str = "And", plural: bool = True
     ) -> Phrase:
-        """As in 'Films directed by A ...': all of a concept that fulfil the clauses (`Or`: any of the relations)."""
+        """As in 'Films directed by A ...': a concept's entities that fulfil all clauses (`Or`: any relation clause)."""
         sources = [clause.source for clause in clauses if clause.source]
         filters = [clause for clause in clauses if not clause.source]
         if len(sources) > 1:
@@ -437,14 +437,14 @@ class Phrases:
         return Phrase(text, tree, target)
 
     def names(self, tree: Tree) -> set[str]:
-        """The names of the entities that a tree finds; none if it fails."""
+        """The names of the entities that a tree finds; an empty set if the tree fails."""
         try:
             return set(self.run(tree.then("QueryName").program()))
         except KoplError:
             return set()
 
     def attribute_clause(self, target: str, qualified: bool = False) -> Clause:
-        """A clause about one of the target's attributes that is true of the target."""
+        """A true clause about one of the target's attributes."""
         facts = self.facts.attributes[target] if qualified else self.facts.single(target)
         facts = [fact for fact in facts if not qualified or fact.qualifiers]
         fact = self.any_of(facts)
@@ -455,7 +455,7 @@ class Phrases:
         return Clause(f"{text} {said}", None, (step, qstep))
 
     def qualifier(self, fact: Attribute | Relation) -> tuple[str, tuple[str, ...]]:
-        """A condition on one of a fact's qualifiers that is true of the fact."""
+        """A true condition on one of a fact's qualifiers: its text and its filter step."""
         if not fact.qualifiers:
             raise Dead
         key, value = self.rng.choice(fact.qualifiers)
@@ -471,7 +471,7 @@ class Phrases:
         return said, (f"{family}{FILTERS[kind]}", *inputs)
 
     def bound(self, value: Value, operator: Operator, holds: bool = True) -> tuple[str, str]:
-        """Kind and text of a bound for which `value operator bound` is true or, if not `holds`, false."""
+        """Kind and text of a bound for which `value operator bound` is true if `holds`, and otherwise false."""
         if value.kind == "string":
             return value.kind, value.text
         equal = operator in ("=", "!=") and (operator == "=") == holds
@@ -492,22 +492,22 @@ class Phrases:
         return "year", str(year)
 
     def said(self, template: str, kind: str, text: str) -> str:
-        """A wording with its value; units are in the plural, and days have their own preposition."""
+        """A wording with its value filled in, in the form of `spoken` and with the preposition of `dated`."""
         return self.dated(template, kind).replace("{v}", self.spoken(kind, text))
 
     def dated(self, template: str, kind: str) -> str:
-        """A wording with the preposition that its value needs."""
+        """A wording with the preposition for its value: 'on' before dates."""
         return template.replace("in {v}", "on {v}") if kind == "date" else template
 
     def spoken(self, kind: str, text: str) -> str:
-        """A value as people write it."""
+        """A value as people write it, with its unit in the singular or plural."""
         number, _, unit = text.partition(" ")
         if kind != "quantity" or not unit:
             return text
         return f"{number} {unit if number == '1' else self.words.units.get(unit, f'{unit}s')}"
 
     def relation_clause(self, target: str, hops: int, qualified: bool = False) -> Clause:
-        """A clause with one of the target's relations that is true of it. Raises Dead if there is none."""
+        """A true clause about one of the target's relations. Raises Dead if there is no such clause."""
         facts = [
             fact
             for fact in self.facts.relations[target]
@@ -539,7 +539,7 @@ class Phrases:
 
 
 def _rounded(value: Value, up: bool, rng: random.Random) -> str:
-    """A round quantity above or below the given one, with its unit."""
+    """A round quantity above or below the given quantity, with the same unit."""
     aim = value.number * (rng.uniform(1.03, 1.5) if up else rng.uniform(0.6, 0.97))
     digits = 10 ** max(0, len(str(int(value.number))) - 2)
     rounded = round(aim / digits) * digits
@@ -553,7 +553,7 @@ def _rounded(value: Value, up: bool, rng: random.Random) -> str:
 
 
 def _suits(wording: str, slot: str, text: str) -> bool:
-    """Whether a noun phrase may fill a slot: a long phrase may not be inside a clause."""
+    """Whether a noun phrase may fill a slot. A long phrase must not be inside a clause."""
     after = wording.partition(f"{{{slot}}}")[2]
     return len(text) <= LONG or after[:1] in ("", ",", ":", ".", "?")
 
@@ -567,11 +567,11 @@ RELATIVE = re.compile(r"\b(?:who|whom|whose|that|where|which)\b|(?:in|to|through
 
 
 class Dead(Exception):  # noqa: N818 - no error: the maker turns and tries another way
-    """This attempt leads to no question."""
+    """The attempt leads to no question."""
 
 
 def said(clauses: Sequence[Clause], join: str) -> str:
-    """The clauses one after another, relative ones last. Raises Dead if nobody would put it so."""
+    """The clauses joined to one text, relative clauses last. Raises Dead if the text would be unnatural."""
     plain = sorted((c.text for c in clauses if not c.source), key=lambda text: text.startswith("with"))
     related = sorted((c.text for c in clauses if c.source), key=len)
     relative = [text for text in related if RELATIVE.match(text)]
@@ -591,7 +591,7 @@ def said(clauses: Sequence[Clause], join: str) -> str:
 
 
 def _beside(plain: Sequence[str], text: str) -> str:
-    """Attributes, joined with the other text; 'with ...' needs no 'and' before it."""
+    """Join attribute clauses and another text. There is no 'and' before the first 'with ...' clause."""
     first = plain[0] if plain else ""
     for before, more in pairwise(plain):
         first += f" {more}" if more.startswith("with") and not before.startswith("with") else f" and {more}"

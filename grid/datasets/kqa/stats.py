@@ -1,4 +1,4 @@
-"""Tables about the contents of `kqa_synthetic`, or of any folder of KQA Pro's form."""
+"""Tables about `kqa_synthetic`, or about a folder of files in KQA Pro's form."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def overview(dataset: Kqa) -> Table:
 
 
 def shapes(questions: Sequence[Question]) -> Table:
-    """How many questions have each depth (rows) and breadth (columns, rounded down to quarters)."""
+    """The number of questions for each depth (rows) and breadth (columns, rounded down to quarters)."""
     counts = Counter((question.depth, int(4 * question.breadth)) for question in questions)
     quarters = sorted({quarter for _, quarter in counts})
     title = f"depth x breadth, correlation {correlation(questions):.2f}"
@@ -46,7 +46,7 @@ def shapes(questions: Sequence[Question]) -> Table:
 
 
 def by_nodes(dataset: Kqa) -> Table:
-    """Questions by DAG nodes."""
+    """The number of questions by DAG nodes."""
     table = Table("nodes", "test", "training", title="by DAG nodes")
     parts = [Counter(bin_of(len(q.dag)) for q in part) for part in (dataset.questions.values(), dataset.trainings)]
     for name in bins(KQA):
@@ -55,7 +55,7 @@ def by_nodes(dataset: Kqa) -> Table:
 
 
 def functions(dataset: Kqa) -> Table:
-    """How many questions use each function, and how many end in it."""
+    """For each function, the number of questions that use it and the number of questions that end with it."""
     table = Table("function", "test", "training", "last in test", "last in training", title="functions")
     parts = (list(dataset.questions.values()), list(dataset.trainings))
     used = [Counter(name for question in part for name in {step.function for step in question.dag}) for part in parts]
@@ -76,7 +76,7 @@ def tables(dataset: Kqa) -> Iterator[Table]:
 
 
 def broken(dataset: Kqa) -> Iterator[str]:
-    """The rules that the stock of the synthetic base breaks."""
+    """The rules that the stock of `kqa_synthetic` breaks; nothing for other data."""
     if isinstance(dataset, KqaSynthetic):
         world = load_world()
         yield from problems(world, load_names(), load_words(world))

@@ -1,4 +1,4 @@
-"""The synthetic world, built from the stock with a seed, in KQA Pro's `kb.json` form; and the words for its facts."""
+"""The synthetic world, built from the stock with a seed in the form of KQA Pro's `kb.json`; and words for its facts."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _TRIES = 10_000
 
 @dataclass
 class _Entity:
-    """One entity while it is made: its class and leaf concept, its origin's year, and the entity in its name."""
+    """One entity while it is made. `leaf` is its concept, `year` its origin's year, `named` the entity in its name."""
 
     id: str
     name: str
@@ -43,7 +43,7 @@ class _Entity:
 
 
 def build(stock: WorldStock, pools: dict[str, list[str]], seed: int) -> KnowledgeBase:
-    """Build the knowledge base of a seed; names are unique among entities and concepts."""
+    """Build the knowledge base of a seed. No two entities or concepts have the same name."""
     return _Builder(stock, pools, seed).build()
 
 
@@ -114,7 +114,7 @@ class _Builder:
         raise ValueError(f"the stock has too few words for {cls.count} names like {patterns[0]!r}")
 
     def _filled(self, pattern: str, leaf: str, rng: random.Random) -> tuple[str, str | None]:
-        """A name, and the entity whose name it contains."""
+        """A name made from the pattern and, if it contains another entity's name, the id of this entity."""
         named: str | None = None
 
         def word(slot: re.Match[str]) -> str:
@@ -142,7 +142,7 @@ class _Builder:
     def _qualifiers(
         self, specs: dict[str, ValueSpec], year: int | None, rng: random.Random
     ) -> dict[str, list[dict[str, Any]]] | None:
-        """One value of each qualifier; None if one would be in the future."""
+        """One value for each qualifier; None if any of the values would be in the future."""
         drawn = {key: self._value(spec, year, rng) for key, spec in specs.items()}
         return None if None in drawn.values() else {key: [value] for key, value in drawn.items() if value}
 
@@ -166,7 +166,7 @@ class _Builder:
         return {"type": "date", "value": _day(year, rng)} if dated else {"type": "year", "value": year}
 
     def _relate(self, owner: str, relation: str, spec: RelationSpec, rng: random.Random) -> None:
-        """Give objects to every entity of the class to which the spec applies."""
+        """Give objects to the spec's share of those entities of the class to which the spec applies."""
         pool = [entity for entity in self.entities.values() if spec.among in entity.concepts]
         taken: set[str] = set()
         for subject in self.by_class[owner]:
@@ -209,13 +209,13 @@ class _Builder:
 
 
 def _quantity(low: int, high: int, step: int, rng: random.Random) -> int:
-    """Draw a quantity; in wide ranges evenly over magnitudes, as for sizes in the real world."""
+    """Draw a quantity. In wide ranges, the logarithm is drawn evenly, as for sizes in the real world."""
     drawn = low * (high / low) ** rng.random() if high > 20 * low else rng.uniform(low, high)
     return max(low, round(drawn / step) * step)
 
 
 def _drifted(value: dict[str, Any], step: int, rng: random.Random) -> dict[str, Any]:
-    """The same quantity at another time: up to a third away."""
+    """The quantity at another time: it differs by up to a third."""
     return value | {"value": max(step, round(value["value"] * rng.uniform(0.75, 1.33) / step) * step)}
 
 
@@ -240,11 +240,11 @@ class Concept(_Strict):
     plural: str
     parent: str | None = None
     also: dict[str, str] = {}
-    """Other words for it, each with its plural."""
+    """Other words for the concept, each with its plural."""
 
 
 class ValueSpec(_Strict):
-    """How a value is drawn: exactly one of `string`, `quantity`, `year`, `date`, `age` (years after an origin)."""
+    """How to draw a value: exactly one of `string`, `quantity`, `year`, `date`, `age` (years after origin) is set."""
 
     string: str | None = None
     quantity: Range | None = None
@@ -264,7 +264,7 @@ class ValueSpec(_Strict):
 
 
 class AttributeSpec(ValueSpec):
-    """An attribute of a class; `times` is its number of facts, which have distinct qualifiers."""
+    """An attribute of a class. An entity has `times` facts of it at most; these have different qualifiers."""
 
     qualifiers: dict[str, ValueSpec] = {}
     times: Annotated[int, Field(ge=1)] = 1
@@ -299,29 +299,29 @@ class EntityClass(_Strict):
 
 
 class WorldStock(_Strict):
-    """`world.yaml`."""
+    """The contents of `world.yaml`."""
 
     concepts: dict[str, Concept]
     classes: dict[str, EntityClass]
 
 
 def load_world() -> WorldStock:
-    """`world.yaml`; raises pydantic's ValidationError or yaml's error, both with the place."""
+    """Read `world.yaml`. Raises pydantic's ValidationError or yaml's error; both show the place of the error."""
     return WorldStock.model_validate(read("world"))
 
 
 def load_names() -> dict[str, list[str]]:
-    """`names.yaml`: pool to words."""
+    """The words of each pool in `names.yaml`."""
     return {name: list(words) for name, words in read("names").items()}
 
 
 def read(name: str) -> dict[str, Any]:
-    """One file of the stock."""
+    """The contents of one file of the stock."""
     loaded: dict[str, Any] = read_stock(STOCK / f"{name}.yaml")
     return loaded
 
 
-# The wordings about the world of `kqa_synthetic`: those written one by one, and those made by patterns.
+# The wordings about the world of `kqa_synthetic`. Some are written one by one, others are made by patterns.
 
 
 Operator = Literal["=", "<", ">", "!="]
@@ -334,7 +334,7 @@ def _listed(value: object) -> object:
 Wordings = Annotated[list[str], BeforeValidator(_listed), Field(min_length=1)]
 Compared: TypeAlias = dict[Operator, Wordings]
 ANY = "*"
-"""In a pattern: every qualifier without wordings of its own."""
+"""A key in patterns that means every qualifier for which the pattern has no own wordings."""
 _NAMED = {"string": "string", "quantity": "quantity"}
 
 
@@ -354,7 +354,10 @@ class Attribute(_Strict):
 
 
 class Relation(_Strict):
-    """The wordings of one relation (see the head of relations.yaml). `states`: like `subjects`, without qualifiers."""
+    """The wordings of one relation (see the head of relations.yaml).
+
+    `states` are further wordings like `subjects`. They are not used together with a qualifier.
+    """
 
     object: list[str] = []
     subject: list[str] = []
@@ -365,7 +368,7 @@ class Relation(_Strict):
 
 
 class _RawAttribute(Attribute):
-    """An attribute as written in the file, with the words that replace its key."""
+    """An attribute as in the file, with the words that replace the attribute's key."""
 
     names: list[str] = []
     things: list[str] = []
@@ -403,9 +406,9 @@ class _RelationFile(_Strict):
 
 
 class Words(_Strict):
-    """All wordings: `attributes`, `relations`, `qualifiers`, plural `units`, and the frames of whole questions.
+    """All wordings: `attributes`, `relations`, `qualifiers`, `units` in the plural, and frames of whole questions.
 
-    `called` maps each attribute or relation to the nouns, participles and verbs that replace its name.
+    `called` maps each attribute and each relation to the nouns, participles and verbs that replace its name.
     """
 
     attributes: dict[str, Attribute]
@@ -417,7 +420,7 @@ class Words(_Strict):
 
 
 def load_words(world: WorldStock) -> Words:
-    """The wordings of `attributes.yaml`, `relations.yaml` and `frames.yaml`, with those that `patterns.yaml` makes."""
+    """The wordings in `attributes.yaml`, `relations.yaml` and `frames.yaml`, and those made from `patterns.yaml`."""
     attributes = _AttributeFile.model_validate(read("attributes"))
     relations = _RelationFile.model_validate(read("relations")).relations
     patterns = _Patterns.model_validate(read("patterns"))
@@ -459,7 +462,7 @@ def _own(words: BaseModel, of: type[BaseModel]) -> dict[str, Any]:
 
 
 def _filled(pattern: Any, word: str) -> Any:
-    """The pattern with a word in place of {n}, and with the word and its article in place of {a}."""
+    """The pattern with {n} replaced by a word, and {a} replaced by the word with its article."""
     if isinstance(pattern, str):
         return pattern.replace("{n}", word).replace("{a}", f"{'an' if word[0] in 'aeiou' else 'a'} {word}")
     if isinstance(pattern, Mapping):
@@ -468,7 +471,7 @@ def _filled(pattern: Any, word: str) -> Any:
 
 
 def _joined(words: dict[str, Any], more: dict[str, Any], qualifiers: Iterable[str]) -> dict[str, Any]:
-    """Both joined; of added wordings by qualifier, only those for `qualifiers`."""
+    """The wordings of `words` and `more`; wordings of `more` for qualifiers only if these are in `qualifiers`."""
     found = dict(words)
     for field, added in more.items():
         if field in ("at", "when", "check_at"):

@@ -1,4 +1,4 @@
-"""SLATE for others: `python -m grid.datasets.slate --card | --export FOLDER`; `agent-grid data` describes it."""
+"""Publish SLATE: `python -m grid.datasets.slate --card | --export FOLDER`; `agent-grid data slate` describes it."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def main() -> int:
 
 
 def publish(dataset: Slate, seeds: Sequence[int], folder: Path | None) -> None:
-    """Print the card, or write it with all files into a folder."""
+    """Print the card or, if a folder is given, write the card and all files into the folder."""
     from grid.datasets.slate.export import (
         card,  # scikit-learn is slow to import
         empty,

@@ -53,10 +53,11 @@ from grid.worlds.lookup import LookupSimulator, SameFunction, build_entries
 class Slate(RecordDataset[CaseRecord]):
     """SLATE (egb_slate §3). Without `path`, it is generated from the stock with `library_seed` and `cases`.
 
-    A case is resolved by the outcomes that its record names: the outcome of its last call (§6.1: the final result) and,
-    if the query has aims that do not lead to that call, their outcomes too. With `resolution` all, it is resolved by
-    the outcomes of all calls that no other call uses. `limit` draws a sample in which query categories, and within them
-    workflows, have their shares (`order`). `max_substeps` leaves out longer cases, before `limit` counts.
+    A case is resolved by the outcomes that its record names. These are the outcome of its last call (§6.1: the final
+    result) and, if the query has further aims, the outcomes of their last calls. With `resolution` all, a case is
+    resolved by the outcomes of all calls whose results no other call uses. `limit` draws a sample in which query
+    categories, and the workflows of each category, keep their shares (`order`). `max_substeps` removes longer cases
+    before the sample is drawn.
     """
 
     provides: ClassVar[frozenset[str]] = frozenset({OUTLINE, BRANCHING, REFERENCES})
@@ -70,7 +71,7 @@ class Slate(RecordDataset[CaseRecord]):
 
     @property
     def asks(self) -> Mapping[str, str]:
-        """Texts, if an evaluator is configured to say which of them mean the same; otherwise nothing."""
+        """The subjects on which an evaluator decides: texts (which mean the same), if configured; otherwise nothing."""
         return {TEXTS: "equivalence"} if self.equivalence == JUDGED else {}
 
     @cached_property
@@ -109,7 +110,7 @@ class Slate(RecordDataset[CaseRecord]):
         return [name for name, case in self.records.items() if len(case.visible_plan().substeps) <= longest]
 
     def strata(self) -> Sequence[Stratum]:
-        """The categories of queries, and within them workflows."""
+        """Two levels of strata: query categories, then the workflows of a category."""
         return lambda name: self.records[name].category, self.cluster
 
     def cluster(self, case_id: str) -> str:
@@ -117,12 +118,12 @@ class Slate(RecordDataset[CaseRecord]):
         return self.records[case_id].workflow
 
     def problem(self, case_id: str) -> Problem:
-        """One case; the lookup simulator plays its tools."""
+        """One case. The lookup simulator plays the part of the tools."""
         return self._problems(case_id)
 
     @cached_property
     def _problems(self) -> Callable[[str], Problem]:
-        """The function that makes problems; it keeps the latest, as problems never change."""
+        """The function that makes problems. Problems never change, so the function caches the latest ones."""
         return lru_cache(maxsize=1024)(self._problem)
 
     def _problem(self, case_id: str) -> Problem:
@@ -171,19 +172,19 @@ def generated(library_seed: int, cases: int) -> Path:
     )
 
 
-# SLATE's cases: a query, a hierarchical plan with calls and outcomes, a resolution (egb_slate §3, appendix D).
+# SLATE's cases: a query, a hierarchical plan with calls and outcomes, and a resolution (egb_slate §3, appendix D).
 
 
 SHARES: dict[Complexity, float] = {"simple": 0.0, "moderate": 0.1, "complex": 0.8, "advanced": 0.1}
-"""The shares of the complexities (appendix D, figure 9)."""
+"""The share of cases of each complexity (appendix D, figure 9)."""
 User = Literal["buyer", "seller"]
 
 
 def build_cases(stocks: Sequence[Stock], shop: Shop, count: int, seed: int) -> list[CaseRecord]:
-    """Draw `count` cases: users alternate, complexities have their shares, workflows are used evenly.
+    """Draw `count` cases. Users alternate, complexities have their shares, and workflows are used equally often.
 
     Raises:
-        ValueError: the stock has no workflow of a kind, or has one that cannot be made into a case.
+        ValueError: the stock has no workflow of a user and complexity, or a workflow cannot be made into a case.
     """
     rng = random.Random(f"slate-{seed}")
     of_user: dict[User, list[Complexity]] = {
@@ -219,7 +220,7 @@ def _complexities(count: int, rng: random.Random) -> list[Complexity]:
 def _deal(
     stocks: Sequence[Stock], user: User, complexity: Complexity, rng: random.Random
 ) -> Iterator[tuple[Stock, str]]:
-    """The workflows of a kind in seeded order, with their stocks; each comes once before any comes again."""
+    """The workflows of a user and complexity, with their stocks, in random rounds; each round has all of them once."""
     deck = [(s, n) for s in stocks for n, w in s.workflows.items() if (w.user, w.complexity) == (user, complexity)]
     if not deck:
         raise ValueError(f"the stock has no {complexity} workflow for a {user}")
@@ -234,10 +235,10 @@ TOOLS = 1000
 
 
 def build_library(stocks: Iterable[Stock], rng: random.Random) -> list[ToolRecord]:
-    """All tools that plans use, and enough of their neighbours to make `TOOLS` tools; in a seeded order.
+    """All tools that plans use, and enough neighbours of these tools to make `TOOLS` tools, in random order.
 
     Raises:
-        ValueError: the stock has too few tools, or a name twice.
+        ValueError: the stock has too few tools, or two tools have the same name.
     """
     hosts = [(name, tool) for stock in stocks for name, tool in stock.tools.items()]
     used = [_host(name, tool) for name, tool in hosts]

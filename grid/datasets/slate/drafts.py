@@ -1,6 +1,6 @@
-"""A case while it is made: a workflow with values of the shop, its calls, its texts, and the files' lines.
+"""A case while it is made: a workflow with values from the shop, its calls and its texts; and the lines of the files.
 
-Outcomes follow from expressions (`evaluate`), which use the call, the shop and earlier outcomes.
+Outcomes are computed by expressions (`evaluate`) from a call's arguments, the shop and earlier outcomes.
 """
 
 from __future__ import annotations
@@ -44,15 +44,15 @@ from grid.text.references import final_steps, found_in, reference
 from grid.worlds.lookup import build_entries
 
 DRAWS = 300
-"""How often a workflow's values are drawn at most until its conditions hold."""
+"""The values of a workflow are drawn at most this often until its conditions are met."""
 SLOT = re.compile(r"\{([a-z]\w*(?:\.\w+)*)\}")
 OUTPUT = re.compile(r"(\d+\.\d+)\.(\w+)")
-# The same, to be replaced by a name without dots: conditions are expressions, and names there begin with a letter.
+# An output in a condition. It is replaced by a name that begins with a letter and has no dots, as expressions need.
 _IN_CONDITION = re.compile(r"(?<![\w.])(\d+)\.(\d+)\.([a-z]\w*)")
 
 
 class DraftError(ValueError):
-    """A workflow that cannot be made into a case; the text names the error."""
+    """A workflow cannot be made into a case; the message names the reason."""
 
 
 class Draft:
@@ -60,12 +60,12 @@ class Draft:
 
     Args:
         stock: the category.
-        workflow: the name of one of its workflows.
-        shop: the seed's shop.
+        workflow: the name of one of the category's workflows.
+        shop: the shop of the seed.
         rng: the generator of all draws.
 
     Raises:
-        DraftError: a value, a rule or an argument's type is wrong, or no draw of `DRAWS` meets the conditions.
+        DraftError: a value, a rule or an argument's type is wrong, or none of `DRAWS` draws meets the conditions.
     """
 
     def __init__(self, stock: Stock, workflow: str, shop: Shop, rng: random.Random):
@@ -85,7 +85,7 @@ class Draft:
         raise DraftError(f"none of {DRAWS} draws meets {failed!r}")
 
     def case(self, case_id: str, turn: int) -> CaseRecord:
-        """The case; `turn` selects the query, and for each substep the saying that goes with that query."""
+        """The case. `turn` selects one of the queries, and one of the texts of each substep."""
         queries = self.workflow.queries
         plan = [
             StepRecord(
@@ -113,7 +113,7 @@ class Draft:
         )
 
     def known(self, name: str) -> Value | None:
-        """The value of a workflow's own name or of a field of the scene, if there is one."""
+        """The value with this name: one of the workflow's own values, or a field of the scene; otherwise None."""
         if name in self.own:
             return self.own[name]
         thing, _, field = name.partition(".")
@@ -181,7 +181,7 @@ class Draft:
         return [(place.replace(".", "_"), outcome) for place, outcome in self.outputs.items()]
 
     def _write(self, template: str) -> str:
-        """A text with its slots filled; a value that comes twice is written the same way."""
+        """A text with its slots filled. A value that occurs twice is written in the same form both times."""
         texts: dict[str, str] = {}
         for name in SLOT.findall(template):
             value = self.known(name)
@@ -192,7 +192,7 @@ class Draft:
 
 
 def _resolution(calls: Mapping[str, CallRecord]) -> list[str]:
-    """The last call, and the last calls of other aims, until at least half of the other calls lead to one of them."""
+    """The last call. While fewer than half of the others lead to chosen calls, also the last call of another aim."""
     made = {place: ToolCall(call.tool, call.arguments) for place, call in calls.items()}
     resolving, leading = list[str](), set[str]()
     for place in reversed(final_steps(made)):
@@ -203,7 +203,7 @@ def _resolution(calls: Mapping[str, CallRecord]) -> list[str]:
 
 
 def _leading_to(place: str, calls: Mapping[str, ToolCall]) -> set[str]:
-    """A call and all calls whose results it needs, directly or indirectly."""
+    """A call, and all calls whose results this call needs directly or indirectly."""
     found = {place}
     for producer, _ in found_in(calls[place]):
         found |= _leading_to(producer, calls)
@@ -217,14 +217,14 @@ def _fits(place: str, tool: StockTool, argument: str, value: Value) -> None:
         raise DraftError(f"{place} argument {argument} is {declared}, but {value!r} is {given}")
 
 
-# The outcome of a call of a plan's tool, computed from its arguments, the shop and earlier calls (egb_slate §3.4).
+# The outcome of a call, computed from the call's arguments, the shop and earlier calls (egb_slate §3.4).
 
 
 Outcome = dict[str, Value]
 
 
 class Ledger:
-    """The calls of one case. An identifier that a call issued is a key of the call's arguments and results."""
+    """The calls of one case. An identifier issued by a call is the key to the call's arguments and results."""
 
     def __init__(self, stock: Stock, shop: Shop):
         self.stock, self.shop = stock, shop
@@ -234,11 +234,11 @@ class Ledger:
         }
 
     def outcome(self, tool: str, arguments: Mapping[str, Value]) -> Outcome:
-        """The outcome of a call: the same for the same arguments. Raises ExpressionError if a rule cannot be applied.
+        """The outcome of a call; equal arguments give equal outcomes. Raises ExpressionError if a rule fails.
 
         Args:
             tool: the name of one of the stock's tools.
-            arguments: values by name, dates as dates.
+            arguments: values by name; dates are `date` objects.
         """
         results: Outcome = {}
         issued = []
@@ -253,7 +253,7 @@ class Ledger:
         return results
 
     def value(self, expression: str, names: Mapping[str, Any]) -> Any:
-        """An expression's value, with the shop's records, the issued identifiers and the stock's books."""
+        """The value of an expression, which may use records of the shop, issued identifiers and the stock's books."""
         return evaluate(expression, names, self._record, self._books)
 
     def _record(self, key: str) -> Mapping[str, Any] | None:
@@ -267,13 +267,13 @@ class Ledger:
         return self.shop.book(name, spec, tuple(plain(key) for key in keys))
 
 
-# The expressions of the stock files: how a value follows from other values, from the shop and from earlier calls.
+# The expressions in the stock files. They compute a value from other values, from the shop and from earlier calls.
 #
 # - `money(quote_id.quote_total * deposit_percent / 100)`
 # - `'in time' if request_date <= days_after(order_id.delivered, return_days(sku)) else 'too late'`
 #
-# A name is an argument, a value or a record. A dot after a record takes a field; a dot after a text takes a field of
-# the record that has the text as its key. Books of the stock are functions of their keys. Nothing else is evaluated.
+# A name means an argument, a value or a record. `record.field` is a field of a record; `text.field` is a field of the
+# record whose key is the text. The stock's books are functions of their keys. Nothing else is evaluated.
 
 
 MOST_CHARACTERS = 400
@@ -328,12 +328,12 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
 
 
 class ExpressionError(ValueError):
-    """An expression that cannot be read or evaluated; the text says where."""
+    """An expression cannot be read or evaluated; the message says where."""
 
 
 @lru_cache(maxsize=4096)
 def parse(text: str) -> ast.expr:
-    """The expression's tree. Raises ExpressionError if it is too long or no expression."""
+    """The tree of an expression. Raises ExpressionError if the text is too long or no expression."""
     if len(text) > MOST_CHARACTERS:
         raise ExpressionError(f"{text[:60]!r}... has more than {MOST_CHARACTERS} characters")
     try:
@@ -349,12 +349,12 @@ def evaluate(
 
     Args:
         text: the expression.
-        names: the values of its names.
-        record: returns the record that has a text as its key, if there is one.
-        books: further functions.
+        names: the values of the names in the expression.
+        record: a function that returns the record with a given key, or None.
+        books: functions by name, in addition to `FUNCTIONS`.
 
     Raises:
-        ExpressionError: it uses something that is not there, or another kind of value than the operation needs.
+        ExpressionError: the expression uses an unknown name or field, or an operation gets a wrong kind of value.
     """
 
     def value(node: ast.expr) -> Any:
@@ -430,7 +430,7 @@ class ArgumentRecord(_Record):
 
 
 class SameFunctionRecord(_Record):
-    """The tool whose function a tool repeats; `arguments` maps own argument names to the other tool's."""
+    """The tool whose function a tool repeats. `arguments` maps the repeating tool's argument names to that tool's."""
 
     tool: str
     arguments: dict[str, str]
@@ -476,9 +476,9 @@ class StepRecord(_Record):
 
 
 class CaseRecord(_Record):
-    """One line of `cases.jsonl`; `resolution` names the substeps whose outcomes resolve the case.
+    """One line of `cases.jsonl`. `resolution` names the substeps whose outcomes resolve the case.
 
-    `workflow` names the template from which the case was made: the cases of a workflow are a cluster.
+    `workflow` names the template from which the case was made. The cases of one workflow are a cluster.
     """
 
     case_id: str = Field(min_length=1)
@@ -504,12 +504,12 @@ class CaseRecord(_Record):
         return Reference(calls, tuple(self.resolution))
 
     def outcomes(self) -> dict[str, dict[str, Json]]:
-        """By substep id, the outcome of the substep's call."""
+        """For each substep id, the outcome of the substep's call."""
         return {s.id: s.call.outcome for s in self.substeps() if s.call}
 
 
 def read_tools(path: Path) -> dict[str, ToolRecord]:
-    """The library by name; if a name comes twice, both must be the same tool (DataError otherwise)."""
+    """The library by name. Raises DataError if two different tools have the same name."""
     tools: dict[str, ToolRecord] = {}
 
     def check(tool: ToolRecord) -> None:
@@ -532,7 +532,7 @@ def read_tools(path: Path) -> dict[str, ToolRecord]:
 
 
 def read_cases(path: Path, tools: dict[str, ToolRecord]) -> dict[str, CaseRecord]:
-    """The cases by id; every call, reference and resolution is checked (DataError with file and line)."""
+    """The cases by id. Raises DataError with file and line if a call, a reference or a resolution is wrong."""
     cases: dict[str, CaseRecord] = {}
 
     def check(case: CaseRecord) -> None:

@@ -1,4 +1,4 @@
-"""SLATE's files for others: tools, cases, the simulator's tables, a card, a scorer in one file, and their hashes."""
+"""SLATE's files for others: tools, cases, the simulator's tables, a card, a scorer in one file, and all hashes."""
 
 from __future__ import annotations
 
@@ -53,10 +53,10 @@ This file is taken from agent-grid's source code as it stands (licence: Apache-2
 
 
 def simulator_tables(dataset: Slate) -> list[dict[str, Any]]:
-    """A record for each case: the calls with their outcomes, the tools with the same function, the default outcome.
+    """A record for each case: the calls with their outcomes, tools with the same function, and the default outcome.
 
-    Arguments are concrete: references in the plan are replaced by earlier outcomes. The tools with the same function
-    that are listed are those that repeat a tool of the case; `arguments` maps their arguments' names to that tool's.
+    Arguments are concrete: references in the plan are replaced by earlier outcomes. The listed tools with the same
+    function repeat a tool that the case calls; their `arguments` map their argument names to those of that tool.
     """
     found = []
     for case_id in dataset.records:
@@ -103,7 +103,7 @@ def scorer() -> str:
 
 
 def data(dataset: Slate) -> dict[str, bytes]:
-    """The data files by name: the dataset's own two as they are, and the simulator's tables."""
+    """The contents of the data files by name: the dataset's two files unchanged, and the simulator's tables."""
     tables = "".join(f"{to_json(table)}\n" for table in simulator_tables(dataset)).encode()
     own = {name: (dataset.root / name).read_bytes() for name in DATA_FILES[:2]}
     return {**own, DATA_FILES[2]: tables}
@@ -134,7 +134,7 @@ def empty(folder: Path) -> None:
 
 
 def manifest(dataset: Slate, files: dict[str, bytes]) -> dict[str, Any]:
-    """The version, the data's generator if it is known, and each file's size and SHA-256."""
+    """The version, the generator of the data (None if unknown), and the size and SHA-256 of each file."""
     return {
         "name": "SLATE",
         "version": dataset.version,
@@ -147,10 +147,10 @@ def manifest(dataset: Slate, files: dict[str, bytes]) -> dict[str, Any]:
 
 
 def generator_of(dataset: Slate) -> Any:
-    """The keys and code that generated the data; for an exported folder, as in its manifest; None if there is none.
+    """The settings and code that generated the data. For a folder, the generator in its manifest, or None.
 
     Raises:
-        DataError: a file is not the one that was exported.
+        DataError: a data file differs from the exported file.
     """
     if dataset.path is None:
         code = digest_of(generate)
@@ -162,7 +162,7 @@ def _place(substep: str) -> list[int]:
     return [int(part) for part in substep.split(".")]
 
 
-# SLATE's dataset card: Markdown with the head that dataset hubs read. Every figure is measured when it is written.
+# SLATE's dataset card: Markdown with a head for dataset hubs. Every figure is measured when the card is written.
 #
 # The words are in `card.md`, a template without figures.
 
@@ -176,10 +176,10 @@ _TEXTS = Path(__file__).parent / "card.md"
 def card(dataset: Slate, seeds: Sequence[int] = ()) -> str:
     """The card of a generated SLATE, of an exported folder, or of files from another source.
 
-    A generated SLATE is shown next to those of other library `seeds`.
+    The figures of a generated SLATE are shown next to those of other library `seeds`.
 
     Raises:
-        DataError: an exported folder's file is not the one that was exported.
+        DataError: a file of an exported folder differs from the exported file.
     """
     made = generator_of(dataset)
     sets = [dataset]
@@ -230,7 +230,7 @@ def card(dataset: Slate, seeds: Sequence[int] = ()) -> str:
 
 
 def compared(dataset: Slate) -> dict[str, str]:
-    """The tables of baselines and of the ceiling set by retrieval."""
+    """Two tables: the baselines, and the ceiling that retrieval sets."""
     offered = offers(dataset)
     best = ceiling(offered)
     shares = {
@@ -246,7 +246,7 @@ def compared(dataset: Slate) -> dict[str, str]:
 
 
 def head(cases: int, own: bool) -> str:
-    """The YAML that hubs read."""
+    """The YAML head of the card, for dataset hubs."""
     fields: dict[str, Any] = {
         "pretty_name": "SLATE (agent-grid)" if own else "Plans of tool calls in SLATE's format",
         "license": "cc-by-4.0" if own else "unknown",
@@ -264,14 +264,14 @@ def head(cases: int, own: bool) -> str:
 
 
 def again(dataset: Slate) -> str:
-    """How many contradictions to its shop there are, in how many outcomes."""
+    """The number of contradictions between cases and the shop, and the number of outcomes, as a text."""
     cases = list(dataset.records.values())
     found = contradictions(cases, load_all(), shop(dataset.library_seed))
     return f"{len(found)} in {sum(len(case.outcomes()) for case in cases)} outcomes"
 
 
 def example(dataset: Slate) -> str:
-    """The first case's query and its first substep with a call, as in the file, in a fence."""
+    """The first case's query and its first substep with a call, as in the file, in a code block."""
     case = next(iter(dataset.records.values()))
     substeps = [one.model_dump() for one in case.substeps() if one.call][:1]
     text = json.dumps({"query": case.query, "substeps": substeps}, indent=2, ensure_ascii=False)
@@ -280,7 +280,7 @@ def example(dataset: Slate) -> str:
 
 
 def table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """A Markdown table; the first column is text, the others are figures."""
+    """A Markdown table. The first column is for text, the other columns are for figures."""
     lines = [columns, ["---", *["---:"] * (len(columns) - 1)], *rows]
     return "\n".join(f"| {' | '.join(cell.replace('|', '&#124;') for cell in line)} |" for line in lines)
 
@@ -308,17 +308,17 @@ def _share(value: float) -> str:
     return "<0.1%" if 0 < value < _LEAST else f"{value:.1%}"
 
 
-# Baselines on SLATE without a model: the retriever's first tool, chance, and the reference itself; case by case.
+# Baselines on SLATE without a model: the retriever's first tool, chance, and the reference; computed case by case.
 
 
 OFFERED = 50
-"""How many tools are offered at a substep, as in the default setting; `no tool` is offered besides."""
+"""How many tools are offered at a substep, in addition to `no tool`; as in the default setting."""
 _REFERENCE, _FIRST, _CHANCE = "the reference (oracle)", "the retriever's first", "chance"
 
 
 @dataclass(frozen=True)
 class Baseline:
-    """A baseline for planners. `bound`: it gives no arguments; its success is that of correct arguments."""
+    """A baseline for planners. `bound`: it gives no arguments, and its success is computed with correct arguments."""
 
     name: str
     success: Estimate
@@ -331,9 +331,9 @@ class Baseline:
 class Ceiling:
     """The ceiling that retrieval sets, as shares.
 
-    `recall`: the reference's calls whose tool is offered. `all_offered`: the cases in which every call's tool is
-    offered. `resolvable`: the cases in which, for every call that the resolution needs, its tool or a tool with the
-    same function is offered.
+    `recall`: the share of the reference's calls whose tool is offered. `all_offered`: the share of cases in which the
+    tools of all calls are offered. `resolvable`: the share of cases in which, for every call that the resolution needs,
+    the call's tool or a tool with the same function is offered.
     """
 
     recall: float
@@ -343,9 +343,9 @@ class Ceiling:
 
 @dataclass(frozen=True)
 class Offer:
-    """A substep: the reference's tool (None: no tool), the offered tools, best first, and the correct tools.
+    """A substep: the reference's tool (None: no tool), the offered tools (best first), and the correct tools.
 
-    `right` are the reference's tool and those with the same function; `taken`: the resolution needs this call.
+    `right` has the reference's tool and all tools with the same function. `taken`: the resolution needs this call.
     """
 
     tool: str | None
@@ -355,12 +355,12 @@ class Offer:
 
     @property
     def chance(self) -> float:
-        """The probability of one option among the offered tools and `no tool`."""
+        """The probability of any single option if one of the offered tools or `no tool` is drawn by lot."""
         return 1 / (len(self.offered) + 1)
 
 
 def offers(dataset: Slate) -> dict[str, list[Offer]]:
-    """By case, the tools that BM25 offers at each substep."""
+    """For each case, the substeps with the tools that BM25 offers."""
     index = BM25(top_k=OFFERED).index(dataset.tools)
     found = {}
     for record in dataset.records.values():
@@ -382,7 +382,7 @@ def offers(dataset: Slate) -> dict[str, list[Offer]]:
 
 
 def ceiling(offered: Mapping[str, Sequence[Offer]]) -> Ceiling:
-    """The ceiling that retrieval sets."""
+    """The ceiling that retrieval sets, computed from the offered tools."""
     calls = [[one for one in substeps if one.tool] for substeps in offered.values()]
     hits = [[one.tool in one.offered for one in substeps] for substeps in calls]
     return Ceiling(
@@ -395,7 +395,7 @@ def ceiling(offered: Mapping[str, Sequence[Offer]]) -> Ceiling:
 def baselines(
     dataset: Slate, scored: Mapping[str, ScoredCase], offered: Mapping[str, Sequence[Offer]]
 ) -> list[Baseline]:
-    """The reference, scored by the scorer itself; the retriever's first tool, called at every substep; and chance."""
+    """Three baselines: the reference (scored by the scorer), the retriever's first tool at each substep, and chance."""
     ways: dict[str, Callable[[str], Verdict]] = {
         _REFERENCE: lambda one: judged(scored[one], dataset.records[one].reference().calls),
         _FIRST: lambda one: _first(scored[one], dataset.records[one].reference().calls, offered[one]),
@@ -413,7 +413,7 @@ def baselines(
 
 
 def _first(case: ScoredCase, calls: Calls, substeps: Sequence[Offer]) -> Verdict:
-    """The verdict on the reference's calls where the first tool has their function, and on useless calls elsewhere."""
+    """The verdict on calling the first tool, with correct arguments if it has the reference's function."""
     made = {}
     for (place, call), one in zip(calls.items(), substeps, strict=True):
         first = one.offered[0] if one.offered else ""
@@ -427,7 +427,7 @@ def _first(case: ScoredCase, calls: Calls, substeps: Sequence[Offer]) -> Verdict
 
 
 def _chance(substeps: Sequence[Offer]) -> Verdict:
-    """The expected verdict of chance."""
+    """The expected verdict if each option is drawn by lot."""
     calls = [one for one in substeps if one.tool]
     return Verdict(
         prod(len(one.right & set(one.offered)) * one.chance for one in calls if one.taken),
@@ -436,16 +436,16 @@ def _chance(substeps: Sequence[Offer]) -> Verdict:
     )
 
 
-# One file that needs only Python: the source text of functions of the project, and of everything that they use.
+# One file that needs only Python: the source text of functions of the project, and of everything that these use.
 #
-# So others score with the same code as the grid, not with a copy that drifts from it.
+# Others therefore score with the same code as the grid, and not with a copy that may become different.
 
 
 _OWN = "grid."
 
 
 class _Module:
-    """A module's source: its top-level definitions, and what it imports at its top level, by name."""
+    """The source of a module, with its top-level definitions and its top-level imports by name."""
 
     def __init__(self, name: str) -> None:
         spec = find_spec(name)
@@ -468,7 +468,7 @@ class _Module:
 
     @cached_property
     def imports(self) -> dict[str, tuple[str, str]]:
-        """By name, the module and the part taken from it; nothing ("") if it is the module itself."""
+        """By imported name, the module and the part imported from it; "" if the module itself is imported."""
         found: dict[str, tuple[str, str]] = {}
         for node in self.tree.body:
             if isinstance(node, ast.Import):
@@ -478,7 +478,7 @@ class _Module:
         return found
 
     def text(self, node: ast.stmt) -> str:
-        """A definition as in the file, with its decorators and the text below that documents it."""
+        """A definition as in the file, with its decorators and with the string after it that documents it."""
         decorators: list[ast.expr] = getattr(node, "decorator_list", [])
         first = min([node.lineno, *(one.lineno for one in decorators)])
         place = self.tree.body.index(node)
@@ -489,13 +489,13 @@ class _Module:
 
 
 def standalone(module: str, roots: Sequence[str], heading: str) -> str:
-    """The file: a docstring, the imports, and the definitions of `roots` with all that they use, module by module.
+    """The file: a docstring, imports, and the definitions of `roots` with everything they use, module by module.
 
     Raises:
-        ValueError: something from outside the standard library is used, or two modules define the same name.
+        ValueError: a definition needs a package outside the standard library, or two modules define the same name.
     """
     modules: dict[str, _Module] = {}
-    wanted: dict[str, set[str]] = {}  # what is taken from each module, by its name
+    wanted: dict[str, set[str]] = {}  # for each module, the names of the definitions that the file needs
     outside: set[tuple[str, str, str]] = set()
 
     def take(name: str, names: Sequence[str]) -> None:
@@ -534,7 +534,7 @@ def _used(node: ast.stmt) -> Iterator[str]:
 
 
 def _ordered(modules: dict[str, _Module], wanted: dict[str, set[str]]) -> list[str]:
-    """The modules; each comes after the modules whose definitions its own definitions use."""
+    """The modules in order: each module comes after the modules whose definitions it uses."""
     order: list[str] = []
 
     def visit(name: str) -> None:
@@ -560,7 +560,7 @@ def _check_names(wanted: dict[str, set[str]]) -> None:
 
 
 def _imports(outside: set[tuple[str, str, str]]) -> str:
-    """Lines of imports; `outside` has the module, the part taken from it (nothing: the module), and the name here."""
+    """The import lines. `outside` has triples: module, imported part ("": the whole module), and name in the file."""
     whole, parts = [], dict[str, list[str]]()
     for module, part, name in sorted(outside):
         if part:

@@ -1,6 +1,6 @@
-"""A benchmark reviewer's figures of SLATE: hints that give answers away, and whether the texts settle the answers.
+"""Figures on SLATE's quality: whether hints give answers away, and whether the texts determine the answers.
 
-Every figure is computed only from the files as others get them, `tools.jsonl` and `cases.jsonl`.
+They are figures for reviewers of a benchmark. All are computed only from `tools.jsonl` and `cases.jsonl`.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _OFFERED = 50
 
 @dataclass(frozen=True)
 class Figure:
-    """One figure: its meaning, its value, and its target with a direction; a figure without a target only informs."""
+    """One figure: its meaning, its value, and its target (`least`, `most`). Not every figure has a target."""
 
     name: str
     value: float
@@ -55,20 +55,23 @@ class Figure:
 
 
 def figures(dataset: Slate) -> list[Figure]:
-    """All figures of a generated or a given SLATE."""
+    """All figures of a SLATE that was generated or read from a folder."""
     return [figure for group in groups(dataset) for figure in group]
 
 
 def groups(dataset: Slate) -> list[Iterator[Figure]]:
-    """The figures by subject; for too small a set, a group raises ValueError, IndexError or ZeroDivisionError."""
+    """The figures in groups by subject.
+
+    If the set is too small, a group raises ValueError, IndexError or ZeroDivisionError.
+    """
     tools, cases = dataset.tool_records, list(dataset.records.values())
     return [_styles(tools, cases), _sources(tools, cases), _queries(cases), _sizes(cases), _retrieved(dataset)]
 
 
 def _styles(tools: Mapping[str, ToolRecord], cases: Sequence[CaseRecord]) -> Iterator[Figure]:
-    """Whether the texts alone distinguish plan tools from distractors, and substeps with a call from those without."""
+    """Whether texts alone distinguish plan tools from distractors, and substeps with a call from other substeps."""
     used = {sub.call.tool for case in cases for sub in case.substeps() if sub.call}
-    # A tool that repeats a plan's tool is as right as that tool: it is no distractor.
+    # A tool with the same function as a plan's tool is a right choice, so it is no distractor.
     told = [tool for tool in tools.values() if not tool.same_function]
     labels = np.array([tool.name in used for tool in told])
     texts = [" ".join([tool.description, *(argument.description for argument in tool.arguments)]) for tool in told]
@@ -99,10 +102,10 @@ def separated(
     """Area under the ROC curve of a logistic model on words and shape, over five folds; 0.5 means no separation.
 
     Args:
-        texts: one per item; the stems of its words are features (TF-IDF). Empty: shape alone.
+        texts: one text per item; the stems of the text's words are features (TF-IDF). If empty, only shapes are used.
         shapes: further features (items, features), standardised here.
         labels: booleans (items).
-        groups: the group of each item; the items of a group are in one fold.
+        groups: the group of each item; all items of a group are in the same fold.
     """
     from scipy.sparse import csr_array, hstack
     from sklearn.feature_extraction.text import TfidfVectorizer
@@ -123,7 +126,7 @@ def separated(
 
 
 def _look(text: str) -> list[float]:
-    """The look of a substep's text to somebody who does not read it: values, names, length."""
+    """Features of a substep's text that need no reading: capitalised words, words with values, length."""
     words = text.split()
     named = sum(word[:1].isupper() for word in words[1:])
     valued = sum(any(letter.isdigit() or letter in "@$" for letter in word) for word in words)
@@ -131,7 +134,7 @@ def _look(text: str) -> list[float]:
 
 
 def _shape(tool: ToolRecord) -> list[float]:
-    """Counts that say nothing about the tool's function."""
+    """Features of a tool that say nothing about its function: lengths, counts and capital letters."""
     words = [len(argument.description.split()) for argument in tool.arguments] or [0]
     return [
         len(tool.description),
@@ -147,13 +150,13 @@ def _shape(tool: ToolRecord) -> list[float]:
 
 
 def _is_derived(name: str, description: str) -> bool:
-    """Whether a description has no words except those of its argument's name and of its kind."""
+    """Whether a description only repeats the argument's name and words such as `number`."""
     extra = set(stems(description)) - set(stems(name)) - set(stems("identifier number code"))
     return not extra
 
 
 def told_by_word(substeps: Sequence[tuple[str, bool]], groups: Sequence[str]) -> float:
-    """How often the first word tells whether a substep needs a tool, learned on other workflows (five folds)."""
+    """How often the first word predicts whether a substep has a call, learned from other workflows (five folds)."""
     names = sorted(set(groups))
     right = []
     for fold in range(FOLDS):
@@ -184,7 +187,7 @@ class _Output:
 
 
 def _sources(tools: Mapping[str, ToolRecord], cases: Sequence[CaseRecord]) -> Iterator[Figure]:
-    """Whether descriptions determine which earlier result an argument takes."""
+    """Whether descriptions determine which earlier result is the value of an argument."""
     other, choices, found, needing = 0, list[int](), list[bool](), set[str]()
     for case in cases:
         earlier: list[_Output] = []
@@ -206,7 +209,7 @@ def _sources(tools: Mapping[str, ToolRecord], cases: Sequence[CaseRecord]) -> It
 
 
 def _taken(sub: SubstepRecord) -> Iterator[tuple[str, tuple[str, str]]]:
-    """A call's arguments that refer to exactly one earlier result: the name, and the step and field it refers to."""
+    """A call's arguments that refer to exactly one earlier result: argument name, and the result's step and field."""
     assert sub.call is not None  # noqa: S101
     for name, value in sub.call.arguments.items():
         refers = list(found_in(ToolCall(sub.call.tool, {name: value})))
@@ -215,7 +218,7 @@ def _taken(sub: SubstepRecord) -> Iterator[tuple[str, tuple[str, str]]]:
 
 
 def _fits(value: object, tool: ToolRecord, argument: str) -> bool:
-    """Whether a value has the type of an argument; a text must also look like an identifier."""
+    """Whether a value has an argument's type. For a text argument, the value must look like an identifier."""
     kind = next(one.type for one in tool.arguments if one.name == argument)
     match kind:
         case "integer":
@@ -231,7 +234,7 @@ def _fits(value: object, tool: ToolRecord, argument: str) -> bool:
 
 
 def read_source(tool: ToolRecord, argument: str, possible: Sequence[_Output]) -> _Output:
-    """The result that shares most words with an argument; its field's words count twice; the latest of equals."""
+    """The result that shares most words with an argument. Words of its field count twice. Among equals, the latest."""
     described = next(one.description for one in tool.arguments if one.name == argument)
     wanted = Counter([*stems(argument), *stems(described)])
 
@@ -247,7 +250,7 @@ def read_source(tool: ToolRecord, argument: str, possible: Sequence[_Output]) ->
 
 
 def _queries(cases: Sequence[CaseRecord]) -> Iterator[Figure]:
-    """Whether the query says by name which of its values an argument takes."""
+    """How often the query contains the name of an argument whose value comes from the query."""
     named = []
     for case in cases:
         words = set(stems(case.query))
@@ -259,7 +262,7 @@ def _queries(cases: Sequence[CaseRecord]) -> Iterator[Figure]:
 
 
 def _sizes(cases: Sequence[CaseRecord]) -> Iterator[Figure]:
-    """The sizes of cases, and how similar they are."""
+    """The sizes of cases, and the numbers of workflows and of cases per workflow."""
     workflows = Counter(case.workflow for case in cases)
     substeps = [len(case.substeps()) for case in cases]
     yield Figure("workflows", len(workflows), least=200)
@@ -270,7 +273,7 @@ def _sizes(cases: Sequence[CaseRecord]) -> Iterator[Figure]:
 
 
 def _retrieved(dataset: Slate) -> Iterator[Figure]:
-    """The share of the references' tools that BM25 offers: a ceiling for every planner."""
+    """The share of the references' tools that BM25 offers. No planner can be better than this share."""
     index = BM25(top_k=_OFFERED).index(dataset.tools)
     per_case = []
     for case in dataset.records.values():

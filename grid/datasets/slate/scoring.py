@@ -5,16 +5,18 @@ made, or null if there was none:
 
     {"case_id": "slate-0000", "calls": {"1.1": {"tool": "find_order", "arguments": {"order_id": "A-1"}}, "1.2": null}}
 
-An argument is a value, or `OUTPUT_FROM_STEP_i.j.field`, which takes a result of an earlier one of these calls. A
-substep that is left out was not reached, or its answer could not be read: it counts as wrong. A tool that does not
-exist is a wrong call. Cases that are left out count as wrong too, unless --subset is given.
+An argument is a value or `OUTPUT_FROM_STEP_i.j.field`, a result of an earlier call in `calls`. Leave out a substep if
+it was not reached, or if its answer could not be read; such a substep counts as wrong. A call of a tool that does not
+exist is wrong. Cases that are left out also count as wrong, unless --subset is given.
 
-- Execution success rate: cases whose resolution was obtained, by any path. Calls are compared with the simulator's
-  entries: forms of dates, numbers and texts that mean the same are equal, and so are tools with the same function.
+- Execution success rate: the share of cases whose resolution was obtained, in any way. Calls are compared with the
+  simulator's entries. Dates, numbers and texts in forms with the same meaning are equal, and so are tools with the same
+  function.
 - Tool match rate: of a case's substeps that need a tool, the share with the reference's tool; the mean over cases.
-- Action identification accuracy: the share of substeps at which calling or not calling was right; the mean over cases.
+- Action identification accuracy: the share of a case's substeps at which it was right to call a tool, or to call none;
+  the mean over cases.
 
-Intervals are 95% intervals, from resampling whole workflows (the cases of one workflow are not independent draws).
+Intervals are 95% intervals from resampling whole workflows, since the cases of one workflow are not independent draws.
 """
 
 from __future__ import annotations
@@ -43,14 +45,14 @@ METRICS = ("execution_success_rate", "tool_match_rate", "action_identification_a
 DRAWS = 2_000
 """The number of resamples for a bootstrap interval."""
 Calls = Mapping[str, ToolCall | None]
-"""By substep, the call that was made; None if there was none."""
+"""For each substep, the call that was made; None if no call was made."""
 
 
 @dataclass(frozen=True)
 class ScoredCase:
-    """The data for scoring a case: for each substep the reference's tool (None: no tool), and the simulator's tables.
+    """The data for scoring a case: the reference's tool of each substep (None: no tool), and the simulator's tables.
 
-    `default` is the outcome of a call that matches no entry; `{tool}` is replaced by the tool's name.
+    `default` is the outcome of a call that matches no entry. In its texts, `{tool}` is replaced by the tool's name.
     """
 
     workflow: str
@@ -70,7 +72,7 @@ class Verdict(NamedTuple):
 
 
 class Estimate(NamedTuple):
-    """A mean over cases and its 95% interval; without bounds if all cases are of one workflow."""
+    """A mean over cases and its 95% interval. There are no bounds if all cases are of one workflow."""
 
     mean: float
     low: float | None
@@ -78,7 +80,7 @@ class Estimate(NamedTuple):
 
 
 def verified(folder: Path) -> dict[str, Any]:
-    """The manifest of an exported folder. Raises DataError for the first data file that is not as in the manifest."""
+    """The manifest of an exported folder. Raises DataError if a data file differs from the manifest."""
     path = folder / MANIFEST
     manifest = read_json(path)
     files = manifest.get("files") if isinstance(manifest, dict) else None
@@ -98,7 +100,7 @@ def verified(folder: Path) -> dict[str, Any]:
 
 
 def read_scored_cases(folder: Path) -> dict[str, ScoredCase]:
-    """The cases of an exported folder by id. Raises DataError with file and line."""
+    """The cases of an exported folder by id. Raises DataError with file and line if a record is wrong."""
     parameters = {
         tool["name"]: {
             one["name"]: Parameter(one["name"], one["type"], one["description"]) for one in tool["arguments"]
@@ -113,7 +115,7 @@ def read_scored_cases(folder: Path) -> dict[str, ScoredCase]:
 
 
 def scored_case(case: Any, table: Any, parameters: Mapping[str, Mapping[str, Parameter]]) -> ScoredCase:
-    """A case, made from its lines of the two files, and the tools' parameters by name."""
+    """Make a case from its line in the file of cases, its line in the simulator's file, and the tools' parameters."""
     substeps = [substep for step in case["plan"] for substep in step["substeps"]]
     entries = tuple(
         Entry(
@@ -173,7 +175,7 @@ def _call(path: Path, line: int, step: str, call: Json) -> ToolCall | None:
 
 
 def obtained(case: ScoredCase, calls: Calls) -> frozenset[str]:
-    """The substeps whose outcomes the calls obtain if they are run in the plan's order."""
+    """The substeps whose outcomes are obtained if the calls are run in the plan's order."""
     outputs: dict[str, Mapping[str, Json]] = {}
     found: frozenset[str] = frozenset()
     for step in case.tools:
@@ -201,9 +203,10 @@ def judged(case: ScoredCase, calls: Calls) -> Verdict:
 
 
 def estimated(values: Sequence[tuple[str, float]], draws: int = DRAWS) -> Estimate:
-    """The mean of (workflow, value) with its interval: percentiles of means over resampled workflows, seed 0.
+    """The mean of the values, and an interval: percentiles of the means of resampled workflows, with seed 0.
 
-    If workflows do not differ, resampling is useless: then the bound for 0 of as many (Clopper-Pearson) is used.
+    If all workflows have the same mean, resampling is useless. The interval then comes from the Clopper-Pearson bound
+    for zero successes in as many trials as there are workflows.
     """
     groups: dict[str, list[float]] = {}
     for workflow, value in values:

@@ -1,7 +1,7 @@
-"""The seeded shop: SLATE's queries are about it, and its outcomes follow from it (egb_slate §3.4: coherent outputs).
+"""The seeded shop: the subject of SLATE's queries, and the source of its outcomes (egb_slate §3.4: coherent outputs).
 
-Customers, orders, products and the other records are drawn once from a seed. A `Scene` is the subject of one case: one
-customer with her records, the product that she bought, and the people and places of the shop.
+Customers, orders, products and all other records are drawn once from a seed. A `Scene` is the subject of one case: one
+customer with her records, the product that she bought, and people and places of the shop.
 """
 
 from __future__ import annotations
@@ -60,8 +60,8 @@ TOOL_CATEGORIES = (
     "Marketplace Integration",
     "Content Management",
 )
-# (steps, substeps per step, substeps in all, calls), egb_slate appendix D, figures 10 and 12. The substeps in all are
-# more than the prompts there ask for (8 to 12 for complex): table 5 counts 13.6 per case, which those cannot give.
+# (steps, substeps per step, substeps in all, calls), egb_slate appendix D, figures 10 and 12. There are more substeps
+# in all than the prompts there ask for (8 to 12 for complex), as these could not give the 13.6 per case of table 5.
 SHAPES: dict[Complexity, tuple[range, range, range, range]] = {
     "simple": (range(2, 4), range(1, 3), range(3, 6), range(1, 3)),
     "moderate": (range(3, 5), range(1, 4), range(9, 13), range(2, 5)),
@@ -75,9 +75,9 @@ class _Strict(BaseModel):
 
 
 class Neighbour(_Strict):
-    """A tool that no plan uses: near in meaning to its host, or (`equivalent`) the same function under another name.
+    """A tool that no plan uses. Its meaning is near to its host's; if `equivalent`, it has the host's function.
 
-    `arguments` maps a name to (type, description). An equivalent returns its host's `results`.
+    `arguments` maps a name to (type, description). An equivalent tool returns its host's `results`.
     """
 
     description: str
@@ -87,7 +87,7 @@ class Neighbour(_Strict):
 
 
 class StockTool(_Strict):
-    """A tool that plans use. `arguments` maps a name to (type, description), `results` a field to a value text."""
+    """A tool that plans use. `arguments` maps names to (type, description); `results` maps fields to value texts."""
 
     category: str
     description: str
@@ -97,9 +97,9 @@ class StockTool(_Strict):
 
 
 class Substep(_Strict):
-    """One substep: ways to say it, and its call, if it has one.
+    """One substep: several wordings, and the tool that it calls (None: no call).
 
-    `with` maps an argument to a value's name, to a field of the scene (`order.id`) or to an output (`i.j.field`).
+    `with` maps each argument to the name of a value, a field of the scene (`order.id`), or an output (`i.j.field`).
     """
 
     say: Annotated[list[str], Field(min_length=1)]
@@ -115,9 +115,10 @@ class HighLevelStep(_Strict):
 
 
 class Workflow(_Strict):
-    """One way in which a query of the category is resolved, with the queries that ask for it.
+    """One way to resolve queries of a category, with several queries.
 
-    `values` are its own values, in addition to the scene's; they are redrawn until every condition of `must` holds.
+    `values` are the workflow's own values, in addition to the scene. Values and scene are redrawn until all conditions
+    in `must` are met.
     """
 
     user: Literal["buyer", "seller"]
@@ -138,7 +139,7 @@ class Workflow(_Strict):
 
 
 class Stock(_Strict):
-    """One query category. `books` maps names of facts that only the shop's books know to value texts, drawn per key."""
+    """One query category. `books` maps names of books of the shop to value texts; a book has a value for each key."""
 
     query_category: str
     books: dict[str, str] = Field(default_factory=dict)
@@ -147,12 +148,12 @@ class Stock(_Strict):
 
 
 def load(path: Path) -> Stock:
-    """Read one stock file. Raises pydantic's ValidationError or yaml's error, both with the place."""
+    """Read one stock file. Raises pydantic's ValidationError or yaml's error; both show the place of the error."""
     return Stock.model_validate(read_stock(path))
 
 
 def load_pools(path: Path = STOCK / "pools.yaml") -> dict[str, tuple[str, ...]]:
-    """The named pools of strings from which `pool NAME` draws."""
+    """The pools of strings by name; `pool NAME` draws from one of them."""
     pools: dict[str, list[str]] = read_stock(path)
     return {name: tuple(strings) for name, strings in pools.items()}
 
@@ -162,7 +163,7 @@ def load_all(folder: Path = STOCK) -> list[Stock]:
     return [load(path) for path in sorted(folder.glob("*.yaml")) if path.name not in ("pools.yaml", "shop.yaml")]
 
 
-# The value language of the stock files: how a value is drawn or follows from others, and how a person writes it.
+# The value language of the stock files: values are drawn, or follow from other values, and are written as people do.
 #
 # A value is one line of text in YAML:
 #
@@ -191,14 +192,14 @@ _ALPHABETS = {"d": "0123456789", "l": "ABCDEFGHJKLMNPQRSTUVWXYZ", "x": "01234567
 
 @dataclass(frozen=True)
 class Spec:
-    """One parsed value: `kind`, and the words that it needs (pattern, bounds, choices, the value that it refers to)."""
+    """One parsed value text: its `kind`, and the words of this kind (pattern, bounds, choices, name of a value)."""
 
     kind: Kind
     words: tuple[str, ...]
 
 
 def parse(text: str) -> Spec:
-    """Read one value. Raises ValueError, which quotes the text and lists the forms."""
+    """Parse one value text. Raises ValueError, which quotes the text and lists the possible forms."""
     kind, _, rest = text.partition(" ")
     rest = rest.strip()
     span = _RANGE.fullmatch(rest)
@@ -227,7 +228,7 @@ def parse(text: str) -> Spec:
 
 
 def fill(pattern: str, rng: random.Random) -> str:
-    """An identifier for a pattern; hexadecimal digits include a decimal digit, so that they look hexadecimal."""
+    """Fill a pattern with random characters. Hexadecimal digits include a decimal digit, to look hexadecimal."""
     while True:
         text = _SLOT.sub(lambda slot: "".join(rng.choices(_ALPHABETS[slot[1]], k=int(slot[2]))), pattern)
         if "{x" not in pattern or any(letter.isdigit() for letter in text):
@@ -235,12 +236,12 @@ def fill(pattern: str, rng: random.Random) -> str:
 
 
 def random_characters(pattern: str) -> int:
-    """The number of characters of a pattern that are drawn."""
+    """The number of random characters in a pattern."""
     return sum(int(slot[2]) for slot in _SLOT.finditer(pattern))
 
 
 def draw(spec: Spec, rng: random.Random, known: Mapping[str, Any], pools: Mapping[str, tuple[str, ...]]) -> Value:
-    """Draw one value that does not follow from others; `known` has the dates to which day offsets refer."""
+    """Draw one value that does not follow from other values. `known` has the dates to which day offsets refer."""
     match spec.kind:
         case "id":
             return fill(spec.words[0], rng)
@@ -271,7 +272,7 @@ def draw(spec: Spec, rng: random.Random, known: Mapping[str, Any], pools: Mappin
 
 
 def plain(value: Value) -> str | int | float:
-    """The value as in JSON: dates in ISO form, numbers with two decimals at most."""
+    """The value in the form for JSON: dates in ISO form, and numbers with two decimals at most."""
     if isinstance(value, dt.date):
         return value.isoformat()
     return round(float(value), 2) if isinstance(value, float) else value
@@ -294,12 +295,12 @@ def written(value: Value, rng: random.Random) -> str:
 
 
 def typed(value: Any, kind: str) -> Value:
-    """A value from a file in the form that rules need: dates as dates."""
+    """A value from a file in the form for rules: a date text becomes a `date` object."""
     return dt.date.fromisoformat(value) if kind == "date" and isinstance(value, str) else value
 
 
 def type_of(value: Value) -> str:
-    """The type that a value has as an argument."""
+    """The argument type of a value."""
     match value:
         case bool():
             return "boolean"
@@ -312,7 +313,7 @@ def type_of(value: Value) -> str:
     return "string"
 
 
-# The seeded shop: SLATE's queries are about it, and its outcomes follow from it (egb_slate §3.4: coherent outputs).
+# The seeded shop: the subject of SLATE's queries, and the source of its outcomes (egb_slate §3.4: coherent outputs).
 
 
 CUSTOMERS = 400
@@ -351,7 +352,7 @@ class Shop:
 
     @cached_property
     def index(self) -> dict[str, Record]:
-        """Every record by each of its keys. People have addresses as keys; only things have their names as keys."""
+        """Every record by each of its keys. Names are keys only of things; people have keys such as addresses."""
         keyed: list[tuple[Sequence[Record], tuple[str, ...]]] = [
             (self.suppliers, ("id", "email")),
             (self.products, ("sku", "name")),
@@ -369,7 +370,7 @@ class Shop:
         return {str(record[key]): record for records, keys in keyed for record in records for key in keys}
 
     def scene(self, rng: random.Random) -> Scene:
-        """The subject of one case. The order is the customer's, the product is the order's, and so on."""
+        """The subject of one case. Its records belong together: a customer, her order, this order's product etc."""
         owned = rng.choice(self._owned)
         by_key = self.index
         order, earlier = owned["order"], owned["earlier"]
@@ -396,7 +397,7 @@ class Shop:
         }
 
     def book(self, name: str, spec: str, keys: tuple[Value, ...]) -> Value:
-        """The entry of the shop's books for some keys, drawn once and for all from the seed, the spec and the keys."""
+        """A book's entry for the given keys. It depends only on the seed, the book's name, the spec and the keys."""
         return draw(parse(spec), random.Random(f"{self.seed}|{name}|{spec}|{keys!r}"), {}, self.pools)
 
     def _new(self, pattern: str) -> str:

@@ -1,4 +1,4 @@
-"""SLATE's statistics next to the paper's, the rules of a stock file, and the check that cases follow from the shop."""
+"""SLATE's statistics next to the paper's, the rules for stock files, and a check that cases agree with the shop."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ from grid.text.references import resolve
 
 @dataclass(frozen=True)
 class Statistic:
-    """One figure: the paper's, ours, and how far ours may be from the paper's."""
+    """One figure: the paper's value, our value, and the allowed difference."""
 
     name: str
     paper: float
@@ -47,13 +47,13 @@ class Statistic:
 
     @property
     def holds(self) -> bool:
-        """Whether ours is within the tolerance."""
+        """Whether our value is within the tolerance."""
         return abs(self.ours - self.paper) <= self.tolerance + 1e-9
 
 
 @dataclass(frozen=True)
 class Category:
-    """How many of the library's tools a category has, their share (of 1), and how many of them plans use."""
+    """A category: its number of tools in the library, its share (of 1), and how many of its tools plans use."""
 
     name: str
     tools: int
@@ -62,7 +62,7 @@ class Category:
 
 
 def categories(dataset: Slate) -> list[Category]:
-    """The library by category, the largest first (figure 3)."""
+    """The categories of the library, the largest first (figure 3)."""
     library = Counter(tool.category for tool in dataset.tools.values())
     names = {sub.call.tool for case in dataset.records.values() for sub in case.substeps() if sub.call}
     used = Counter(dataset.tools[name].category for name in names)
@@ -73,7 +73,7 @@ def categories(dataset: Slate) -> list[Category]:
 
 
 def statistics(dataset: Slate) -> list[Statistic]:
-    """The published figures, and the number of substeps that contain their tool's name."""
+    """The published figures next to ours, and the number of substeps whose text contains the tool's name."""
     cases = list(dataset.records.values())
     calls = Counter(substep.call.tool for case in cases for substep in case.substeps() if substep.call)
     arguments = sum(len(tool.parameters) for tool in dataset.tools.values()) / len(dataset.tools)
@@ -97,7 +97,7 @@ def statistics(dataset: Slate) -> list[Statistic]:
 
 
 def _distinct(known: tuple[str, ...], found: Iterable[str]) -> int:
-    """How many of the known names occur; the count is -1 if an unknown name occurs."""
+    """The number of known names that occur; -1 if an unknown name occurs."""
     names = set(found)
     return len(names) if names <= set(known) else -1
 
@@ -124,7 +124,7 @@ def tables(dataset: Slate) -> Iterator[Table]:
 
 
 def by_category(dataset: Slate) -> Table:
-    """The library by category, as in the paper's figure 3, the largest first."""
+    """A table of the library's categories, as in the paper's figure 3, the largest first."""
     table = Table(
         title="The library by category (figure 3)",
         caption="Tools, their share of the library, and those that plans use. The paper draws its shares, and prints "
@@ -138,7 +138,7 @@ def by_category(dataset: Slate) -> Table:
 
 
 def broken(dataset: Slate) -> Iterator[str]:
-    """Broken rules of the stock, outcomes that do not follow from the shop, missed statistics and missed targets."""
+    """A line for each broken rule of the stock, contradiction to the shop, missed statistic and missed target."""
     from grid.datasets.slate.quality import figures  # scikit-learn is slow to import
 
     stocks, store = load_all(), shop(dataset.library_seed)
@@ -165,11 +165,11 @@ def written(dataset: Slate, case_id: str) -> Iterator[str]:
             yield from (f"     {sub.id} {sub.text}", f"         {call or 'no tool required'}")
 
 
-# The rules for a stock file, and the check that the cases of a SLATE follow from its shop.
+# The rules for a stock file, and the check that the cases of a SLATE agree with its shop.
 
 
 DRAFTS = 3
-"""How many cases of each workflow are drawn to check that it can be made."""
+"""To check a workflow, at least this many cases are drawn from it."""
 _NAME = re.compile(r"[a-z][a-z0-9]*(_[a-z0-9]+)+")
 _LEAST_RANDOM = 5
 _ADDRESS = r"[\w.-]{1,64}@[\w.-]{1,255}\w"
@@ -193,7 +193,7 @@ def problems(stock: Stock, shop: Shop) -> list[str]:
 
 
 def repeated(stocks: Sequence[Stock]) -> list[str]:
-    """One line for each name that is used twice in all categories together."""
+    """One line for each name of a tool or workflow that occurs more than once in all categories."""
     tools = [name for stock in stocks for host, tool in stock.tools.items() for name in (host, *tool.neighbours)]
     workflows = [name for stock in stocks for name in stock.workflows]
     return [
@@ -205,7 +205,7 @@ def repeated(stocks: Sequence[Stock]) -> list[str]:
 
 
 def _unread(text: str, drawn: bool) -> Iterator[str]:
-    """The errors of a value text; with `drawn`, it must not refer to other values."""
+    """The errors of a value text. If `drawn`, the text must not refer to other values."""
     try:
         spec = parse(text)
     except ValueError as error:
@@ -284,7 +284,7 @@ def _shape_problems(workflow: Workflow) -> Iterator[str]:
 
 
 def _overtaken(stock: Stock, workflow: Workflow) -> Iterator[str]:
-    """Calls that report the rest of the same thing again: no outcome knows of earlier changes, so these clash."""
+    """A line for each call that reports a changed amount again. Outcomes ignore earlier changes, so the two clash."""
     told: dict[tuple[str, str], str] = {}
     for place, substep in workflow.calls():
         tool = stock.tools.get(substep.call or "")
@@ -306,16 +306,16 @@ def _call_problems(substep: Substep, tool: StockTool) -> Iterator[str]:
 
 
 def names_tool(text: str, tool: str) -> bool:
-    """Whether the text contains every word of the tool's name, so that choosing would need no reading."""
+    """Whether the text contains every word of the tool's name, so that nobody has to understand the text."""
     words = set(re.findall(r"[a-z]+", text.lower()))
     return all(any(word.startswith(part[:5]) for word in words) for part in tool.split("_"))
 
 
 def contradictions(cases: Sequence[CaseRecord], stocks: Sequence[Stock], shop: Shop) -> list[str]:
-    """One line for each place where a case does not follow from the shop.
+    """One line for each contradiction between a case and the shop.
 
-    Every outcome is computed again from the call's arguments. Everything that a query says about customers and orders
-    must be about one customer.
+    Every outcome is computed again from the call's arguments. All customers and orders that a query mentions must
+    belong to one customer.
     """
     by_category = {stock.query_category: stock for stock in stocks}
     return [
@@ -358,6 +358,6 @@ def _strangers(case: CaseRecord, shop: Shop) -> Iterator[str]:
 
 
 def _owner(record: Record) -> str | None:
-    """The account of the customer to whom a record belongs, if it belongs to a customer."""
+    """The account of the customer to whom a record belongs; None if it belongs to no customer."""
     value = record.get("account") or record.get("customer")
     return str(value) if value else None

@@ -1,8 +1,9 @@
-"""τ²-bench (Barres et al. 2025): customer service by tools and a policy, scored by the final databases.
+"""τ²-bench (Barres et al. 2025): customer service with tools and a policy, scored by the databases at the end.
 
 agent_planning_benchmark §5.1 validates plans on it (table 3). Telecom and mock are solved from a ticket, and the agent
 has the user's tools too (solo). In airline and retail the agent talks to a user, or gets the user's instructions as a
-ticket. The ticket makes different, easier tasks, whose figures are comparable only with each other.
+ticket. With a ticket the tasks are different and easier: their figures are comparable only with figures of other runs
+with tickets.
 """
 
 from __future__ import annotations
@@ -71,10 +72,10 @@ class _Record:
 class Tau2(FileDataset[_Record]):
     """The base tasks of a domain. `path` is the released `data/tau2`, or a folder that contains it.
 
-    `user` is the user of airline and retail: a model (the role `user`), or the user's instructions as a ticket. `draw`:
-    the number of base tasks drawn from airline, retail and telecom together, each domain with its share, as in the
-    paper (§5.1: 200; it does not say which ones); None: all. `max_errors` failed calls end a run, as in the published
-    code.
+    `user` says who plays the user of airline and retail: a model (the role `user`), or nobody (the user's instructions
+    become a ticket). `draw` is the number of base tasks that are drawn from airline, retail and telecom together; None:
+    all tasks. Each domain has its share of them. The paper draws 200 (§5.1), and does not say which tasks. A run ends
+    after `max_errors` failed calls, as in the published code.
     """
 
     name: ClassVar[str] = "tau2"
@@ -118,7 +119,7 @@ class Tau2(FileDataset[_Record]):
 
     @cached_property
     def version(self) -> str:
-        """The adapter's version, the package's version, whether the user is a ticket, and the files' fingerprint."""
+        """The versions of adapter and package, `ticket` if a ticket replaces the user, and the files' fingerprint."""
         ticket = "" if self._solo or self._talks else "-ticket"
         return f"{self.name}-a{self.adapter}-{installed()}{ticket}-{fingerprint(*self.files)}"
 
@@ -136,11 +137,11 @@ class Tau2(FileDataset[_Record]):
                 yield f"tau2-{self.domain}-{name}", row
 
     def record(self, case_id: str, row: Mapping[str, Any]) -> _Record:
-        """A task of the known form, whose tools the installed package has."""
+        """A row as a task; it must have the known form, and its tools must be in the installed package."""
         return self._record(records.task_of(row, self._domain, self._solo))
 
     def strata(self) -> Sequence[Stratum]:
-        """In telecom, the kinds of issues."""
+        """The kinds of issues in telecom; each other domain is one stratum."""
         return (self._kind,)
 
     def case_ids(self) -> Sequence[str]:
@@ -149,18 +150,24 @@ class Tau2(FileDataset[_Record]):
         return ids[: self._share()][: self.limit]
 
     def _kind(self, case_id: str) -> str:
-        """The kind of issue, in telecom; all tasks of another domain are of the same kind."""
+        """The kind of a telecom task's issue; empty in the other domains."""
         return self.records[case_id].task.id.partition("]")[0] if self.domain == "telecom" else ""
 
     def cluster(self, case_id: str) -> str:
-        """In telecom, the issue without the persona; elsewhere the user's known information: tasks of one customer."""
+        """In telecom the issue, without the persona.
+
+        In the other domains the customer, who is recognized by the information that the user knows.
+        """
         task = self.records[case_id].task
         if self.domain == "telecom":
             return task.id.partition("[PERSONA")[0]
         return task.instructions.get("known_info") or task.id
 
     def problem(self, case_id: str) -> Problem:
-        """One task. Its reference has the gold actions, and the information that must be told as the answer."""
+        """One task. Its reference has the gold actions as calls.
+
+        The reference's answer is the information that the agent must give.
+        """
         record = self.records[case_id]
         task, world, tools = record.task, record.world, tuple(self.tools.values())
         query, reference = task.ticket if self._solo else records.ticket(task), _reference(world)
@@ -217,7 +224,7 @@ class Tau2(FileDataset[_Record]):
 
 
 def _reference(world: Tau2World) -> Reference:
-    """The gold actions in their order; actions that the tools refuse are still right."""
+    """The gold actions in their order. A gold action that a tool refuses is listed as failing, and is still right."""
     calls = {str(place): ToolCall(one.name, one.arguments) for place, one in enumerate(world.task.actions)}
     failing, databases = set[str](), world.start().databases
     for place, one in enumerate(world.task.actions):
@@ -235,7 +242,7 @@ def _over(version: Version, data: Mapping[str, Any]) -> Version:
 
 @cache
 def _databases(where: Path, of: Domain) -> Databases:
-    """A domain's databases, read once per process: airline's are 7 MB."""
+    """A domain's databases. They are read once per process, since those of airline have 7 MB."""
     agent = Version(records.database(where / next(f for f in FILES[of.name] if f.startswith("db.")), of.db))
     user = Version(records.database(where / "user_db.toml", of.user_db)) if of.user_db else None
     return Databases(agent, user)
@@ -264,7 +271,10 @@ _RETURNS = "returns"
 
 
 def library(domain: Domain, solo: bool, talks: bool) -> dict[str, ToolSpec]:
-    """The tools of a domain by name: the agent's; if solo, the user's too; with a user, the tool to talk to them."""
+    """The agent's tools by name. A solo agent also has the user's tools.
+
+    With a user there is a tool to send messages.
+    """
     kits = [domain.tools, *([domain.user_tools] if solo and domain.user_tools else [])]
     found = {name: _spec(name, given, domain.name) for kit in kits for name, given in specs(kit).items()}
     return found | ({SAY.name: SAY} if talks else {})
@@ -285,7 +295,7 @@ def _spec(name: str, given: Mapping[str, Any], category: str) -> ToolSpec:
 
 
 def plain(schema: Any, definitions: Mapping[str, Any], level: int = 0) -> Any:
-    """A schema without references and alternatives: the first alternative that is not null counts."""
+    """A schema without references and alternatives: of several alternatives, the first that is not null is kept."""
     if not isinstance(schema, dict) or level > _MOST_DEPTH:
         return schema
     if isinstance(where := schema.get("$ref"), str):
@@ -311,7 +321,7 @@ def _alternatives(schema: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
 
 
 UNFINISHED = "unfinished"
-"""The end of a run that neither agent nor user ended: a limit of the planner, or an error."""
+"""The `termination` of a run that a limit of the planner or an error ended, and neither the agent nor the user."""
 ROLE = Section(
     "role",
     (
@@ -332,7 +342,10 @@ def measure(world: Tau2World, trajectory: Trajectory) -> Mapping[str, Any]:
 
 
 async def examine(world: Tau2World, judged: Examine, trajectory: Trajectory, evaluator: Evaluator) -> Mapping[str, Any]:
-    """reward, reward_parts and success with a judge's verdicts on the task's statements; plan_* if there was a plan."""
+    """reward, reward_parts and success, with a judge's verdicts on the task's statements.
+
+    And plan_* for a plan, if any.
+    """
     plan = await judged(trajectory, evaluator)
     return {**plan, **await _stated(world, trajectory, evaluator)}
 
@@ -351,7 +364,10 @@ async def _stated(world: Tau2World, trajectory: Trajectory, evaluator: Evaluator
 
 
 def baselines(world: Tau2World) -> Mapping[str, bool]:
-    """Whether ending the work at once, or transferring the customer at once, succeeds; none if a judge must decide."""
+    """The success of a run that ends the work at once, and of a run that transfers the customer at once.
+
+    A success that only a judge can decide is left out.
+    """
     start = world.start()
     passed = [start]
     if TRANSFER in world.domain.names("assistant"):
@@ -363,7 +379,7 @@ def baselines(world: Tau2World) -> Mapping[str, bool]:
 
 
 def assertion_prompt(talk: Talk, trajectory: Trajectory, statement: str) -> Prompt:
-    """The question whether a statement is true of a run, which is shown with all calls and messages."""
+    """The question whether a statement is true of a run. The prompt shows all calls and messages of the run."""
     lines = [line for step in trajectory.steps if step.call for line in _step(step.call, step.observation)]
     if talk.said and not talk.said[-1].by_user:
         lines.append(f"Agent, at the end: {talk.said[-1].text}")

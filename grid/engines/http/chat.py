@@ -24,7 +24,7 @@ _TEXT, _THOUGHT, _REFUSAL = ("text", "output_text"), ("thinking", "reasoning", "
 
 
 class Content(NamedTuple):
-    """The text of the answer, the thought before it, and the words of a refusal."""
+    """A message's content: the answer's text, the thought before the text, and the words of a refusal."""
 
     text: str | None
     thought: str = ""
@@ -35,7 +35,7 @@ def read_content(value: Any) -> Content:
     """Read a message's content: texts are joined; thoughts and refusals are not part of the answer.
 
     Raises:
-        ValueError: a value that is no content, or a part that may be an answer and cannot be read.
+        ValueError: the value is no content, or a part of it may be an answer and cannot be read.
     """
     if value is None or isinstance(value, str):
         return Content(value)
@@ -65,7 +65,7 @@ def _text(value: Any) -> str:
 
 
 def _thought(part: dict[str, Any]) -> str:
-    """A thought's text: a thought is a text or has parts of its own; one that is not shown is empty."""
+    """A thought's text, which may be in several parts; empty if the server does not show the thought."""
     for name in ("thinking", "reasoning", "text"):
         value = part.get(name)
         if isinstance(value, str):
@@ -82,7 +82,10 @@ _MAX_NAME = 200  # characters that are kept of a name
 
 
 class Beside(BaseModel):
-    """A body's keys for these facts; a server need not have any of them, and may give them in any form."""
+    """A response body's keys for an answer's tokens and source.
+
+    Servers may leave out any key, or fill it in any form.
+    """
 
     usage: Any = None
     model: Any = None
@@ -96,12 +99,12 @@ class Beside(BaseModel):
 
 
 def _name(told: Any) -> str | None:
-    """The name on one line and not too long; None if it is no name."""
+    """The name, put on one line and cut to a maximal length; None if the value is no name."""
     return (" ".join(told[:_MAX_NAME].split()) or None) if isinstance(told, str) else None
 
 
 REASONING = ("reasoning_content", "reasoning")
-"""A message's keys for a thought that is apart from its content."""
+"""A message's keys for a thought that the server gives apart from the message's content."""
 # Control tokens as common chat templates write them.
 _CONTROL = re.compile(r"<\|[^|<>\s]{1,40}\|>|</?s>|\[/?INST\]|<(?:start|end)_of_turn>")
 _CUT = frozenset({"length", "model_length", "max_tokens", "max_output_tokens", "content_filter"})
@@ -135,7 +138,7 @@ class _Message(BaseModel):
 
     @property
     def calls(self) -> Any:
-        """Its calls as the server wrote them; empty if there are none."""
+        """The message's calls as the server wrote them; empty if the message has no calls."""
         return self.tool_calls or (self.function_call and [{"function": self.function_call}])
 
     @property
@@ -146,13 +149,16 @@ class _Message(BaseModel):
 
     @property
     def reasoning_given(self) -> tuple[str, str] | None:
-        """The key and the text of a thought that is apart from the answer: the server may want it back."""
+        """The key and the text of a thought given apart from the answer; the server may want the thought back."""
         given = ((key, getattr(self, key)) for key in REASONING)
         return next(((key, told) for key, told in given if isinstance(told, str) and told), None)
 
     @property
     def misplaced(self) -> str:
-        """The call or object that the server took for a thought's end, in a message without content and calls."""
+        """The call or object that the server mistook for the end of a thought.
+
+        Empty if the message has content or calls.
+        """
         thought = self.thought
         if (self.content.text or "").strip() or self.calls:
             return ""
@@ -185,7 +191,7 @@ class Answer(BaseModel):
 
     @property
     def said(self) -> tuple[str, str]:
-        """Everything that took tokens: the thought; and the text (with calls as JSON) or the refusal."""
+        """Everything that took tokens, in two parts: the thought, and the text (with calls as JSON) or the refusal."""
         message = self.message
         text = message.content.text or message.content.refusal
         if message.calls:
@@ -194,17 +200,17 @@ class Answer(BaseModel):
 
     @property
     def cut(self) -> bool:
-        """Whether the answer ended before the model ended it: at the limit on tokens, or because of a filter."""
+        """Whether the token limit or a filter ended the answer before the model did."""
         return (self.finish_reason or "").lower() in _CUT
 
     @property
     def cut_off(self) -> bool:
-        """Whether the answer was cut before its first word: all tokens went into thinking."""
+        """Whether the answer was cut before its first word, because all tokens went into thinking."""
         return self.cut and not self.with_calls.strip()
 
 
 class Chat(Beside):
-    """A server's answer to a chat."""
+    """A server's response to a chat request."""
 
     choices: Annotated[list[Answer], Field(min_length=1)]
 
@@ -212,9 +218,9 @@ class Chat(Beside):
 def question(
     prompt: Prompt, structured: bool, padded: bool = False, strict: bool = False, reasoning: bool = True
 ) -> dict[str, Any]:
-    """A request's keys from a prompt: its messages, and its functions or, if `structured`, its answer's schema.
+    """A request's keys for a prompt: messages; and the functions or, if `structured`, the answer's schema.
 
-    `strict`: in OpenAI's strict mode, if the schema has a strict form. `reasoning`: as for `messages`.
+    `strict`: use OpenAI's strict mode if the schema has a strict form. `reasoning`: as for `messages`.
     """
     asked: dict[str, Any] = {"messages": messages(prompt, padded, reasoning)}
     if functions := prompt.functions():
@@ -228,14 +234,14 @@ def question(
 
 
 def told(prompt: Prompt, answer: Answer, strict: bool = False) -> str:
-    """A completion's answer to a prompt: its text or, for functions, its calls too."""
+    """The answer in a completion: the text and, if the prompt has functions, the calls too."""
     if isinstance(prompt.answer, FunctionsAnswer):
         return answer.with_calls
     return without_nulls(answer.text) if strict and isinstance(prompt.answer, JsonAnswer) else answer.text
 
 
 def messages(prompt: Prompt, padded: bool = False, reasoning: bool = True) -> list[Message]:
-    """The prompt as a chat; without `reasoning`, it has no thoughts of earlier answers."""
+    """The prompt as a chat; without `reasoning`, the chat leaves out the thoughts of earlier answers."""
     found = of_prompt(prompt, plain, padded=padded, as_text=True)
     if reasoning:
         return found
@@ -259,7 +265,8 @@ _NULL = {"type": "null"}
 def strict_schema(schema: dict[str, Any]) -> dict[str, Any] | None:
     """The schema in strict form; None if it has none.
 
-    Lists and objects with arbitrary contents have none, nor has a root that is not a single object.
+    A schema has no strict form if a list or object in it may have arbitrary contents, or if its root is not a single
+    object.
     """
     if schema.get("type") != "object":
         return None
@@ -298,7 +305,7 @@ def _or_null(schema: dict[str, Any]) -> dict[str, Any]:
 
 
 def without_nulls(text: str) -> str:
-    """An answer without the arguments that are null; unchanged if there are none, or if it is not JSON."""
+    """An answer without the arguments that are null; an answer without such arguments, or not in JSON, is unchanged."""
     if "null" not in text:
         return text
     try:
@@ -326,7 +333,7 @@ _MOST = 2**27  # tokens: more than any model's context
 
 
 class Counts(NamedTuple):
-    """Numbers of tokens: of a prompt, of its cached part, of the generated text, and of the thought in that text."""
+    """Numbers of tokens: of the prompt, of its cached part, of the generated text, and of the thought in that text."""
 
     input: int
     cached: int
@@ -334,7 +341,7 @@ class Counts(NamedTuple):
     reasoning: int
 
     def usage(self, **more: int) -> Usage:
-        """The counts as a Usage, together with further ones."""
+        """The counts as a Usage, together with the further counts in `more`."""
         return Usage(
             input_tokens=self.input,
             cached_input_tokens=self.cached,
@@ -345,12 +352,12 @@ class Counts(NamedTuple):
 
 
 def counts(usage: Any, said: bool) -> Counts | None:
-    """The counts in a server's `usage` for an answer; None if it has none or contradicts itself.
+    """The counts in a server's `usage` for an answer; None if the `usage` has no counts or contradicts itself.
 
-    `said`: whether the answer has a text, a call or a thought, which take tokens. A total, if there is one, shows what
-    the other counts leave out: cached tokens may be counted apart from the prompt's, and a thought's tokens apart from
-    the completion's. Cached tokens that are more than the prompt's can only be counted apart from them, whether or not
-    the total includes them.
+    `said`: whether the answer has a text, a call or a thought, which take tokens. A server may count cached tokens
+    apart from the prompt's tokens, and a thought's tokens apart from the completion's. The server's total, if given,
+    shows which way it counts. If there are more cached tokens than prompt tokens, the cached tokens must be counted
+    apart, whether or not the total includes them.
     """
     try:
         return _explained(usage, said)
@@ -378,13 +385,16 @@ def _explained(usage: Any, said: bool) -> Counts | None:
 
 
 def _readings(whole: int, part: int, beside: bool) -> set[int]:
-    """The possible totals of a count and its part: the count if it can include the part; the sum if not or `beside`."""
+    """The possible true values of a count `whole`, whose `part` the server may count inside or apart.
+
+    They are `whole` if it is large enough to include the part, and the sum if it is not or if `beside`.
+    """
     within = {whole} if part <= whole else set[int]()
     return within | {whole + part} if beside or not within else within
 
 
 def _told(found: Any, *path: str) -> int | None:
-    """The number at a place; None if nothing is there. Raises ValueError if it is no count of tokens."""
+    """The number at a path of keys; None if nothing is there. Raises ValueError if the value is no count of tokens."""
     for name in path:
         found = found.get(name) if isinstance(found, Mapping) else None
     if found is None:
@@ -401,7 +411,7 @@ def _told(found: Any, *path: str) -> int | None:
 
 _MAX_READ = 2000  # characters of each text
 _SERVER_S = frozenset({401, 402, 404, 408, 429})
-"""Statuses that say themselves what is wrong: the key, the bill, the address, the rate."""
+"""Statuses that identify the problem by themselves: the key, the bill, the address or the rate."""
 # How OpenAI, vLLM, SGLang, TGI, TensorRT-LLM, llama.cpp, LM Studio, Ollama, Mistral, Anthropic, Google, Bedrock,
 # Cohere, Together, Groq, xAI, Moonshot and Alibaba word a prompt that does not fit.
 _TOO_LONG = re.compile(
@@ -444,7 +454,7 @@ _NUMBER = re.compile(r"\d[\d,]*")
 
 
 class Complaint(NamedTuple):
-    """An error's code (or type), its message, and all words in which it may say what is wrong."""
+    """An error's code (or type), its message, and all texts in which the error may say what is wrong."""
 
     code: str
     message: str
@@ -465,10 +475,11 @@ def complaint(error: Any, text: str) -> Complaint:
 
 
 def whose(status: int, words: str) -> Literal["context", "model"] | None:
-    """Whose failure an error with this HTTP status and these words is; None: the server's own.
+    """The cause of an error with this HTTP status and these words: the context, the model, or (None) the server itself.
 
-    `context`: the prompt does not fit. `model`: the model's answer is kept back or was prevented, because its server
-    could not read it or a filter stopped it. Such errors have many statuses, also those of failures that may pass.
+    `context`: the prompt does not fit. `model`: the server does not pass on the model's answer, because the server
+    could not read it or a filter stopped it. Servers report these errors with many statuses, also with statuses of
+    failures that may pass.
     """
     if status in _SERVER_S or status < 400:
         return None
@@ -478,9 +489,9 @@ def whose(status: int, words: str) -> Literal["context", "model"] | None:
 
 
 def room(words: str, asked: int) -> int | None:
-    """The tokens that a context has left after a prompt, if an error says so; `asked` tokens were too many.
+    """The tokens that a context has left after a prompt, if an error's words say so; `asked` tokens were too many.
 
-    Servers state the context's size, and either the prompt's size or the sum of the prompt's and `asked`.
+    Servers state the context's size, and either the prompt's size or the sum of the prompt's size and `asked`.
     """
     size = next((found for form in _SIZE if (found := form.search(words))), None)
     if size is None:

@@ -1,4 +1,4 @@
-"""JSON over HTTP from one untrusted server: bounded, timed and tried again, without the server's key in any message."""
+"""JSON over HTTP from one untrusted server: limited in size and time, and tried again; no message shows the key."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ MAX_BYTES = 16 * 2**20  # of an answer
 _MAX_MESSAGE, _MAX_READ = 200, 2000  # characters of a server's message: shown in an error, and read
 _SPENT = frozenset({"insufficient_quota", "credit_balance_exhausted"})  # 429s that no waiting helps
 _DIED = frozenset({"error", "abort", "aborted", "insufficient_system_resource", "engine_overloaded"})
-"""Reasons for an answer's end that are the server's, not the model's."""
+"""Finish reasons that mean that the server failed, not that the model ended its answer."""
 _SAID = ("tool_calls", "function_call", "reasoning_content", "reasoning", "refusal")
 _FIRST_WAIT, _LONGEST_WAIT = 0.5, 30.0  # seconds of backoff: the first, and where doubling stops
 
@@ -35,7 +35,7 @@ T = TypeVar("T")
 
 
 class Answered(NamedTuple, Generic[Shape]):
-    """A server's answer, how often the request was sent again, and the time span of the last try."""
+    """A server's answer, the number of times the request was sent again, and the time span of the last try."""
 
     value: Shape
     again: int
@@ -43,7 +43,7 @@ class Answered(NamedTuple, Generic[Shape]):
 
 
 class RefusedError(EngineError):
-    """The server will refuse however often it is asked; `status` is HTTP's, 200 for a useless answer."""
+    """The server will refuse the request every time; `status` is the HTTP status, 200 for an answer that is useless."""
 
     def __init__(self, message: str, status: int) -> None:
         self.status = status
@@ -55,11 +55,11 @@ class RefusedError(EngineError):
 
 
 class WithheldError(ModelError):
-    """The model's answer was not passed on: its server could not read it, or a filter stopped it."""
+    """The server did not pass on the model's answer: the server could not read it, or a filter stopped it."""
 
 
 class TryAgainError(Exception):
-    """A failure that may pass; `wait` is how many seconds the server asked for."""
+    """A failure that may pass; `wait` is the number of seconds that the server asks to wait."""
 
     def __init__(self, message: str, wait: float = 0.0) -> None:
         self.wait = wait
@@ -67,7 +67,7 @@ class TryAgainError(Exception):
 
 
 class Serving(BaseModel):
-    """How requests are sent: no result depends on it.
+    """How requests are sent; no result depends on these keys.
 
     `api_key_env` names, in capital letters, the environment variable that holds the key; null: no key.
     `max_wait_seconds`: a request is given up if the server asks to wait longer (Retry-After).
@@ -82,12 +82,13 @@ class Serving(BaseModel):
 
 
 class Client(ABC):
-    """Asks for JSON in OpenAI's form, and asks again after failures that may pass; a subclass carries the requests.
+    """Requests JSON in OpenAI's form, and tries again after failures that may pass; a subclass carries the requests.
 
-    A request that waits to be tried again keeps its place in flight, so that a rate limit slows all others down.
+    A request that waits to be tried again still counts as in flight, so that a rate limit slows down all requests.
 
     Args:
-        serving: requests at the server at once, the time-out of one try (body included), the tries of one request.
+        serving: sets how many requests are at the server at once, the time-out of one try (body included), and the
+            tries of one request.
         secrets: texts that no message may show.
     """
 
@@ -106,10 +107,10 @@ class Client(ABC):
 
     @abstractmethod
     async def _exchange(self, url: str, content: bytes | None) -> tuple[int, Mapping[str, str], bytes]:
-        """Status, headers (names in any case) and body of one try; raises TryAgainError if there is no answer."""
+        """Try once: return status, headers (names in any case) and body; raises TryAgainError if there is no answer."""
 
     async def ask(self, url: str, body: Mapping[str, Any] | None, shape: type[Shape]) -> Answered[Shape]:
-        """POST `body` (or GET) and check the answer's shape.
+        """POST `body`, or GET if it is None, and check the shape of the answer.
 
         Raises:
             ContextError: the prompt does not fit the model's context.
@@ -147,7 +148,7 @@ class Client(ABC):
         raise EngineError(f"{url}: {last} (tried {self._tries} times)")
 
     async def _once(self, url: str, content: bytes | None, shape: type[Shape], limit: int) -> Shape:
-        """One try; failures that may pass are TryAgainError."""
+        """Try once; raises TryAgainError for failures that may pass."""
         try:
             async with asyncio.timeout(self._seconds):
                 status, headers, data = await self._exchange(url, content)
@@ -218,7 +219,7 @@ class HTTPClient(Client):
         )
 
     async def _exchange(self, url: str, content: bytes | None) -> tuple[int, Mapping[str, str], bytes]:
-        """At most MAX_BYTES of body."""
+        """As in `Client`; a body of more than MAX_BYTES raises TryAgainError."""
         import httpx
 
         data = bytearray()
@@ -244,7 +245,7 @@ async def gathered(jobs: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
 
 
 def _complaint(data: bytes) -> Complaint:
-    """The contents of an error's body; the body itself if it is not JSON."""
+    """The contents of an error's body; if the body is not JSON, its whole text."""
     text = data.decode(errors="replace")
     try:
         found = loads(text)
@@ -254,10 +255,10 @@ def _complaint(data: bytes) -> Complaint:
 
 
 def _failed_inside(value: Any) -> tuple[int, Complaint] | None:
-    """The status and words of an upstream's failure that came with HTTP 200; None if there is none.
+    """The status and words of an upstream server's failure that came with HTTP 200; None without a failure.
 
-    If the upstream dies after the answer has begun, a gateway sends the body of an error, an error in the choice, a
-    finish reason that no model gives, or an empty answer of no tokens.
+    If the upstream server dies after the answer has begun, a gateway sends one of these: the body of an error, an error
+    in the choice, a finish reason that no model gives, or an empty answer of 0 tokens.
     """
     if not isinstance(value, dict):
         return None
@@ -279,7 +280,7 @@ def _failed_inside(value: Any) -> tuple[int, Complaint] | None:
 
 
 def _says(message: Any) -> bool:
-    """Whether an answer's message has any content."""
+    """Whether an answer's message has a text, a call, a thought or a refusal."""
     if not isinstance(message, dict):
         return False
     try:
@@ -289,7 +290,7 @@ def _says(message: Any) -> bool:
 
 
 def _limit(body: Mapping[str, Any] | None) -> int:
-    """The tokens that a request asks for; 0 if it has no limit."""
+    """The most tokens that a request asks for; 0 if the request sets no limit."""
     asked = body or {}
     return int(asked.get("max_completion_tokens") or asked.get("max_tokens") or 0)
 
@@ -308,7 +309,7 @@ def checked_url(url: str, key: bool) -> str:
 
 
 def read_key(name: str | None) -> str | None:
-    """The key in an environment variable; raises ConfigError, without the value, if it is no key."""
+    """The key in an environment variable; raises ConfigError, which does not show the value, if the value is no key."""
     if name is None:
         return None
     key = os.environ.get(name)
@@ -336,15 +337,15 @@ _FILLING = ("vllm", "sglang")  # servers that fill in the sampler of the model's
 def keys(
     sampling: Sampling | None, exact_choice: bool, extra: Mapping[str, Any], omit: Collection[str]
 ) -> dict[str, Any]:
-    """A request's keys: the sampler's without those that are left out, and `extra`, which overrides them."""
+    """A request's keys: the sampler's keys except those in `omit`, and the keys in `extra`, which override them."""
     own = _KEYS[sampling or ("plain" if exact_choice else "top_p")]
     return {**{key: value for key, value in own.items() if key not in omit}, **extra}
 
 
 def told(sent: Mapping[str, Any], omit: Collection[str]) -> str:
-    """The sampler in rows: the keys sent, the keys left out, and that the server's defaults hold for the others.
+    """The sampler as result rows show it: keys sent, keys left out, and that the server's defaults hold for all others.
 
-    Without `temperature`, no planner's temperature reaches the server.
+    If `temperature` is left out, no planner's temperature reaches the server.
     """
     shown = {key: value for key, value in sent.items() if key in _SHAPING}
     return to_json(shown | ({"omitted": sorted(set(omit))} if omit else {}) | {"others": "server"})
@@ -361,7 +362,7 @@ def check_omitted(omit: Sequence[str], extra: Mapping[str, Any]) -> None:
 
 
 def check(sampling: Sampling | None, exact_choice: bool, owners: Iterable[str | None]) -> None:
-    """Raise ConfigError if no sampler was chosen and the server, according to its models' owners, fills one in."""
+    """Raise ConfigError if the config sets no sampler and the server (known from `owners`) would fill in its own."""
     filling = sorted(set(_FILLING).intersection(filter(None, owners)))
     if sampling is None and not exact_choice and filling:
         allowed = f"plain, or server: {filling[0]}'s server fills in the sampler of the model's generation config"

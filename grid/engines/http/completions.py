@@ -1,6 +1,7 @@
-"""The common part of engines that get a model's answers in OpenAI's form, whoever carries the requests.
+"""The common part of engines that get a model's answers in OpenAI's form, over HTTP or through a library.
 
-It stands apart from `http/engine`, since `providers` uses it too: requests, answers, usage and probes are the same.
+It stands apart from `http/engine`, since `providers` uses it too: both have the same requests, answers, usage and
+probes.
 """
 
 from __future__ import annotations
@@ -32,29 +33,30 @@ class Completions:
     Args:
         base_url: the server's address.
         model: the model's name at the server.
-        identity: tells apart models that their servers call by the same name; no request has it.
+        identity: distinguishes models to which their servers give the same name; it is not part of any request.
         max_tokens: the longest completion, whatever a planner asks for.
-        reasoning_tokens: additional tokens for thinking: servers count them with the answer.
-        limit_key: the name of that limit in requests: OpenAI's reasoning models take `max_completion_tokens` only,
-            older servers `max_tokens` only.
+        reasoning_tokens: additional tokens for thinking, since servers count a thought's tokens as part of the answer.
+        limit_key: the key of the token limit in requests: OpenAI's reasoning models accept only
+            `max_completion_tokens`, older servers only `max_tokens`.
         tools: `prompt` lists them in the prompt; `native` sends them as the request's `tools`, `tool_choice` is auto.
-        history: the form of the steps so far: lines of the prompt (`text`), or `messages` of a conversation, which are
-            answers with their calls and, if the server gives thoughts and accepts them back, their thoughts, and the
-            result of each call. Null: messages if tools are native.
-        structured: JSON answers are sampled under their schema; choices and native tool calls never are.
+        history: the form of the steps so far: lines of the prompt (`text`), or `messages` of a conversation: answers
+            with their calls, and the result of each call. If the server gives thoughts and accepts them back, answers
+            include their thoughts. Null: messages if tools are native.
+        structured: JSON answers are sampled under their schema; choices and native tool calls are never sampled under
+            one.
         strict: use OpenAI's strict mode, in which omitted arguments are null; without it OpenAI takes the schema only
             as a hint.
-        sampling: the sampler's keys in requests: `plain` switches off top_p, top_k, min_p and the repetition penalty,
-            which vLLM's server otherwise fills in from the model's generation config; `top_p` switches off top_p
-            alone, since OpenAI refuses the others; `server` sends none. Null: plain with exact_choice, else top_p.
+        sampling: the sampler's keys in requests. `plain` switches off top_p, top_k, min_p and the repetition penalty,
+            which vLLM's server otherwise fills in from the model's generation config. `top_p` switches off top_p alone,
+            since OpenAI refuses the other keys. `server` sends no such key. Null: plain with exact_choice, else top_p.
         extra: further keys of chat requests, such as `reasoning_effort`, `top_p` or `chat_template_kwargs`.
         omit: keys that chat requests leave out because the server refuses them; the server's own values then hold.
             Without `temperature` no planner's or judge's temperature reaches the server; without `seed` trials cannot
             be repeated.
 
     Raises:
-        ConfigError: a request's key that cannot be left out or that the engine sets itself; an API key instead of the
-            name of its variable.
+        ConfigError: `omit` has a key that cannot be left out, `extra` a key that the engine sets itself, or an API key
+            is given instead of the name of its variable.
     """
 
     base_url: str
@@ -94,14 +96,14 @@ class Completions:
 
     @property
     def provides(self) -> frozenset[str]:
-        """Sampling; native calls and conversations as configured."""
+        """Sampling, and native calls and conversations if they are configured."""
         converses = shown_as(self.history, self.tools) == "messages"
         can = {NATIVE: self.tools == "native", MESSAGES: converses}
         return frozenset({SAMPLE, *(what for what, whether in can.items() if whether)})
 
     @property
     def sampler(self) -> str:
-        """The sampler's keys that requests have or leave out; the server's own defaults hold for the others."""
+        """The sampler's keys that requests have or leave out; the server's own defaults hold for all other keys."""
         return http_sampler.told(self._keys, self.omit)
 
     @property
@@ -110,10 +112,11 @@ class Completions:
         return (self.serving.api_key_env,) if self.serving.api_key_env else ()
 
     async def probe(self, probes: Sequence[Probe]) -> None:
-        """Try requests like the later ones, so that refused requests are found before the first cell.
+        """Try requests like those of the sweep, so that refused requests are found before the first cell.
 
         Raises:
-            ConfigError: the server refuses a request; the error names the key that would leave out what is refused.
+            ConfigError: the server refuses a request; the error names the config key with which the refused part can be
+                left out.
             EngineError: the server does not answer.
         """
         for probe in probes:
@@ -121,7 +124,10 @@ class Completions:
                 await self._probed(probe)
 
     async def _try_out(self) -> None:
-        """Try a short completion, and a conversation if later prompts have one. Raises as `probe`, or for no room."""
+        """Try a short completion, and a conversation if later prompts have one.
+
+        Raises the errors of `probe`, and ConfigError if all tokens go into thinking.
+        """
         probed = await self._probed(Probe(ACTOR, 1.0))
         self.counts = not probed.usage.uncounted_answers
         if probed.usage.empty_answers:
@@ -146,7 +152,7 @@ class Completions:
         return found
 
     async def _converse(self, reasoning: tuple[str, str] | None) -> None:
-        """Try a conversation; if its thought is refused, no request will contain one. Raises as `probe`."""
+        """Try a conversation; if its thought is refused, later requests have no thoughts. Raises as `probe`."""
         asked = conversation_probe(self.tools == "native", reasoning)
         asked = handed_over(asked) if self.tools == "native" else asked
         for self._takes_reasoning in (True, False) if reasoning else (True,):
@@ -177,24 +183,24 @@ class Completions:
 
     @property
     def capacity(self) -> int:
-        """As many as the server may have at once."""
+        """As many cases as there may be requests at the server at once."""
         return self.serving.max_in_flight
 
     async def check(self) -> None:
-        """A server that is gone may come back: requests are tried again, and a new process here would not help."""
+        """Check nothing: a server that is gone may come back, and a new process here would not help."""
 
     def occupancy(self) -> Occupancy:
-        """Requests at the server or about to be tried again, and requests that wait because of `max_in_flight`."""
+        """The requests at the server or about to be tried again, and those that wait because of `max_in_flight`."""
         return Occupancy(self._client.running, self._client.waiting) if self._client else Occupancy(0, 0)
 
     async def sample(self, prompt: Prompt, *, n: int, temperature: float, max_tokens: int, seed: int) -> Sampled:
         """`n` completions, each from a request with its own seed; a refusal is an empty completion.
 
-        A completion that the server keeps back, because it cannot read the model's answer or a filter stopped it, is
-        empty too: it counts as an unreadable answer of the model. Its number of tokens is unknown.
+        If the server keeps a completion back, because it cannot read the model's answer or a filter stopped it, the
+        completion is empty too: it counts as an unreadable answer of the model, and its number of tokens is unknown.
 
-        With `n` in one request, vLLM seeds completion i with seed + i, so that the completions of neighbouring seeds
-        overlap; and some servers refuse `n`.
+        The completions are not asked for by `n` in one request: vLLM would seed completion i with seed + i, so that
+        neighbouring seeds would have completions in common, and some servers refuse `n`.
 
         Raises:
             ContextError: the prompt does not fit the model's context.
@@ -236,7 +242,7 @@ class Completions:
         return Sampled(texts, usage, span, cut, sources, withheld, reasoning)
 
     async def _spent(self, body: Mapping[str, Any], chat: Chat) -> Usage:
-        """An answer's usage: the server's or, if the server gives no possible one, counted here."""
+        """An answer's usage: as the server gives it or, if the server gives none that is possible, as counted here."""
         said = chat.choices[0].said
         found = counts(chat.usage, any(said)) or await self._counted(body, said)
         return found.usage() if found else Usage(uncounted_answers=1)
@@ -256,7 +262,7 @@ class Completions:
 
 
 async def _asked(client: Client, url: str, body: dict[str, Any]) -> Answered[Chat] | WithheldError:
-    """One completion, or the error of a completion that the server keeps back, which does not end the others."""
+    """One completion; if the server keeps it back, the error is returned, so that other requests go on."""
     try:
         return await client.ask(url, body, Chat)
     except WithheldError as error:

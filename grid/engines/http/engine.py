@@ -1,7 +1,7 @@
 """The engine `openai_http`: any server or provider with OpenAI's HTTP interface.
 
-Sampling works with all of them. An exact choice needs log-probabilities of tokens given by their ids, and the server's
-own tokenizer: `logprob_token_ids` of /completions, and /tokenize and /detokenize, as in vLLM's server.
+Sampling works with every such server. Exact choices need the log-probabilities of tokens given by id
+(`logprob_token_ids` of /completions), and the server's own tokenizer (/tokenize and /detokenize), as in vLLM's server.
 """
 
 from __future__ import annotations
@@ -39,11 +39,12 @@ class OpenAIHTTP(Completions):
     """A model at a server with OpenAI's interface.
 
     Args:
-        base_url: up to and including the version, as in `http://127.0.0.1:8000/v1`.
+        base_url: the URL up to and including the version, such as `http://127.0.0.1:8000/v1`.
         model: the server's name of the model.
-        exact_choice: the server returns what exact choices need; load() tries it.
-        answer_prefix: put before every choice's answer, for models that begin with a channel or an empty thought.
-        mass_bound: exact choices leave out nodes below this share of the mass; 0 is exact.
+        exact_choice: whether the server returns the data that exact choices need; load() tries this.
+        answer_prefix: a text before every choice's answer, for models whose answers begin with a channel or an empty
+            thought.
+        mass_bound: exact choices leave out nodes below this share of the mass; with 0 no node is left out.
         printed_form: algorithm 3 as printed: no one-digit number gets any mass, so there must be at least eleven
             options.
         labels: the numbers of options: `natural`, `terminated` or `padded`, as in `LanguageModel`.
@@ -51,7 +52,7 @@ class OpenAIHTTP(Completions):
     All other keys are those of `Completions`.
 
     Raises:
-        ConfigError: an invalid URL, or one that would show an API key; a request's key that cannot be left out.
+        ConfigError: an invalid URL, or a URL that would reveal an API key; a request's key that cannot be left out.
     """
 
     exact_choice: bool = False
@@ -70,21 +71,22 @@ class OpenAIHTTP(Completions):
 
     @property
     def provides(self) -> frozenset[str]:
-        """Choices only if the server returns what they need."""
+        """The abilities of `Completions`, and choices if `exact_choice` is set."""
         return super().provides | ({CHOOSE} if self.exact_choice else set())
 
     @property
     def version(self) -> str:
-        """The model's name and the server's."""
+        """The model's name and the server's name."""
         return f"{self.model}@{urlsplit(self.base_url).netloc}"
 
     async def load(self) -> None:
-        """Ask the server whether it can do what is configured: its list of models, one short completion, one choice.
+        """Try what is configured: ask the server for its list of models, one short completion and one choice.
 
-        `probe` tries the kinds of requests to come and their temperatures.
+        `probe` tries further requests, of the kinds and at the temperatures of the sweep.
 
         Raises:
-            ConfigError: a missing or refused key, a model that is not there, a server that cannot do what is needed.
+            ConfigError: the API key is missing or refused, the server does not have the model, or the server cannot do
+                what is configured.
             EngineError: a server that does not answer.
         """
         key = read_key(self.serving.api_key_env)
@@ -107,7 +109,7 @@ class OpenAIHTTP(Completions):
                 raise ConfigError("model.exact_choice", True, allowed) from None
 
     async def _counted(self, body: Mapping[str, Any], said: Sequence[str]) -> Counts | None:
-        """Counted with the server's tokenizer, if exact choices use it."""
+        """The tokens, counted with the server's tokenizer, if exact choices use that tokenizer; else None."""
         if self.exact_choice:
             asked = {key: body[key] for key in ("messages", "tools") if key in body}
             with suppress(EngineError, ContextError):
@@ -115,7 +117,7 @@ class OpenAIHTTP(Completions):
         return None
 
     async def choose(self, prompt: Prompt, *, seed: int) -> Choice:
-        """The exact distribution over the options, level by level of their labels' trie, on the server's own tokens.
+        """The exact distribution over the options, level by level of the labels' trie, with the server's own tokens.
 
         Raises:
             ConfigError: as `number_search`.
@@ -145,14 +147,14 @@ class OpenAIHTTP(Completions):
         return Choice(found.probabilities, usage, found.unassigned, found.error_bound, *how)
 
     async def _search(self, server: TokenServer, answer: ChoiceAnswer) -> tuple[ChoiceSearch, Prefix]:
-        """A fresh search for the options, and the tokens before its root."""
+        """A new search for the options, and the tokens between the prompt and the search's root."""
         if answer.names:
             return choice.search(await server.names(list(map(plain, answer.names))), self.mass_bound)
         labels = await server.labels(self._numbers(len(answer.options)))
         return number_search(self, labels, await server.digits()), ()
 
     async def _check_model(self, client: Client) -> None:
-        """Raise ConfigError if the server does not list the model, or would choose its sampler."""
+        """Raise ConfigError if the server does not list the model, or would fill in a sampler of its own."""
         try:
             listed = (await client.ask(f"{self.base_url}/models", None, Models)).value
         except RefusedError as error:
@@ -209,7 +211,7 @@ class _Text(BaseModel):
 
 
 class Scored(NamedTuple):
-    """Log-probabilities of tokens, their usage, the time spans of the requests, and the answers' sources."""
+    """The log-probabilities of tokens, the requests' usage and time spans, and the answers' sources."""
 
     logs: list[float]
     usage: Usage
@@ -218,13 +220,13 @@ class Scored(NamedTuple):
 
 
 class TokenServer:
-    """Prompts and labels as the server's tokens; facts about the tokenizer are asked for once.
+    """Prompts and labels as the server's tokens; the server is asked only once for facts about its tokenizer.
 
     Args:
         client: asks the server.
-        base_url: of OpenAI's interface; the tokenizer's URL is the same without `/v1`.
+        base_url: the URL of OpenAI's interface; the tokenizer's URL is the same without `/v1`.
         model: the model's name at the server.
-        answer_prefix: between the chat template's opening of the answer and the answer.
+        answer_prefix: the text between the chat template's opening of the answer and the answer itself.
         chat: further keys of a request that renders a chat.
 
     Every method raises RefusedError if the server or its tokenizer is unsuitable.
@@ -239,7 +241,10 @@ class TokenServer:
         self._digits: list[int] = []
 
     async def encode(self, messages: Messages, room: int) -> list[int]:
-        """A chat's tokens up to the start of the answer; raises ContextError if they and `room` more do not fit."""
+        """A chat's tokens up to the start of the answer.
+
+        Raises ContextError if they and `room` more tokens do not fit.
+        """
         await self._read()
         found = await self._rendered(messages)
         tokens, context = [*found.tokens, *self._prefix], found.max_model_len
@@ -258,14 +263,14 @@ class TokenServer:
         return await self._answers(numbers, [f"the number {number}" for number in numbers])
 
     async def names(self, wanted: Sequence[str]) -> list[tuple[Prefix, ...]]:
-        """The labels of each option's name, from the start of the answer on (`choice.beginnings`)."""
+        """The labels of each option's name, which begin at the start of the answer (`choice.beginnings`)."""
         texts = [(text, f"the name {name}") for name in wanted for text in choice.beginnings(name)]
         rows = await self._answers(*zip(*texts, strict=True))
         each = len(rows) // len(wanted)
         return [choice.ways(rows[start : start + each]) for start in range(0, len(rows), each)]
 
     async def _answers(self, texts: Sequence[str], called: Sequence[str]) -> list[Prefix]:
-        """The tokens of these texts at the start of an answer; errors name the texts as in `called`."""
+        """The tokens of these texts at the start of an answer; errors use the names in `called` for the texts."""
         await self._read()
         async with self._reading:
             fresh = {text: what for text, what in zip(texts, called, strict=True) if text not in self._labels}
@@ -288,7 +293,7 @@ class TokenServer:
     async def log_probabilities(self, tokens: list[int], wanted: Sequence[int]) -> Scored:
         """The raw log-probabilities of the tokens `wanted` after `tokens`.
 
-        More than MAX_IDS of them take several requests, each with its own pass.
+        If more than MAX_IDS tokens are wanted, there are several requests, each with its own pass.
         """
         body = {"model": self._model, "prompt": tokens, "max_tokens": 1, "logprobs": 1}
         body["return_tokens_as_token_ids"] = True

@@ -1,4 +1,4 @@
-"""How the lexical engine fills a tool's arguments: by name and type, from outputs and from the texts it reads."""
+"""How the lexical engine fills a tool's arguments: by name and type, from outputs and from the prompt's texts."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ _BEFORE, _EXTRACTION_AFTER = 48, 24  # characters of context on either side of a
 @hashed_once
 @dataclass(frozen=True)
 class Found:
-    """A value seen in a text, the stems around it (nearest words count more), and its position."""
+    """A value seen in a text, with the stems before and after it (the nearest count most) and its position."""
 
     kind: Kind
     value: Json
@@ -85,10 +85,10 @@ class Found:
 
 @lru_cache(maxsize=16384)
 def values_in(text: str) -> tuple[Found, ...]:
-    """The values in a text, in order; a stretch of text is read as one value only, of the most specific kind.
+    """The values in a text, in order; no two values overlap, and the most specific kind of value is read first.
 
-    The words before a value reach back to the previous value, the words after it to the next punctuation or value. The
-    time is linear in the length of the text, of which only the part in `readable` is read.
+    The words before a value reach back to the previous value; the words after it reach to the next punctuation mark or
+    value. Only the part in `readable` is read, in time linear in the text's length.
     """
     text = readable(text)
     spans: list[tuple[int, int, Kind, str]] = []
@@ -124,7 +124,10 @@ def readable(text: str) -> str:
 
 
 def _proper(name: str, opens: bool) -> str:
-    """A capitalised phrase without words that only begin a sentence (`opens`); empty if nothing is left."""
+    """A capitalised phrase without its leading words that are no name; empty if nothing is left.
+
+    `opens`: the phrase begins a sentence, so that its first word may be capitalised for that reason only.
+    """
     words = name.split(" ")
     first = 1 if opens and len(words) != 2 else 0
     while first < len(words) and (words[first].lower() in STOPWORDS or len(words[first]) == 1 or "'" in words[first]):
@@ -134,7 +137,7 @@ def _proper(name: str, opens: bool) -> str:
 
 @lru_cache(maxsize=65536)
 def unlabelled(entry: str) -> str:
-    """An entry without its label (`Query: `) and step number, which say nothing."""
+    """A prompt's entry without its label (such as `Query: `) and step number."""
     label, colon, rest = entry.partition(": ")
     return re.sub(r"^\d+(?:\.\d+)*\s+", "", rest if colon and len(label) <= _LABEL else entry)
 
@@ -206,11 +209,12 @@ class _Source(NamedTuple):
 
 
 def fill(tool: ToolSpec, prompt: Prompt, results: Sequence[str] | None = None) -> dict[str, Json]:
-    """The arguments for which a value fits; each value is used once, the best fit first.
+    """The arguments for which a fitting value is found; each value is used once, and the best fits are assigned first.
 
-    Without any history, an argument that the texts do not give refers to an earlier substep. If tools take results
-    (`results`: those available, the latest first), all arguments are filled: a result with the latest one, a listed
-    value with the first one that the substep names, and a text for which nothing fits with the substep's words.
+    If the prompt has no history, an argument without a fitting value refers to an earlier substep. If tools take
+    results (`results`: the available ones, the latest first), all arguments are filled. An argument for a result gets
+    the latest result not yet used. An argument with listed values gets the first of them that the substep names. A text
+    for which nothing fits gets the substep's words.
     """
     seen = _seen(prompt)
     offers = [
@@ -249,7 +253,9 @@ def _exact(tool: ToolSpec, found: dict[str, Json], prompt: Prompt, results: Sequ
 
 
 class _Seen(NamedTuple):
-    """What a prompt shows: fields and labelled values, the latest entry's first; at most one query and one substep.
+    """The values and texts of a prompt: fields and labelled values, the latest entry's first.
+
+    The texts are the query and the present substep, as far as the prompt has them.
 
     Each text comes with the bonus that its values' scores get.
     """
@@ -269,7 +275,7 @@ def _seen(prompt: Prompt) -> _Seen:
 
 
 def _sources(parameter: Parameter, seen: _Seen) -> Iterator[_Source]:
-    """Every value that could be the argument, with how well it fits."""
+    """Every value that could be the argument, with a score of its fit."""
     any_output = _ANY_IDENTIFIER if _IDENTIFYING & set(stems(parameter.name)) else _ANY_OUTPUT
     for age, fields in enumerate(seen.fields):
         for found in fields:
@@ -294,7 +300,7 @@ def _sources(parameter: Parameter, seen: _Seen) -> Iterator[_Source]:
 
 @lru_cache(maxsize=262144)
 def _name_match(parameter: Parameter, field: tuple[str, ...]) -> float:
-    """3 for the same name; else twice the Jaccard overlap, if at least half of the words are shared."""
+    """3 for the same name; else twice the Jaccard overlap of the words, or 0 if that overlap is below a half."""
     wanted = stems(parameter.name)
     if wanted == field:
         return 3.0
@@ -304,7 +310,10 @@ def _name_match(parameter: Parameter, field: tuple[str, ...]) -> float:
 
 @lru_cache(maxsize=262144)
 def _fit(parameter: Parameter, found: Found) -> float | None:
-    """How well a value seen in a text fits a parameter, from its kind and the words around; None for a wrong kind."""
+    """How well a value in a text fits a parameter, by the value's kind and the words around it.
+
+    The fit is None if the value is of a wrong kind.
+    """
     name, described = stems(parameter.name), stems(parameter.description)
     if found.kind not in _KINDS_OF_TYPE.get(parameter.type, _KINDS_OF_TYPE["string"]):
         return None
@@ -320,7 +329,7 @@ def _fit(parameter: Parameter, found: Found) -> float | None:
 
 
 def _names_itself(value: str, name: str) -> bool:
-    """Whether an identifier's own letters begin a word of the name: ORD-1 for order_id, SKU-2 for sku."""
+    """Whether the letters of an identifier begin a word of the argument's name: ORD-1 for order_id, SKU-2 for sku."""
     letters = re.match(r"#?([A-Za-z]{2,})", value)
     return letters is not None and any(word.startswith(letters[1].lower()) for word in name.lower().split("_"))
 
@@ -333,7 +342,10 @@ def _phrases(parameter: Parameter, text: str) -> Iterator[Found]:
 
 
 def _nearness(words: tuple[str, ...], name: tuple[str, ...], described: tuple[str, ...]) -> float:
-    """How much the words beside a value, nearest first, speak of the parameter."""
+    """How often the words beside a value (nearest first) occur in the parameter's name or description.
+
+    Near words count more.
+    """
     weights = (1.0 if stem in name else 0.4 if stem in described else 0.0 for stem in words)
     return sum(weight / (1 + 0.25 * min(distance, 8)) for distance, weight in enumerate(weights))
 
@@ -367,7 +379,7 @@ def _place(prompt: Prompt) -> str:
 
 
 def _earlier(parameter: Parameter, prompt: Prompt) -> str | None:
-    """The earlier substep of the outline that shares most stems with the parameter's name, the latest of equals."""
+    """The earlier substep that shares most stems with the parameter's name; of several, the latest."""
     wanted = set(stems(parameter.name))
     lines = list(enumerate(_outline_before(prompt)))
     if not lines:
@@ -412,7 +424,7 @@ _RESULT = re.compile(RESULT_REFERENCE)
 
 
 def outline(prompt: Prompt) -> tuple[str, ...]:
-    """The outline's lines, each with its number; empty without one."""
+    """The outline's lines, each with its number; empty without an outline."""
     return prompt.entries("task")[2:]
 
 
@@ -424,7 +436,7 @@ def clauses(query: str) -> tuple[str, ...]:
 
 
 def query(prompt: Prompt) -> str:
-    """The user's last message: a later message, or the query itself."""
+    """The user's last message: the latest message in the history, or the query itself."""
     return _last_said(prompt)[1]
 
 
@@ -443,7 +455,7 @@ def _last_said(prompt: Prompt) -> tuple[int, str]:
 
 
 def rejected_before(prompt: Prompt) -> int:
-    """The number of answers to this prompt that could not be used so far: a retry names its try."""
+    """The number of answers to this prompt that could not be used so far, which a retry's text gives."""
     found = next((_TRY.match(entry) for entry in prompt.entries("retry")), None)
     return int(found[1]) - 1 if found else 0
 
@@ -456,17 +468,17 @@ def results(prompt: Prompt) -> tuple[str, ...]:
 
 
 def first_number(prompt: Prompt) -> int:
-    """The number of a path's first step: those of drafted outlines begin at 1."""
+    """The number of a path's first step: 1 under a drafted outline, else 0."""
     return 1 if outline(prompt) else 0
 
 
 def is_done(prompt: Prompt) -> bool:
-    """Whether every clause of the query has had its step and no outline says what comes next."""
+    """Whether there is no outline, and every clause of the query has had its step."""
     return not outline(prompt) and steps_done(prompt) >= len(clauses(query(prompt)))
 
 
 def at(prompt: Prompt, place: int) -> Prompt:
-    """The prompt as if it asked for the step at a place of the outline or of the query's clauses."""
+    """The prompt, with a request for the step at this place in the outline or in the query's clauses."""
     lines = outline(prompt) or tuple(f"{number} {text}" for number, text in enumerate(clauses(query(prompt))))
     request = Section("request", (f"Present substep: {lines[min(place, len(lines) - 1)]}",))
     others = tuple(section for section in prompt.sections if section.kind != "request")
@@ -479,7 +491,7 @@ def id_of(prompt: Prompt) -> str:
 
 
 def pointed(prompt: Prompt) -> Prompt:
-    """The prompt with a present substep, whether it names one or not."""
+    """The prompt with a present substep, which is added if the prompt names none."""
     return prompt if prompt.entries("request") else at(prompt, steps_done(prompt))
 
 
@@ -490,10 +502,10 @@ _STEP = re.compile(r"[\d.]+ (?P<text>.+?) -> (?:.*?\{\"tool\": \"(?P<tool>[^\"]+
 
 
 def shares(prompt: Prompt, options: Sequence[str], words: Set[str]) -> np.ndarray:
-    """For each option, the similarity of the present substep's words to a substep at which its tool was taken.
+    """For each option, how similar the present substep is to a substep at which a trace took the option's tool.
 
-    The most similar such substep counts. The similarity is the share of words that both have among those that either
-    has, 0 to 1; shape (options,). Without an outline a trace's steps have no words.
+    The most similar substep counts. The similarity of two substeps is the number of words that both have, divided by
+    the number of words that either has; shape (options,). Without an outline, a trace's steps have no words.
     """
     found: dict[str, float] = {}
     for trace in prompt.entries("memory")[1:]:
@@ -505,7 +517,7 @@ def shares(prompt: Prompt, options: Sequence[str], words: Set[str]) -> np.ndarra
 
 @lru_cache(maxsize=4096)
 def _steps(trace: str) -> tuple[tuple[str, frozenset[str]], ...]:
-    """The steps of a trace that have words: the tool, or `no_tool`, and the substep's words."""
+    """The tool (or `no_tool`) and the substep's words, for each step of a trace that has words."""
     steps = filter(None, map(_STEP.match, trace.splitlines()))
     read = ((step["tool"] or NO_TOOL, frozenset(stems(step["text"]))) for step in steps)
     return tuple((tool, words) for tool, words in read if words)

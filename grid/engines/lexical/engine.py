@@ -1,14 +1,14 @@
 """The lexical engine: a training-free policy that reads a prompt's words. It is no language model.
 
-It sees what a language model would see, the prompt's sections, and nothing else. Options are scored by BM25 (with the
-square root of the usual IDF) against the present substep and, with less weight, its goal, the whole query and the
-latest history. 'No tool' has no words of its own: it gains only if the substep's words, as learned from data, speak
-against a tool (`arguments.needs_none`). An option gains if a trace in the prompt's memory took it at a substep with
+It sees only the prompt's sections, as a language model would. Options are scored by BM25 (with the square root of the
+usual IDF) against the present substep and, with less weight, its goal, the whole query and the latest history. 'No
+tool' has no words of its own: its score rises only if the substep's words, as learned from data, speak against a tool
+(`arguments.needs_none`). An option's score rises if a trace in the prompt's memory took that option at a substep with
 similar words (`arguments`). A temperature turns the scores into a distribution; samples are drawn with Gumbel noise
 from the request's seed. Arguments are filled by name and type from the history's outputs and the values in the texts.
 Without an outline the engine goes through the query's clauses one after another (`arguments.clauses`). If a prompt has
-demonstrations, the engine's plans are those of the nearest one. It is good for smoke runs, for statistics and for
-measuring the grid; its results say nothing about language models.
+demonstrations, the engine's plans are adapted from the nearest demonstration. It is good for smoke runs, for statistics
+and for measuring the grid; its results say nothing about language models.
 """
 
 from __future__ import annotations
@@ -66,9 +66,10 @@ MOST_AHEAD = 64
 
 @dataclass(frozen=True, config=STRICT)
 class Lexical:
-    """The engine `lexical`. `temperature` divides the BM25 scores; the weights are those of the query's parts.
+    """The engine `lexical`. `temperature` divides the BM25 scores; the weights belong to the parts of a prompt.
 
-    `least_temperature`: a planner's lower temperature counts as this one. At 0 all trials of a case would be equal.
+    `least_temperature`: a lower temperature of a planner is raised to this one. At 0 all trials of a case would be
+    equal.
     """
 
     temperature: Annotated[float, Field(gt=0)] = 0.7
@@ -85,7 +86,7 @@ class Lexical:
     version: str = field(default="lexical-6", init=False)
 
     async def sample(self, prompt: Prompt, *, n: int, temperature: float, max_tokens: int, seed: int) -> Sampled:
-        """`n` completions as JSON, or a lesson for a text answer. Sample i depends on seed and i only."""
+        """`n` completions as JSON, or as a text if the answer is one. Sample i depends on seed and i only."""
         answer, temperature = prompt.answer, max(temperature, self.least_temperature)
         if isinstance(answer, ChoiceAnswer | FunctionsAnswer | SchemaAnswer):
             raise TypeError("a choice is answered by choose(); functions and free schemas by none of its verbs")
@@ -143,7 +144,7 @@ class Lexical:
         return texts or arguments.clauses(arguments.query(prompt))
 
     def _plan(self, prompt: Prompt, answer: PlanAnswer, temperature: float, seed: int, index: int) -> list[Call]:
-        """The rest of a demonstration's plan, or a call for each point that is left."""
+        """The rest of a demonstration's plan, or a call for each outline or query part that is left."""
         offered = {tool.name for tool in answer.tools}
         ways = [way for way in self._ways(prompt) if all(call["tool"] in offered for call in way[0])]
         if ways:
@@ -165,7 +166,7 @@ class Lexical:
     def _predicted(
         self, prompt: Prompt, answer: ChainAnswer | MessagesAnswer, temperature: float, seed: int, index: int
     ) -> str:
-        """The plan as a chain, or its next steps as messages; the engine never refuses, and never changes its draft."""
+        """The plan as a chain, or the plan's next steps as messages; never a refusal, and never a changed draft."""
         guided = bool(arguments.outline(prompt))
         if not guided and {tool.name for tool in answer.tools} <= {REJECT}:
             return plan_text(answer, [])
@@ -206,7 +207,10 @@ class Lexical:
         return [to_json({"best": vote, "explanation": "Its words fit best."}) for vote in votes]
 
     def _at(self, prompt: Prompt, answer: ToolCallAnswer, results: Sequence[str]) -> _Point:
-        """A point with its options: no tool that takes results if there are none, and no refusing, if others stay."""
+        """A decision with its options, without refusing and, if there are no results, without tools that take results.
+
+        If no option would be left, all options stay.
+        """
         options = _options(prompt, answer.may_decline)
         scores = self._scores(prompt, options) / self.temperature
         out = {tool.name for tool in answer.tools if not results and tool.takes_results} | {REJECT}
@@ -238,9 +242,9 @@ class Lexical:
 
 
 def _options(prompt: Prompt, may_decline: bool) -> tuple[str, ...]:
-    """The prompt's options, in its order: the tools' texts, including `no_tool` or `finish`.
+    """The prompt's options, in the prompt's order: the tools' texts, including `no_tool` or `finish`.
 
-    If calling none has its own form in the answer, it is the last option.
+    If `no_tool` is allowed but not among these texts, it is the last option.
     """
     section = next(section for section in prompt.sections if section.kind == "tools")
     options = section.options or section.entries[1:]
@@ -248,7 +252,7 @@ def _options(prompt: Prompt, may_decline: bool) -> tuple[str, ...]:
 
 
 def _with_answer(calls: list[Call], prompt: Prompt, first: int) -> list[Call]:
-    """The plan up to its finish, which answers with the last result; the plan's first call has the number `first`."""
+    """The plan up to its finish, which answers with the plan's last result; `first` is the first call's number."""
     kept = list(takewhile(lambda call: call["tool"] != FINISH, calls))
     return [*kept, _answered(reference(str(first + len(kept) - 1), RESULT) if kept else last_result(prompt))]
 
@@ -259,7 +263,7 @@ def _answered(last: str | None) -> Call:
 
 
 class _Point(NamedTuple):
-    """A decision's prompt, options, their scores, and the results that calls may take, the latest first."""
+    """A decision: its prompt, its options with their scores, and the results that calls may take, the latest first."""
 
     prompt: Prompt
     options: Sequence[str]
@@ -267,12 +271,12 @@ class _Point(NamedTuple):
     results: Sequence[str]
 
     def drawn(self, temperature: float, seed: int, index: int) -> str:
-        """An option; at a further try the next best option."""
+        """The option that is drawn; after rejected answers, the option that comes next in the drawn order."""
         order = _order(self.scores, temperature, seed, index)
         return self.options[order[arguments.rejected_before(self.prompt) % len(order)]]
 
     def filled(self, answer: ToolCallAnswer, option: str) -> Call:
-        """The call of an option; a call of no tool if the answer has no tool of its name."""
+        """The call of an option; a call of `no_tool` if the answer has no tool of the option's name."""
         tool = next((tool for tool in answer.tools if tool.name == name_of(option)), None)
         if tool is None:
             return {"tool": NO_TOOL, "arguments": {}}
@@ -290,7 +294,7 @@ def _softmax(logits: np.ndarray) -> np.ndarray:
 
 
 def _order(logits: np.ndarray, temperature: float, seed: int, index: int) -> list[int]:
-    """The places, the best first; the first is an exact sample of softmax(logits / temperature)."""
+    """The places in drawn order: the first is an exact sample of softmax(logits / temperature)."""
     if temperature > 0:
         uniform = np.random.default_rng((seed, index)).random(len(logits))
         logits = logits / temperature - np.log(-np.log(uniform))
@@ -299,7 +303,7 @@ def _order(logits: np.ndarray, temperature: float, seed: int, index: int) -> lis
 
 
 def _nth(ranked: Sequence[T], rank: int) -> T:
-    """The distinct entry after `rank` rejected ones; after the last entry comes the first again."""
+    """Of the distinct entries, the one after `rank` rejected entries; after the last entry the first comes again."""
     if not rank:
         return ranked[0]
     others = {to_json(one): one for one in reversed(ranked)}
@@ -311,7 +315,7 @@ def _nth(ranked: Sequence[T], rank: int) -> T:
 
 
 def said(prompt: Prompt) -> str:
-    """A thought if one is asked for, a critique if the prompt shows a draft, else a lesson."""
+    """A thought if the prompt asks for one, a critique if the prompt shows a draft, else a lesson."""
     if isinstance(prompt.answer, ThoughtAnswer):
         return thought(prompt)
     return critique(prompt) if prompt.entries("draft") else lesson(prompt)
@@ -363,7 +367,7 @@ _NO_WORDS: tuple[Counter[str], int] = (Counter(), 0)
 
 
 def bm25(query: Mapping[str, float], options: Sequence[str]) -> np.ndarray:
-    """BM25 of each option (a document) against the weighted query, √IDF over the options; shape (options,)."""
+    """BM25 of each option (a document) for the weighted query, with the square root of the IDF; shape (options,)."""
     found = documents(tuple(options))
     scores = [0.0] * len(options)
     for stem, weight in query.items():
@@ -376,7 +380,10 @@ def bm25(query: Mapping[str, float], options: Sequence[str]) -> np.ndarray:
 
 
 class Documents(NamedTuple):
-    """Options prepared for BM25: (option, frequency) pairs by stem, the lengths' norm, and which are no tools."""
+    """Options prepared for BM25.
+
+    They have (option, frequency) pairs by stem, each option's length norm, and the places of `no_tool` and `finish`.
+    """
 
     postings: dict[str, list[tuple[int, int]]]
     norm: list[float]
@@ -422,7 +429,7 @@ _MADE_WEIGHT = 5.0  # of a made step that a plan contains, relative to BM25 scor
 
 @plain_dataclass(frozen=True)
 class _Made:
-    """A step of the history; one whose result is not shown counts as a success."""
+    """A step of the history; a step whose result is not shown counts as a success."""
 
     number: int
     call: Call
@@ -430,11 +437,13 @@ class _Made:
 
 
 def plans_left(prompt: Prompt, scores: Callable[[Sequence[str]], np.ndarray]) -> list[tuple[list[Call], float]]:
-    """The rest of each demonstration's plan, with the plan's fit; no plan has a call left that failed before.
+    """The rest of each demonstration's plan, with the plan's fit.
+
+    A plan is left out if one of the calls in its rest has failed before.
 
     Args:
-        prompt: with demonstrations and a query; the steps made so far in its history.
-        scores: how near texts are to the query, shape (texts,).
+        prompt: has demonstrations, a query, and in its history the steps made so far.
+        scores: gives the similarity of texts to the query, shape (texts,).
     """
     solved = [pair for pair in map(_solved, prompt.entries("demonstrations")) if pair]
     made = [step for step in map(_made, prompt.entries("history")) if step]
@@ -450,9 +459,9 @@ def plans_left(prompt: Prompt, scores: Callable[[Sequence[str]], np.ndarray]) ->
 
 
 def last_result(prompt: Prompt) -> str | None:
-    """A reference to the result of the last step that was made and did not fail; None without one.
+    """A reference to the result of the last step that did not fail; None if there is no such step.
 
-    A result is skipped if a finish with it was refused.
+    A result is skipped if a finish with this result was refused.
     """
     made = [step for step in map(_made, prompt.entries("history")) if step]
     refused = [arguments_of(step.call).get("answer") for step in made if not step.succeeded]
@@ -486,7 +495,7 @@ def _made(entry: str) -> _Made | None:
 
 
 def _left(plan: Sequence[Call], made: Sequence[_Made], following: int) -> list[Call]:
-    """The plan's calls that were not made yet, with references that use the steps' numbers in the whole path."""
+    """The plan's calls that were not made yet; their references use the steps' numbers in the whole path."""
     places: dict[int, int] = {}
     left: list[Call] = []
     for index, call in enumerate(plan):
@@ -510,7 +519,10 @@ def _renumber(value: Json, places: Mapping[int, int]) -> Json:
 
 
 def _adapted(plan: Sequence[Call], solved: str, question: str, listed: Mapping[str, frozenset[str]]) -> list[Call]:
-    """The plan with the question's words in its slots; an argument with `listed` values only gets one of these."""
+    """The plan, with the question's words in its slots.
+
+    An argument with `listed` values changes only to one of them.
+    """
     slots = _Slots(solved, question)
     adapted = []
     for call in plan:
@@ -524,7 +536,7 @@ def _adapted(plan: Sequence[Call], solved: str, question: str, listed: Mapping[s
 
 
 def _listed(prompt: Prompt) -> dict[str, frozenset[str]]:
-    """The possible values by `tool.argument`, for arguments of which the answer's tools list all values."""
+    """The possible values, by `tool.argument`, of each argument whose values its tool lists."""
     tools = prompt.answer.tools if isinstance(prompt.answer, ToolCallAnswer | PlanAnswer) else ()
     return {
         f"{tool.name}.{one.name}": frozenset(values)
@@ -540,7 +552,7 @@ def arguments_of(call: Call) -> dict[str, Json]:
 
 
 class _Slots:
-    """Two questions, aligned word by word."""
+    """A solved question and the prompt's question, aligned word by word."""
 
     def __init__(self, solved: str, question: str) -> None:
         self._question = question
@@ -550,7 +562,10 @@ class _Slots:
         self._blocks = SequenceMatcher(None, self._words, here, autojunk=False).get_opcodes()
 
     def fill(self, value: str) -> str:
-        """The question's words at the value's place in the solved question; the value itself if it has no place."""
+        """The prompt's words in the value's place in the solved question.
+
+        If the solved question does not have the value, the value itself is returned.
+        """
         wanted = [token.lower() for token in _TOKEN.findall(value)]
         if not wanted or PATTERN.fullmatch(value):
             return value
@@ -562,7 +577,10 @@ class _Slots:
         return value
 
     def _place(self, place: int, end: int) -> int:
-        """The place in the question of a boundary between words; `end` is 1 for the boundary after a value."""
+        """The place in the prompt's question of a word boundary `place` of the solved question.
+
+        `end` is 1 for the boundary after a value, else 0.
+        """
         for kind, low, high, to_low, to_high in self._blocks:
             if low + end <= place < high + end:
                 if kind == "equal":

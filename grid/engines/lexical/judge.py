@@ -1,8 +1,9 @@
-"""The lexical engine's scores of what a judge is shown, made without understanding.
+"""The lexical engine's scores as a judge, made from words and without understanding.
 
 Before a call: the share of the words of its tool and values that are also in the request or in earlier results. After
 the call: the share of the outcome's fields that are not empty; 0 if the call failed. For all steps together: the share
-of calls that did not fail. For two texts: the share of words that both have, among the words that either has.
+of calls that did not fail. For two texts: the number of words that both have, divided by the number of words that
+either has.
 """
 
 from __future__ import annotations
@@ -19,13 +20,13 @@ _FINISH = f'{{"tool": "{FINISH}"'
 
 
 def is_judging(prompt: Prompt) -> bool:
-    """Whether a choice is between scores, of a call or of two texts."""
+    """Whether the options of a choice are scores of a call or of two texts."""
     scores = isinstance(prompt.answer, ChoiceAnswer) and len(prompt.answer.options) == MAX_SCORE + 1
     return scores and bool(prompt.entries("proposal") or prompt.entries("texts"))
 
 
 def answer(prompt: Prompt) -> str:
-    """The answer with the score, which is the nearest whole number."""
+    """The answer as JSON, with the score rounded to a whole number."""
     kind = "the call's words that are known"
     if prompt.entries("texts"):
         kind = "the words that both texts have"
@@ -37,7 +38,7 @@ def answer(prompt: Prompt) -> str:
 
 
 def distribution(prompt: Prompt) -> tuple[float, ...]:
-    """The score as a distribution over the eleven numbers: on the two next to it, with the score as expectation."""
+    """The score as a distribution over 0 to 10: only the two nearest numbers have mass, and the mean is the score."""
     place = score(prompt) * MAX_SCORE
     low = min(floor(place), MAX_SCORE - 1)
     shares = [0.0] * (MAX_SCORE + 1)
@@ -69,7 +70,7 @@ def _relevance(prompt: Prompt) -> float:
 
 
 def _alike(one: str, other: str) -> float:
-    """The share of common words. Numbers count as words: texts that differ in a number say different things."""
+    """The share of common words; numbers count as words, because texts that differ in a number say different things."""
     mine, its = ({*stems(text), *re.findall(r"\d+", text)} for text in (one, other))
     return len(mine & its) / len(mine | its) if mine | its else 0.0
 
@@ -81,7 +82,7 @@ def _said(outcome: str) -> float:
 
 
 def _read(text: str) -> Json:
-    """JSON, or the text itself."""
+    """The text's JSON value, or the text itself if it is not JSON."""
     try:
         found: Json = loads(text)
     except (ValueError, RecursionError):

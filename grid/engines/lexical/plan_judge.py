@@ -1,9 +1,10 @@
-"""The lexical engine's verdicts on plans, made without understanding: from names and words that are alike.
+"""The lexical engine's verdicts on plans, made without understanding: it compares names and words.
 
-E6: a tool is called that is not listed. E5: a required argument is missing, an unknown argument is given, or a tool is
-called that the prompt names as useless. E4: a reference to a step that does not come before. If a known solution is
-shown, E2: one of its tools is not called. Without one, E2: nothing is called, and E1: a whole plan's words include less
-than a third of the request's words. It never names E3. It calls every refusal right.
+E6: the plan calls a tool that is not listed. E5: a required argument is missing, an unknown argument is given, or the
+plan calls a tool that the prompt names as useless. E4: an argument refers to a step that does not come before the call.
+E2, if the prompt shows a known solution: the plan does not call one of the solution's tools. E2, without a known
+solution: the plan calls nothing. E1, without a known solution: the words of a whole plan include less than a third of
+the request's words. The judge never names E3, and calls every refusal right.
 """
 
 from __future__ import annotations
@@ -67,7 +68,7 @@ def _errors(prompt: Prompt) -> set[str]:
 
 
 def _alternative(prompt: Prompt) -> bool:
-    """Whether the called tool's words are more like the failed tool's than those of half of the other tools."""
+    """Whether the called tool is more like the failed tool, in its words, than half of the other tools are."""
     lines = {name_of(line): set(stems(line)) for line in prompt.entries("tools")[1:]}
     done, taken = _calls(prompt.entries("history")), _calls(prompt.entries("proposal"))
     if not done or not taken or taken[0][1] not in lines:
@@ -79,7 +80,7 @@ def _alternative(prompt: Prompt) -> bool:
 
 
 def _covered(prompt: Prompt, calls: list[Call]) -> float:
-    """The share of the request's words that the called tools and their arguments have."""
+    """The share of the request's words that occur in the called tools' texts and in the calls' arguments."""
     cards = {name_of(line): line for line in prompt.entries("tools")[1:]}
     words = {stem for line in prompt.entries("task") for stem in stems(line.removeprefix("Query: "))}
     said = {stem for _, name, given in calls for stem in (*stems(cards.get(name, "")), *stems(to_json(given)))}
@@ -103,7 +104,7 @@ def _calls(lines: tuple[str, ...]) -> list[Call]:
 
 
 def _tools(prompt: Prompt) -> dict[str, tuple[set[str], set[str]]]:
-    """Each tool's required arguments, and all its arguments, by the tool's name."""
+    """By tool name: the tool's required arguments, and all its arguments."""
     found = {}
     for line in prompt.entries("tools")[1:]:
         name = name_of(line)
@@ -113,6 +114,6 @@ def _tools(prompt: Prompt) -> dict[str, tuple[set[str], set[str]]]:
 
 
 def _inside(line: str, at: int) -> str:
-    """The text in a tool's first brackets."""
+    """The text within the brackets that begin at a place of a tool's line; empty if none begin there."""
     end = line.find(")", at)
     return f"{line[at + 1 : end]}" if end > at and line[at : at + 1] == "(" else ""

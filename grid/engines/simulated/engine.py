@@ -1,12 +1,13 @@
 """The simulated engine: a policy of planted skill. It is no language model, and no agent either.
 
-It is the only engine that is told each case's reference, by the run layer and not through a planner. It answers as a
-model would, in text that goes through the same parsers, and is right with known probabilities. So it serves to show
-that a planner gains what theory says, that a table distinguishes what is different, and how many cases that takes.
+It is the only engine that gets each case's reference: the run layer gives it the reference, not a planner. It answers
+as a model would, in text that goes through the same parsers, and is right with known probabilities. So it can show that
+a planner gains as much as theory predicts, that a results table distinguishes planners that differ, and how many cases
+this takes.
 
 A step has the effects e_case ~ N(0, case_spread) and e_step ~ N(0, step_spread), the same for all trials and planners.
-There it takes the right tool with probability sigmoid(logit(tool_skill) + e_case + e_step). If it has taken the right
-tool, it writes the right arguments with probability sigmoid(logit(argument_skill) + e_case + e_step).
+At the step, the policy calls the right tool with probability sigmoid(logit(tool_skill) + e_case + e_step). If the tool
+is right, the arguments are right with probability sigmoid(logit(argument_skill) + e_case + e_step).
 """
 
 from __future__ import annotations
@@ -43,31 +44,36 @@ class Simulated:
     """The engine `simulated`.
 
     Args:
-        tool_skill: the probability of the right tool at a step of no particular difficulty.
-        argument_skill: the probability of the right arguments there, given the right tool.
-        foresight: the loss, in logits of both skills, of a step that is planned without the observations before it.
+        tool_skill: the probability of the right tool at a step of average difficulty.
+        argument_skill: the probability of the right arguments at such a step, given the right tool.
+        foresight: the loss of both skills, in logits, at a step that is planned without the observations before it.
         insight: the probability that a reflection names the step that went wrong.
         case_spread: standard deviation of the cases' effects, in logits.
         step_spread: standard deviation of the steps' effects, in logits.
-        calibration: the share of steps at which `choose` returns the distribution that `sample` draws from.
-        confusion: the share of the wrong tools' probability that depends on their similarity to the right tool.
-        judge_auc: the probability that a judge scores a right call above a wrong one. If a planner offers to give up,
-            the policy does so if as a judge it would give its steps so far less than 3 of 10. As a judge of whole plans
-            it calls a plan right if it scores it above 5, and decides at random at 5 (`PlantedVerdicts`).
+        calibration: the share of steps at which `choose` returns the distribution from which `sample` draws.
+        confusion: the share of the wrong tools' probability that is divided according to the similarity of these tools
+            to the right tool.
+        judge_auc: the probability that a judge scores a right call above a wrong call. If a planner offers to give up,
+            the policy gives up if, as a judge, it would score the steps so far below 3 of 10. As a judge of whole
+            plans, the engine calls a plan right if its score is above 5, and decides at random if the score is 5
+            (`PlantedVerdicts`).
         malformed: the share of sampled answers that cannot be read.
-        misspelt: the share of wrong arguments that are the right ones with a misspelt name, if they have a name;
-            forgiving tools may read it as it was meant.
-        recovery: the share of cases in which it calls the replacement of a tool that it saw failing
-            (`RecoveringPlaces`; `robustness=broken_tool`). The paper's best model replaces it in over 77% of
+        misspelt: the share of wrong arguments that are the right arguments with one name in their values misspelt, if
+            there is a name; forgiving tools may read the name as it was meant.
+        recovery: the share of cases in which, after a tool has failed, the policy calls the tool's replacement
+            (`RecoveringPlaces`; `robustness=broken_tool`). The paper's best model replaces a failed tool in over 77% of
             cases, the worst in under 45% (agent_planning_benchmark §4.2.3).
-        refusal: the probability that it refuses a case that cannot be solved, if refusing is offered.
-        overrefusal: the probability that it refuses a case that can be solved.
-        repair: the probability that a critique of a plan names a wrong step, which the plan's rewriting then corrects.
-        overcorrection: the probability that a critique names a right step, which the rewriting then spoils.
-        taxonomy: the gain of `repair` if the critique goes through the kinds of error.
-        memory: the gain, in logits of both skills, of a step whose tool (or no tool) a trace in the prompt's memory
-            shows.
-        least_temperature: a planner's lower temperature counts as this one. At 0 all trials of a case would be equal.
+        refusal: the probability that the policy refuses a case that cannot be solved, if refusing is offered.
+        overrefusal: the probability that the policy refuses a case that can be solved.
+        repair: the probability that a critique of a plan names a given wrong step; the rewriting then corrects the
+            step.
+        overcorrection: the probability that a critique names a given right step; the rewriting then makes the step
+            wrong.
+        taxonomy: the amount added to `repair` if the critique goes through the kinds of error.
+        memory: the gain of both skills, in logits, at a step whose right tool (or `no_tool`) occurs in a trace in the
+            prompt's memory.
+        least_temperature: a lower temperature of a planner is raised to this one. At 0 all trials of a case would be
+            equal.
     """
 
     tool_skill: _Share = 0.95
@@ -117,7 +123,7 @@ class Simulated:
         return PlantedVerdicts(truth, self.judge_auc, self.malformed, seed, self.version)
 
     def _minded(self, reference: Reference, seed: int) -> frozenset[str]:
-        """The tools out of service whose failures lead to their replacement, drawn at random for the case."""
+        """The broken tools that the policy replaces after they fail, drawn at random for the case."""
         lots = {tool: random.Random(derive_seed(seed, "recovery", tool)).random() for tool in reference.substitutes}
         return frozenset(tool for tool, lot in lots.items() if lot < self.recovery)
 
@@ -156,7 +162,7 @@ _FLAWED = 0.6  # the grade of a right plan in which it finds an error
 
 
 def accuracy(auc: float) -> float:
-    """The share of plans whose true verdict it gives."""
+    """The share of plans for which a judge with this AUC gives the true verdict."""
     middle = MAX_SCORE // 2
     right = shares(auc)[1]
     return sum(right[middle + 1 :]) + right[middle] / 2
@@ -177,7 +183,7 @@ class PlantedVerdicts:
     sampler: ClassVar[None] = None
 
     async def sample(self, prompt: Prompt, *, n: int, temperature: float, max_tokens: int, seed: int) -> Sampled:
-        """`n` verdicts; at temperature 0 the same prompt has the same verdict."""
+        """`n` verdicts; at temperature 0 the same prompt always gets the same verdict."""
         if not isinstance(prompt.answer, VerdictAnswer):
             raise TypeError("a judge of plans gives verdicts")
         base = seed if temperature > 0 else self._own_seed(prompt)
@@ -223,7 +229,7 @@ NODES = 61
 
 
 class Skill(NamedTuple):
-    """The keys of the policy that a single pass depends on."""
+    """The policy's keys on which a single pass depends."""
 
     tool: float
     arguments: float
@@ -236,19 +242,22 @@ class Skill(NamedTuple):
 
 
 class _Odds(NamedTuple):
-    """A stage's probabilities by the case's effect (shape (NODES,)): of the right call, and of a wrong tool."""
+    """A stage's probabilities of the right call and of a wrong tool, for each value of the case's effect.
+
+    Both arrays have the shape (NODES,).
+    """
 
     right: np.ndarray
     wrong_tool: np.ndarray
 
 
 _State = tuple[bool, int, frozenset[int]]
-"""Whether the next stage is the first of its plan, how often it was planned anew, and which stages failed so far."""
+"""Whether the next stage is the first of its plan, the number of new plans so far, and the stages that have failed."""
 
 
 @lru_cache(maxsize=16384)  # most cells repeat another trial's, or a case of the same form
 def expected_success(skill: Skill, single: SinglePass) -> float:
-    """The probability that a pass succeeds, over cases of this form, their steps and all draws."""
+    """The probability that a pass succeeds: the mean over cases of this form, their steps and all draws."""
     by_case = _one_by_one(skill, single) if single.replans is None else _planned(skill, single, single.replans)
     return float(_nodes()[1] @ by_case)
 
@@ -265,7 +274,7 @@ def _one_by_one(skill: Skill, single: SinglePass) -> np.ndarray:
 
 
 def _planned(skill: Skill, single: SinglePass, most: int) -> np.ndarray:
-    """The probability of the paths on which every needed stage is right, followed stage by stage."""
+    """The probability that every needed stage of a planned pass is right, computed stage by stage; shape (NODES,)."""
     readable, over = 1 - skill.malformed**single.answers, np.zeros(NODES)
     alive: dict[_State, np.ndarray] = {(True, 0, frozenset()): np.full(NODES, readable)}
     for place, stage in enumerate(single.stages):
@@ -290,7 +299,10 @@ def _planned(skill: Skill, single: SinglePass, most: int) -> np.ndarray:
 
 
 def _quiet(skill: Skill, stage: Stage, odds: _Odds, broken: bool) -> tuple[np.ndarray, np.ndarray]:
-    """The probabilities that a stage has no failed call, and that it is left out; `broken`: its call lacks an input."""
+    """The probabilities that a stage has no failed call, and that the stage's call is left out.
+
+    `broken`: a stage whose output the call uses has failed.
+    """
     if not stage.calls:
         return 1 - odds.wrong_tool, np.zeros(NODES)
     declining = (1 - skill.confusion) / stage.others if stage.others else 0.0  # it is similar to no tool
@@ -317,6 +329,6 @@ def _odds(skill: Skill, stage: Stage, foresight: bool) -> _Odds:
 
 @lru_cache(maxsize=1)
 def _nodes() -> tuple[np.ndarray, np.ndarray]:
-    """Places and weights for the mean over a standard normal number."""
+    """The nodes and weights of the quadrature for the mean over a standard normal number."""
     places, weights = np.polynomial.hermite_e.hermegauss(NODES)
     return places, weights / math.sqrt(2 * math.pi)

@@ -44,12 +44,12 @@ Arguments: TypeAlias = Literal["right", "misspelt", "wrong"]
 
 
 def options(wanted: ToolCallAnswer | PlanAnswer) -> tuple[str, ...]:
-    """The options: the tools, and to call none if that is allowed."""
+    """The options: the tools, and `no_tool` if calling no tool is allowed."""
     return (*(tool.name for tool in wanted.tools), *([NO_TOOL] if wanted.may_decline else []))
 
 
 def predicted(policy: Policy, prompt: Prompt, wanted: ChainAnswer | MessagesAnswer, base: int, index: int) -> str:
-    """The plan, or the next steps, in the form wanted."""
+    """The text of a prediction: the plan, or the next steps, in the form that the answer requires."""
     if isinstance(wanted, ChainAnswer):
         asked = PlanAnswer(wanted.tools, wanted.least, wanted.most, wanted.may_decline)
     else:
@@ -64,7 +64,7 @@ def predicted(policy: Policy, prompt: Prompt, wanted: ChainAnswer | MessagesAnsw
 def plan(
     policy: Policy, prompt: Prompt, wanted: PlanAnswer, base: int, index: int, may_refuse: bool = False
 ) -> list[dict[str, Json]]:
-    """The rest of the case; all but its first step are planned without the observations before them."""
+    """The calls for the rest of the case; all but the first are planned without the observations before them."""
     draft, may_refuse = Draft.of(prompt), may_refuse or REJECT in options(wanted)
     if draft and not (draft.refused and says(prompt, UNFOUNDED)):
         if draft.refused or says(prompt, CANNOT):
@@ -93,7 +93,7 @@ def _refusal(policy: Policy, prompt: Prompt, wanted: PlanAnswer) -> list[dict[st
 def _rewritten(
     policy: Policy, prompt: Prompt, wanted: PlanAnswer, draft: Draft, uniform: float
 ) -> list[dict[str, Json]]:
-    """The draft, with changes to the steps that the critique names: wrong steps are corrected, right steps spoilt."""
+    """The draft, changed at the steps that the critique names: wrong steps are corrected, right steps made wrong."""
     named, names, before = faults(prompt), options(wanted), results(prompt)
     answers, calls = takes_answer(wanted.tools), list[dict[str, Json]]()
     ends = FINISH in names
@@ -112,7 +112,7 @@ def _rewritten(
 
 
 def _spoilt(place: Place, names: tuple[str, ...], uniform: float) -> tuple[str, Arguments]:
-    """The right step made wrong: in its arguments if it has any, else by another tool."""
+    """A right step made wrong: with wrong arguments if the call has arguments, else with another tool."""
     others = [name for name in names if name not in (place.right, NO_TOOL, FINISH, GIVE_UP, REJECT)]
     if (place.call and place.call.arguments) or place.right == FINISH or not others:
         return place.right, "wrong"
@@ -137,7 +137,7 @@ REASON = "What is asked for cannot be had with what there is."
 
 @dataclass(frozen=True)
 class Planted:
-    """The keys of the policy that plans and refusals depend on."""
+    """The policy's keys on which plans and refusals depend."""
 
     refusal: float = 0.4
     overrefusal: float = 0.01
@@ -146,19 +146,19 @@ class Planted:
     taxonomy: float = 0.3
 
     def refuses(self, unsolvable: bool, uniform: float) -> bool:
-        """Whether a case is refused, given a uniform number."""
+        """Whether the policy refuses a case, decided by a uniform random number."""
         return uniform < (self.refusal if unsolvable else self.overrefusal)
 
     def seen(self, prompt: Prompt) -> float:
-        """The probability that a critique sees a fault: higher if it is told the kinds of error."""
+        """The probability that a critique sees a fault: higher if the prompt lists the kinds of error."""
         return min(self.repair + (self.taxonomy if prompt.entries("errors") else 0.0), 1.0)
 
 
 @dataclass(frozen=True)
 class Draft:
-    """A draft as a prompt shows it: its calls by place, None for a step without a call, and whether it refuses.
+    """A draft in a prompt: its calls in order (None for a step without a call), and whether the draft refuses.
 
-    `whole`: the draft is a plan of all steps that are left, so that a step may be missing.
+    `whole`: the draft has to plan all steps that are left, so that steps may be missing from it.
     """
 
     calls: tuple[ChainCall | None, ...]
@@ -167,7 +167,7 @@ class Draft:
 
     @classmethod
     def of(cls, prompt: Prompt) -> Draft | None:
-        """The prompt's draft; None without one."""
+        """The prompt's draft; None if the prompt has no draft."""
         shown = prompt.entries("draft")
         if not shown:
             return None
@@ -178,12 +178,12 @@ class Draft:
         return cls(tuple(kept), found.refusal is not None or len(kept) < len(found.calls), not messages)
 
     def at(self, index: int) -> dict[str, Json]:
-        """The call at an index as an answer has it; a call of no tool if there is none."""
+        """The draft's call at an index, in the form of an answer; a call of `no_tool` if the draft has none there."""
         call = self.calls[index] if index < len(self.calls) else None
         return {"tool": call.name, "arguments": dict(call.arguments)} if call else {"tool": NO_TOOL, "arguments": {}}
 
     def right(self, index: int, place: Place | None) -> bool:
-        """Whether the step at an index is the reference's."""
+        """Whether the draft's step at an index is the reference's step at the place."""
         call = self.calls[index] if index < len(self.calls) else None
         if place is not None and place.call is not None:
             wanted = place.call.tool, dict(place.call.arguments)
@@ -194,7 +194,7 @@ class Draft:
 
 
 def numbers(draft: Draft, places: Sequence[Place]) -> list[str]:
-    """The numbers of a draft's steps, and of the steps that it lacks."""
+    """The numbers of a draft's steps, and of the steps that the draft lacks."""
     first = int(places[0].number) if places and places[0].number.isdecimal() else 0
     known = [place.number for place in places]
     return [*known, *(str(first + index) for index in range(len(known), len(draft.calls)))]
@@ -235,12 +235,12 @@ def says(prompt: Prompt, what: str) -> bool:
 
 
 LESSON = 2.0
-"""The gain of both skills, on the logit scale, at a step that a lesson names: odds 7.4 times as good."""
+"""The gain of both skills, in logits, at a step that a lesson names: it multiplies the odds by 7.4."""
 
 
 @dataclass(frozen=True)
 class Difficulty:
-    """The effects of one case: normal around 0 with the two spreads, and the same for all trials and planners."""
+    """The effects of one case and its steps: normal around 0 with the two spreads, and equal for all planners."""
 
     seed: int
     case_spread: float
@@ -248,7 +248,10 @@ class Difficulty:
     _known: dict[tuple[str, str], float] = field(default_factory=dict)
 
     def effect(self, step: str, drawing: str = "") -> float:
-        """A step's effect, above 0 if it is easy; for another `drawing`, that of a similar step in another case."""
+        """A step's effect, above 0 if the step is easy.
+
+        Another `drawing` gives the effect of a similar step in another case.
+        """
         found = self._known.get((step, drawing))
         if found is None:
             case = normal(self.seed, f"case{drawing}", *([step] if drawing else []))
@@ -258,7 +261,7 @@ class Difficulty:
 
 
 def logit(skill: float) -> float:
-    """ln(p / (1 - p)); infinite for 0 and 1, so that no difficulty spoils a skill of 1."""
+    """ln(p / (1 - p)); infinite for 0 and 1, so that a skill of 1 is right at any difficulty."""
     if skill in (0, 1):
         return math.inf if skill else -math.inf
     return math.log(skill / (1 - skill))
@@ -270,7 +273,7 @@ def chance(skill: float, effect: float) -> float:
 
 
 def chances(skill: float, effects: np.ndarray) -> np.ndarray:
-    """The same for many effects at once."""
+    """As `chance`, for many effects at once."""
     result: np.ndarray = 0.5 * (1 + np.tanh((logit(skill) + effects) / 2))
     return result
 
@@ -298,16 +301,16 @@ _TEXTS = ("string", "date")
 
 
 def results(prompt: Prompt) -> dict[str, bool]:
-    """The steps that a prompt shows, by number and in order, with whether each may have a result.
+    """By number and in order: whether each step that a prompt shows may have a result.
 
-    A call that is shown without its outcome may have one.
+    A call that is shown without its outcome may have a result.
     """
     numbered = [(_NUMBER.match(line), line) for line in prompt.entries("history")]
     return {found[0]: '{"tool"' in line and " failed: {" not in line for found, line in numbered if found}
 
 
 def told(answer: str | None, before: Mapping[str, bool]) -> str:
-    """The answer with which it finishes: a result, or the word UNKNOWN if the step of that result has none."""
+    """The answer with which the policy finishes: a result, or UNKNOWN if the step of that result has no result."""
     if answer is None or any(before.get(step) is False for step, _ in found_in(ToolCall(FINISH, {"answer": answer}))):
         return UNKNOWN
     return answer
@@ -320,14 +323,14 @@ class Writer:
     tools: Mapping[str, ToolSpec]
 
     def call(self, tool: str, known: ToolCall | None, right: bool, before: Mapping[str, bool]) -> dict[str, Json]:
-        """A call of a tool as an answer has it.
+        """A call of a tool, in the form of an answer.
 
         Args:
             tool: its name, or `no_tool`.
             known: the right call, if it is a call of this tool.
-            right: whether its arguments are the right ones. Otherwise it has every required argument, and no argument
-                that is a plain text has the right value.
-            before: the steps before it, by number: whether they may have a result.
+            right: whether the call gets the right arguments. If not, the call has every required argument, but
+                arguments that are plain texts have wrong values.
+            before: for each earlier step, by number: whether it may have a result.
         """
         if tool in (NO_TOOL, FINISH, GIVE_UP):
             return {"tool": tool, "arguments": {}}
@@ -343,7 +346,10 @@ class Writer:
     def _exact(
         self, spec: ToolSpec, known: ToolCall | None, right: bool, before: Mapping[str, bool]
     ) -> dict[str, Json]:
-        """The call of a tool that takes results; that of another if none of its calls is right, or none wrong."""
+        """A call of a tool that takes results, right or wrong as asked.
+
+        If the tool cannot be called in this way, another tool is called instead, in a call that will fail.
+        """
         given: Mapping[str, Json] = known.arguments if known else {}
         texts = [one.name for one in spec.parameters if one.type in _TEXTS and not one.values]
         arguments = {one.name: given.get(one.name, _any(one, before)) for one in spec.parameters}
@@ -357,14 +363,14 @@ class Writer:
         return {"tool": spec.name, "arguments": arguments}
 
     def _failing(self) -> dict[str, Json]:
-        """A call that can be run anywhere and asks for something that does not exist."""
+        """A call that can be made at any step, and asks for something that does not exist."""
         free = (tool for tool in self.tools.values() if tool.parameters and not tool.takes_results)
         tool = min(free, key=lambda one: one.name, default=None)
         return self.call(tool.name, None, False, {}) if tool else {"tool": NO_TOOL, "arguments": {}}
 
 
 def _any(parameter: Parameter, before: Mapping[str, bool]) -> Json:
-    """Some value that an argument may have."""
+    """A value that the argument may have: the latest result, the first listed value, or UNKNOWN."""
     if parameter.type != RESULT:
         return parameter.values[0] if parameter.values else UNKNOWN
     latest = next((step for step, has_result in reversed([*before.items()]) if has_result), UNKNOWN)
@@ -383,14 +389,14 @@ _HALVINGS = 60
 
 
 def score(auc: float, right: bool, uniform: float) -> int:
-    """The score, 0 to MAX_SCORE, for a uniform number."""
+    """A judge's score of a right or wrong call, 0 to MAX_SCORE, drawn by a uniform random number."""
     wrong_shares, right_shares = shares(auc)
     return min(bisect_right(list(accumulate(right_shares if right else wrong_shares)), uniform), MAX_SCORE)
 
 
 @lru_cache(maxsize=64)
 def shares(auc: float) -> tuple[tuple[float, ...], tuple[float, ...]]:
-    """The probability of each score of a wrong and of a right call."""
+    """The probability of each score: for a wrong call, and for a right call."""
     if auc == 1:
         last = (0.0,) * MAX_SCORE
         return (1.0, *last), (*last, 1.0)
@@ -412,5 +418,5 @@ def _of_distance(distance: float) -> tuple[tuple[float, ...], tuple[float, ...]]
 
 
 def area(wrong: tuple[float, ...], right: tuple[float, ...]) -> float:
-    """The AUC of two distributions over scores."""
+    """The AUC of two distributions over scores: of wrong and of right calls."""
     return sum(share * (sum(wrong[:score]) + wrong[score] / 2) for score, share in enumerate(right))

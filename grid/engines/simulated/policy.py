@@ -1,4 +1,4 @@
-"""The simulated policy on one case: it knows the reference, and is right as often as configured."""
+"""The simulated policy on one case: it knows the reference, and is right with the configured probabilities."""
 
 from __future__ import annotations
 
@@ -65,12 +65,12 @@ from grid.text.words import stems
 
 
 Shares = dict[str, float]
-"""The probability of each option that has any."""
+"""The probability of each option with a probability above 0."""
 
 
 @dataclass(frozen=True)
 class Deciding:
-    """The choices in one case. `tools` is the library, from which similarity is computed."""
+    """The policy's choices in one case. `tools` is the library, from which the similarity of tools is computed."""
 
     tool_skill: float
     argument_skill: float
@@ -83,23 +83,28 @@ class Deciding:
     )
 
     def sampled(self, place: Place, names: tuple[str, ...], bonus: float = 0.0) -> Shares:
-        """What `sample` draws from: the right option has sigmoid(logit(tool_skill) + effects + bonus), others the rest.
+        """The distribution from which `sample` draws.
+
+        The right option has the probability sigmoid(logit(tool_skill) + effects + bonus); the wrong options share the
+        rest.
 
         The policy finishes after the last call, and never before. A right option that is not offered has no share.
         """
         return self._of(place, names, bonus)[0]
 
     def draw(self, place: Place, names: tuple[str, ...], bonus: float, uniform: float) -> str:
-        """The option for a uniform number; the order of the names makes no difference."""
+        """The option drawn by a uniform random number, whatever the order of the names."""
         shares, bounds = self._of(place, names, bonus)
         return [*shares][min(bisect_right(bounds, uniform), len(shares) - 1)]
 
     def told(self, place: Place, names: tuple[str, ...], bonus: float = 0.0) -> Shares:
-        """The distribution of `choose`: `sampled` at a share `calibration` of the steps, drawn once for a case.
+        """The distribution that `choose` returns: that of `sampled` at a share `calibration` of the steps.
 
-        At the other steps only the best option is the same: the probabilities are those of a step of another
-        difficulty, and the options after the best get them in random order. They show neither where the policy is wrong
-        nor what would be right.
+        These steps are drawn once for a case.
+
+        At the other steps only the best option is the same. The probabilities are those of a step of another
+        difficulty, and all options but the best get them in random order, so that they show neither where the policy is
+        wrong nor which option is right.
         """
         true = self.sampled(place, names, bonus)
         if place.step is None:
@@ -115,7 +120,7 @@ class Deciding:
         return dict(zip([best, *others], masses, strict=True))
 
     def arguments(self, place: Place, bonus: float) -> float:
-        """The probability that the arguments of the right tool are right."""
+        """The probability that a call of the right tool gets the right arguments."""
         return chance(self.argument_skill, self.difficulty.effect(str(place.step)) + bonus)
 
     def _of(self, place: Place, names: tuple[str, ...], bonus: float) -> tuple[Shares, list[float]]:
@@ -141,11 +146,11 @@ class Deciding:
 
 
 def shared(right: ToolSpec | None, wrong: Sequence[ToolSpec | None], confusion: float) -> list[float]:
-    """The shares of the wrong options (None: no tool) in the probability that the right one leaves; they sum to 1.
+    """How the wrong options (None: no tool) share the probability that the right option leaves; the shares sum to 1.
 
-    Of `confusion`, the tool most similar to the right one gets half, the next one half of what is left, and so on,
-    since a wrong model mostly mistakes one tool for one other; the rest is shared evenly. Calling no tool is similar to
-    no tool.
+    The part `confusion` is divided by similarity to the right tool: the most similar tool gets half, the next tool half
+    of the remainder, and so on, since a wrong model mostly mistakes one tool for one other tool. The remaining part is
+    divided evenly among all wrong options. The option to call no tool is not similar to any tool.
     """
     tools = [place for place, other in enumerate(wrong) if right and other]
     even = (1 - confusion if tools else 1.0) / len(wrong)
@@ -162,7 +167,7 @@ def shared(right: ToolSpec | None, wrong: Sequence[ToolSpec | None], confusion: 
 
 @lru_cache(maxsize=262144)
 def _likeness(first: ToolSpec | None, second: ToolSpec | None) -> float:
-    """The share of words that two tools' names and descriptions have in common, among all words of both."""
+    """The number of words that two tools' names and descriptions share, divided by the number of all their words."""
     one, other = _words(first), _words(second)
     return len(one & other) / len(one | other) if one | other else 0.0
 
@@ -177,7 +182,7 @@ UNREADABLE = (
     '{"',
     "The tools above do not tell me how to go on. Could you say more?",
 )
-"""Answers without any object of the requested form, however leniently they are read."""
+"""Answers in which even a lenient reader finds no object of the requested form."""
 NO_LESSON = "It is not clear which step was at fault. Go through all of them with care."
 NOTHING_TO_DO = "See that nothing has to be done."
 _LOW = 3  # of MAX_SCORE; below this score the policy gives up
@@ -186,7 +191,7 @@ _MOST_CHARACTERS = 400  # of a drafted substep
 
 @dataclass(frozen=True)
 class Policy:
-    """An engine for one cell. A step that is planned without the observations before it loses `foresight`."""
+    """An engine for one cell. A step that is planned without the observations before it loses `foresight` of skill."""
 
     places: Places
     deciding: Deciding
@@ -205,9 +210,10 @@ class Policy:
     sampler: ClassVar[None] = None
 
     async def sample(self, prompt: Prompt, *, n: int, temperature: float, max_tokens: int, seed: int) -> Sampled:
-        """`n` answers as text. The skill is that of a single answer, and all temperatures above 0 draw alike.
+        """`n` answers as text. Each answer is right with the configured skill, at any temperature above 0.
 
-        At temperature 0 the same prompt has the same answer, whatever the seed; over cases, it is right equally often.
+        At temperature 0 the same prompt always gets the same answer, whatever the seed; over cases, the answers are
+        right equally often.
         """
         drawn = max(temperature, self.least_temperature) > 0
         base, answer = seed if drawn else self._own_seed(prompt), self._answering(prompt)
@@ -215,7 +221,7 @@ class Policy:
         return Sampled(texts, Usage(n, 0, n * prompt_tokens(prompt), 0, sum(map(count_tokens, texts))))
 
     async def choose(self, prompt: Prompt, *, seed: int) -> Choice:
-        """The policy's report of its own distribution; as a judge, all probability is on the score that it gives."""
+        """The distribution over options that the policy reports; as a judge, it puts all probability on one score."""
         if not isinstance(prompt.answer, ChoiceAnswer):
             raise TypeError("choose() needs a ChoiceAnswer")
         usage, options = Usage(forward_passes=1, input_tokens=prompt_tokens(prompt)), prompt.answer.options
@@ -232,7 +238,7 @@ class Policy:
         return Choice(tuple(shares), usage)
 
     def _own_seed(self, prompt: Prompt) -> int:
-        """The seed that belongs to the case and the prompt."""
+        """The seed for temperature 0, which depends on the case and the prompt only."""
         text = "".join(section.digest for section in prompt.sections)
         digest = hashlib.blake2b(text.encode(), digest_size=8, key=self.deciding.difficulty.seed.to_bytes(8, "big"))
         return int.from_bytes(digest.digest(), "big")
@@ -244,7 +250,10 @@ class Policy:
         return answer(base, index)
 
     def _answering(self, prompt: Prompt) -> Callable[[int, int], str]:
-        """A function of (seed, sample) that writes an answer of the prompt's kind; draws are numbered from 1."""
+        """A function of (seed, sample) that writes an answer of the prompt's kind.
+
+        Its random draws are numbered from 1.
+        """
         wanted = prompt.answer
         if isinstance(wanted, TextAnswer):
             return lambda base, index: self._words(prompt, base, index)
@@ -284,20 +293,26 @@ class Policy:
         return text
 
     def _hopeless(self, prompt: Prompt) -> Callable[[float], bool] | None:
-        """Whether it gives up, as a function of a uniform number: if as a judge it would score the steps so far low."""
+        """Whether the policy gives up, as a function of a uniform random number; None if no step was made.
+
+        It gives up if, as a judge, it would give the steps so far a low score.
+        """
         if not prompt.entries("history"):
             return None
         right = self.places.failed(prompt) is None
         return lambda uniform: plans.score(self.judge_auc, right, uniform) < _LOW
 
     def refusing(self, prompt: Prompt) -> float:
-        """The probability that it refuses at a prompt: it refuses before the first step or never."""
+        """The probability that the policy refuses at a prompt; it never refuses after the first step."""
         if prompt.entries("history"):
             return 0.0
         return self.planted.refusal if self.places.reference.unsolvable else self.planted.overrefusal
 
     def _outline(self, prompt: Prompt, wanted: OutlineAnswer, base: int, index: int) -> list[str]:
-        """A substep for each call, named after its tool; all but the first are planned without observations."""
+        """The lines of an outline: one for each call, named after the call's tool.
+
+        All lines but the first are planned without observations.
+        """
         names, lines = tuple(map(name_of, prompt.entries("tools")[1:])), list[str]()
         for ahead, place in enumerate(self.places.of_turn(prompt, 0)[: wanted.most]):
             if place.step is not None:
@@ -308,7 +323,7 @@ class Policy:
         return lines or [NOTHING_TO_DO]
 
     def bonus(self, prompt: Prompt, place: Place, ahead: bool = False) -> float:
-        """The gain from a lesson and a trace at a place, less the loss if planned ahead or without observations."""
+        """The gain in skill from a lesson and a trace at a place, minus the loss for planning without observations."""
         added = LESSON if place.number in named_in_lessons(prompt) else 0.0
         added += self.memory if place.step is not None and in_memory(prompt, place.right) else 0.0
         return added - (self.foresight if ahead or place.blind else 0.0)
@@ -316,7 +331,7 @@ class Policy:
     def decided(
         self, place: Place, names: tuple[str, ...], bonus: float, drawn: tuple[float, float, float]
     ) -> tuple[str, Arguments]:
-        """A tool, and whether its arguments are the reference's, the reference's with a misspelt name, or wrong."""
+        """A tool, and whether its arguments are right, right except for a misspelt name, or wrong."""
         tool = self.deciding.draw(place, names, bonus, drawn[0])
         if tool != place.right or not place.known:
             return tool, "wrong"
@@ -329,10 +344,10 @@ class Policy:
     def call(
         self, place: Place, tool: str, arguments: Arguments, before: Mapping[str, bool], answers: bool
     ) -> dict[str, Json]:
-        """The call as an answer has it, after steps that may or may not have a result (`before`).
+        """The call in the form of an answer; `before` says which earlier steps may have a result.
 
-        `answers`: `finish` takes the answer, which is the result that the reference ends in. Otherwise it is given the
-        reference's answer in words, if this must be told.
+        `answers`: `finish` requires the answer, which is the result that the reference ends in. Without `answers`,
+        `finish` gets the reference's answer in words if the case wants the answer told.
         """
         reference = self.places.reference
         if tool == REJECT:
@@ -349,7 +364,7 @@ class Policy:
         return Writer(self.deciding.tools).call(tool, near or known, right, before)
 
     def _words(self, prompt: Prompt, base: int, index: int) -> str:
-        """A thought if one is asked for, a critique if the prompt shows a draft, else a reflection."""
+        """A thought if the prompt asks for one, a critique if the prompt shows a draft, else a reflection."""
         if isinstance(prompt.answer, ThoughtAnswer):
             place, names = self.places.at(prompt), tuple(self.deciding.tools)
             return _thought(place, self.decided(place, names, self.bonus(prompt, place), uniforms(base, index, 1))[0])
@@ -359,7 +374,10 @@ class Policy:
         return critique(self.planted, draft, prompt, self.places, base, index)
 
     def _reflection(self, prompt: Prompt, uniform: float) -> str:
-        """A lesson that names the first needed step that went wrong, with the probability `insight`."""
+        """With probability `insight`, a lesson that names the first needed step that went wrong.
+
+        Otherwise, the lesson names no step.
+        """
         if uniform >= self.insight:
             return NO_LESSON
         number = self.places.failed(prompt)
@@ -370,7 +388,7 @@ class Policy:
         return to_json({"score": score, "explanation": f"The call is worth {score} of {MAX_SCORE}."})
 
     def _best(self, prompt: Prompt, base: int, index: int) -> int:
-        """The candidate to which it would give the highest score; ties are broken at random."""
+        """The candidate to which the policy, as a judge, would give the highest score; ties are broken at random."""
         drawn = [uniforms(base, index, 1 + place) for place in range(len(prompt.entries("candidates")) - 1)]
         ranks = [
             (plans.score(self.judge_auc, right, score), lot)
@@ -383,7 +401,7 @@ class Policy:
 
 
 def _planned(wanted: PlanAnswer, plan: list[dict[str, Json]]) -> dict[str, Json]:
-    """A plan as an answer, after a thought if one is asked for."""
+    """A plan in the form of an answer, after a thought if the answer wants one."""
     thought: dict[str, Json] = {"thought": f"It takes {len(plan)} steps."} if wanted.thought else {}
     return thought | {"plan": [*plan]}
 

@@ -51,24 +51,28 @@ class _Request:
 
 
 class AbandonedError(Exception):
-    """Nobody waits for any request of a batch any more."""
+    """All requests of a batch were cancelled."""
 
 
 class Ongoing:
-    """A batch in computation, as seen by the code that computes it."""
+    """A batch that is being computed, as the code that computes the batch sees it."""
 
     def __init__(self, requests: Sequence[_Request] = (), progress: Progress | None = None) -> None:
         self._requests, self._progress = requests, progress
 
     def step(self) -> None:
-        """Must be called between two steps; raises AbandonedError if nobody waits for a further step."""
+        """Note a step.
+
+        This method has to be called between two steps. Raises AbandonedError if all requests of the batch were
+        cancelled.
+        """
         if self._progress:
             self._progress.step()
         if self._requests and all(request.abandoned for request in self._requests):
             raise AbandonedError
 
     def wanted(self, index: int) -> bool:
-        """Whether somebody waits for the answer to the batch's item of this index."""
+        """Whether the request with this index in the batch was not cancelled."""
         return not (self._requests and self._requests[index].abandoned)
 
 
@@ -76,14 +80,16 @@ Answer = Callable[[str, Sequence[Any], Ongoing], Sequence[Any]]
 
 
 class Batches:
-    """Requests of one kind share a batch of at most `max_batch`, in the order in which they came.
+    """A thread that answers requests in batches: up to `max_batch` requests of one kind, in the order of their arrival.
 
     Args:
-        answer: (kind, items, batch) to an answer for each item; a GridError among the answers is that item's failure.
-            It calls the batch's `step` between steps, and may leave out items that are not wanted any more.
-        max_batch: requests in a batch.
-        max_tokens: the largest `size` of a batch's requests times their number; one request alone may exceed it.
-        progress: gets requests and steps.
+        answer: a function of (kind, items, batch) that returns an answer for each item; an answer that is a GridError
+            is the item's failure. The function calls the batch's `step` between steps, and may leave out items that are
+            not `wanted` any more.
+        max_batch: the most requests in a batch.
+        max_tokens: the most tokens of a batch: the largest `size` of its requests times their number; a request that is
+            alone in its batch may exceed this.
+        progress: is told of requests and steps.
     """
 
     def __init__(self, answer: Answer, max_batch: int, max_tokens: int, progress: Progress) -> None:
@@ -98,10 +104,10 @@ class Batches:
     async def ask(self, kind: str, item: Any, size: int) -> Answered:
         """The item's answer; `size` is the number of tokens that it may need in memory.
 
-        If it is cancelled while it is computed, it is left out from the next step on.
+        If the request is cancelled while it is computed, it is left out from the next step on.
 
         Raises:
-            EngineError: the request failed with its batch, and then alone too.
+            EngineError: the request failed in its batch, and then also alone.
             EngineDiedError: `answer` raised it, now or before.
         """
         request = _Request(kind, item, size)
@@ -114,13 +120,13 @@ class Batches:
                 raise
 
     def check(self) -> None:
-        """Raise EngineDiedError if `answer` has raised it, or makes no step any more."""
+        """Raise EngineDiedError if `answer` has raised it, or if no step was made for too long."""
         if self._died:
             raise self._died
         self._progress.check()
 
     def occupancy(self) -> Occupancy:
-        """The present batch, and the requests that wait for the next one."""
+        """The number of requests in the present batch, and of requests that wait for a later batch."""
         return Occupancy(self._running, len(self._waiting) + self._arrived.qsize())
 
     def _serve(self) -> None:
@@ -150,7 +156,7 @@ class Batches:
         return batch
 
     def _run(self, batch: list[_Request]) -> None:
-        """Answer a batch, or its requests one by one if they fail together."""
+        """Answer a batch; if it fails as a whole, answer its requests one by one."""
         if not batch:
             return
         failure = self._try(batch)
@@ -162,7 +168,7 @@ class Batches:
                 request.future.set_exception(failure)
 
     def _try(self, batch: list[_Request]) -> GridError | None:
-        """Answer a batch, or say why it failed; its memory is free again on return."""
+        """Answer a batch, or return the error with which it failed; the batch's memory is free again on return."""
         if self._died:
             return self._died
         began = time.monotonic()
@@ -192,9 +198,10 @@ class Serving(BaseModel):
 
     Args:
         max_batch: requests in one batch.
-        max_batch_tokens: the most tokens in a batch's key-value cache, including padding and answers; a request that is
-            larger by itself is a batch of its own.
-        gpus: the share of one GPU that a replica takes, below 1 for several replicas on a card; null: a whole GPU.
+        max_batch_tokens: the most tokens in a batch's key-value cache, including padding and answers; a request with
+            more tokens is computed alone.
+        gpus: the share of one GPU that a replica uses: below 1, so that several replicas share a GPU; null: a whole
+            GPU.
         replicas: the number of replicas; null: `cluster.replicas`.
     """
 
@@ -207,7 +214,7 @@ class Serving(BaseModel):
 
 @plain_dataclass(frozen=True)
 class _Choosing:
-    """A choice to make; each try needs its own search."""
+    """A choice to be computed; each try needs a new search."""
 
     tokens: Sequence[int]
     search: Callable[[], ChoiceSearch]
@@ -252,7 +259,7 @@ class HuggingFace(LanguageModel):
 
     @property
     def gpus(self) -> float:
-        """One GPU or a share of it, or none on a CPU."""
+        """The GPUs of a replica: one GPU, a share of one, or none on a CPU."""
         return (self.serving.gpus or 1) if self.device == "cuda" else 0
 
     @property
@@ -262,28 +269,33 @@ class HuggingFace(LanguageModel):
 
     @property
     def capacity(self) -> int:
-        """As many requests as a batch has at most."""
+        """The most requests in a batch."""
         return self.serving.max_batch
 
     async def load(self) -> None:
-        """Load weights and tokenizer and start to serve, once; raises ConfigError if this can never work."""
+        """Load the weights and the tokenizer and start to serve, once.
+
+        Raises ConfigError if the model can never work.
+        """
         await self._ready()
 
     async def check(self) -> None:
-        """Raise EngineDiedError if the GPU has failed for good, or computes no step any more."""
+        """Raise EngineDiedError if the GPU has failed for good, or if no step was made for too long."""
         if self._loaded:
             self._loaded.batches.check()
 
     def occupancy(self) -> Occupancy:
-        """The present batch and the requests that wait for the next one."""
+        """The number of requests in the present batch, and of requests that wait for a later batch."""
         return self._loaded.batches.occupancy() if self._loaded else Occupancy(0, 0)
 
     async def sample(self, prompt: Prompt, *, n: int, temperature: float, max_tokens: int, seed: int) -> Sampled:
-        """`n` completions on one prefill; the prompt's tokens count once for each, all but the first as cached.
+        """`n` completions after one prefill.
+
+        The usage counts the prompt's tokens once for each completion: as cached for all but the first.
 
         Raises:
             ContextError: the prompt and `max_tokens` do not fit the model's context.
-            ModelError: logits that are not numbers.
+            ModelError: the logits are not numbers.
         """
         loaded = await self._ready()
         from grid.engines.transformers.model import Drawing
@@ -309,7 +321,7 @@ class HuggingFace(LanguageModel):
         Raises:
             ConfigError: as `number_search`.
             ContextError: the prompt does not fit the model's context.
-            ModelError: logits that are not numbers, or that leave no option any mass.
+            ModelError: the logits are not numbers, or no option has any mass.
         """
         loaded = await self._ready()
         first, stem = self.search(loaded.renderer, prompt)
@@ -354,7 +366,7 @@ class HuggingFace(LanguageModel):
         return _Loaded(model, renderer, grammars, context, batches)
 
     def _weights(self, folder: Path) -> Any:
-        """The model on its device; only safetensors are read."""
+        """The model on its device; weights are read from safetensors files only."""
         import torch
         from transformers import AutoModelForCausalLM
 

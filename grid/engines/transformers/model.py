@@ -1,7 +1,7 @@
-"""A causal language model of transformers, run step by step: exact choices and samples of several prompts at once.
+"""A causal language model of transformers, run step by step: exact choices and samples for several prompts at once.
 
-Both are trees (`Forest`), so that the branches of a choice, or the completions of one prompt, compute and store the
-prompt only once.
+Choices and samples are computed as trees (`Forest`), so that the prompt of a choice's branches, or of several
+completions, is computed and stored only once.
 """
 
 from __future__ import annotations
@@ -35,8 +35,9 @@ NOT_NUMBERS = "the model's logits are not numbers (NaN)"
 class Drawing:
     """The wanted completions of one prompt: one for each seed, each with at most `max_tokens`.
 
-    Each obeys its own matcher if `matcher` makes one (`Grammars`), and ends if `finished` says so of its text, which is
-    checked after each token with a closing brace.
+    If `matcher` is given, it makes a matcher for each completion, which the completion obeys (`Grammars`). If
+    `finished` is given, it is asked about the text after each token with a closing brace, and a completion ends when it
+    returns true.
     """
 
     tokens: Sequence[int]
@@ -62,7 +63,7 @@ class TorchModel:
     """Model and tokenizer on one device.
 
     Raises:
-        ConfigError: a model with attention that is neither full nor sliding, for which trees could not be masked.
+        ConfigError: the model has attention that is neither full nor sliding, for which trees cannot be masked.
     """
 
     def __init__(self, model: Any, tokenizer: Any) -> None:
@@ -80,10 +81,10 @@ class TorchModel:
     def choose(
         self, prompts: Sequence[Sequence[int]], searches: Sequence[ChoiceSearch], batch: Ongoing | None = None
     ) -> list[list[Prefix] | ModelError]:
-        """Run the searches to their ends, level by level; returns the nodes that each had computed after its prompt.
+        """Run the searches to their ends, level by level; returns the nodes computed for each search after its prompt.
 
-        A search that cannot go on gets its error instead of nodes, and the others go on. Raises AbandonedError if
-        nobody waits for any request of the batch.
+        For a search that fails, the error is returned instead of nodes; the other searches go on. Raises AbandonedError
+        if all requests of the batch were cancelled.
         """
         forest = Forest(self._model, prompts, (batch or Ongoing()).step)
         grown: list[dict[Prefix, Node]] = [{} for _ in prompts]
@@ -107,10 +108,11 @@ class TorchModel:
         return [failed[row] if row in failed else list(nodes) for row, nodes in enumerate(grown)]
 
     def sample(self, drawings: Sequence[Drawing], batch: Ongoing | None = None) -> list[list[list[int]] | ModelError]:
-        """Draw all completions together; returns for each drawing one list of tokens for each seed.
+        """Draw all completions together; returns, for each drawing, a list of tokens for each seed.
 
-        If an end token was drawn, it is the last of its list. A drawing whose logits are not numbers gets an error
-        instead; a drawing that nobody wants any more stays as it is. Raises AbandonedError if nobody wants any.
+        If an end token was drawn, it is the last token of its list. A drawing whose logits are not numbers gets an
+        error instead; a drawing whose request was cancelled gets no further tokens. Raises AbandonedError if all
+        requests were cancelled.
         """
         batch = batch or Ongoing()
         forest = Forest(self._model, [drawing.tokens for drawing in drawings], batch.step)
@@ -136,7 +138,7 @@ class TorchModel:
         ]
 
     def cut(self, drawn: Sequence[int], drawing: Drawing) -> bool:
-        """Whether a completion reached the limit on tokens and no end token."""
+        """Whether a completion reached the limit on tokens without an end token."""
         return len(drawn) >= drawing.max_tokens and drawn[-1] not in self.ends
 
     def text(self, drawn: Sequence[int]) -> str:
@@ -168,8 +170,8 @@ def _logs(logits: torch.Tensor, tokens: list[int]) -> np.ndarray:
 def _draw(logits: torch.Tensor, temperatures: list[float], branches: Sequence[_Branch]) -> list[int | None]:
     """A token for each branch, drawn from softmax(logits / temperature); at temperature 0 the likeliest token.
 
-    It is None if the logits are no numbers. One random number of the branch's own generator decides, so that nothing
-    depends on the rest of the batch.
+    The token is None if the logits are not numbers. Each branch uses one random number from its own generator, so that
+    its token does not depend on the rest of the batch.
     """
     scores = logits.double()
     forbid(scores, [branch.matcher for branch in branches])
@@ -196,9 +198,12 @@ _TOKENS_AT_ONCE = 2048  # of prompts: more is no faster, slower on a CPU, and ta
 
 @dataclass
 class Node:
-    """One token after a prompt: the prompt's row, and the cache's columns of its ancestors, later also its own column.
+    """One token after a prompt: the prompt's row, and the cache's columns of the token's ancestors.
 
-    A `parent` may be of the same level and come before the node: the node gets its columns when it is grown.
+    Once the node is grown, `columns` also has the node's own column.
+
+    A `parent` may be a node of the same level that comes before this node: then this node gets the parent's columns
+    when the level is grown.
     """
 
     row: int
@@ -208,7 +213,9 @@ class Node:
 
 
 class Forest:
-    """A batch of prompts, each the root of a tree of continuations; `logits` (rows, vocabulary) are those after them.
+    """A batch of prompts, each the root of a tree of continuations.
+
+    `logits`, shape (rows, vocabulary), are the logits after the prompts.
 
     `step` is called before every forward pass.
     """
@@ -228,10 +235,10 @@ class Forest:
         self._longest, self._lengths = self._longest + 1, list(map(len, prompts))
 
     def grow(self, nodes: Sequence[Node]) -> torch.Tensor:
-        """Append a level of nodes; returns the logits after each (nodes, vocabulary).
+        """Append a level of nodes; returns the logits after each node, shape (nodes, vocabulary).
 
-        The nodes' ancestors were grown earlier or come before them in `nodes`.
-        A row that gets no node is dropped: it can get none any more.
+        The nodes' ancestors were grown earlier or come before them in `nodes`. A row that gets no node is dropped, and
+        can get no node later.
         """
         self._keep(sorted({node.row for node in nodes}))
         row_of = {row: index for index, row in enumerate(self._rows)}
@@ -255,7 +262,7 @@ class Forest:
         return logits[[row for row, _ in places], [place for _, place in places]]
 
     def _shares(self) -> list[list[int]]:
-        """The rows in shares of similar length; a share of several rows has no more tokens than computed at once."""
+        """The rows in shares of similar length; if a share has several rows, it has at most _TOKENS_AT_ONCE tokens."""
         shares: list[list[int]] = []
         for row in sorted(self._rows, key=lambda row: -self._lengths[row]):
             longest = self._lengths[shares[-1][0]] if shares else 0
@@ -266,7 +273,7 @@ class Forest:
         return shares
 
     def _computed(self, prompts: Sequence[Sequence[int]]) -> Cache:
-        """The keys and values of all tokens but the last, padded at the end."""
+        """The keys and values of all tokens of the prompts but their last tokens, padded at the end."""
         longest = max(map(len, prompts)) - 1
         cache = roomy_cache()
         if longest:  # a token sees only earlier tokens, so that padding at the end needs no mask
@@ -281,9 +288,9 @@ class Forest:
             self._positions, self._rows = self._positions[kept], rows
 
     def _mask(self, seen: np.ndarray, positions: np.ndarray) -> Any:
-        """The additive mask of each kind of attention in the model; `seen` is (rows, queries, columns).
+        """The additive mask for each kind of attention in the model; `seen` has the shape (rows, queries, columns).
 
-        None if every row is one unpadded chain, for which transformers has faster ways.
+        None if every row is one unpadded chain: transformers computes chains faster without a mask.
         """
         if seen.all():
             return None
@@ -314,7 +321,7 @@ class Forest:
 
 
 def lineage(grown: dict[Prefix, Node], row: int, prefix: Prefix) -> list[Node]:
-    """The nodes of a prefix that its prompt's tree lacks, the prefix's own node last; they are added to `grown`."""
+    """Add to `grown` the nodes of a prefix that its prompt's tree lacks; return them, the prefix's own node last."""
     fresh: list[Node] = []
     for depth in range(1, len(prefix) + 1):
         if prefix[:depth] not in grown:
@@ -325,7 +332,7 @@ def lineage(grown: dict[Prefix, Node], row: int, prefix: Prefix) -> list[Node]:
 
 
 def attention_kinds(config: Any) -> set[str]:
-    """The kinds of attention that the layers of a model with this text config have."""
+    """The kinds of attention in the layers of a model with this text config."""
     kinds = getattr(config, "layer_types", None)
     return set(kinds) if kinds else {SLIDING if getattr(config, "sliding_window", None) else FULL}
 
@@ -338,7 +345,7 @@ _ROOM = 8, 64  # spare columns: one for every 8 filled columns, and 64 more
 
 
 class RoomyLayer(DynamicLayer):  # type: ignore[misc]  # untyped
-    """A layer's keys and values in a buffer with spare columns; DynamicLayer instead copies all at every step."""
+    """A layer's keys and values in a buffer with spare columns; DynamicLayer would copy them all at every step."""
 
     def lazy_initialization(self, key_states: torch.Tensor, value_states: torch.Tensor) -> None:
         """Begin empty, in the shape of these states."""
@@ -348,7 +355,7 @@ class RoomyLayer(DynamicLayer):  # type: ignore[misc]  # untyped
     def update(
         self, key_states: torch.Tensor, value_states: torch.Tensor, *args: Any, **kwargs: Any
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        """Append columns; returns all keys and all values, as views of the buffer."""
+        """Append columns; returns all keys and all values so far, as views of the buffer."""
         if not self.is_initialized:
             self.lazy_initialization(key_states, value_states)
         before = self.keys.shape[2]
@@ -361,11 +368,14 @@ class RoomyLayer(DynamicLayer):  # type: ignore[misc]  # untyped
         return self.keys, self.values
 
     def batch_select_indices(self, indices: torch.Tensor) -> None:
-        """Keep these rows."""
+        """Keep the rows with these indices."""
         self._hold((self.keys[indices], self.values[indices]), self.keys.shape[2])
 
     def widen(self, rows: int, parts: Sequence[tuple[Sequence[int], DynamicLayer]], columns: int) -> None:
-        """Copy the parts, each with its own rows, with zeros after the shorter ones and room for so many columns."""
+        """Copy the parts into a buffer with room for `columns` columns; zeros follow the shorter parts.
+
+        Each part has the numbers of its rows in the buffer.
+        """
         share, more = _ROOM
         buffers = []
         for name in ("keys", "values"):
@@ -385,12 +395,15 @@ class RoomyLayer(DynamicLayer):  # type: ignore[misc]  # untyped
 
 
 def roomy_cache() -> Cache:
-    """An empty cache of such layers for full attention; a mask must hide what a sliding window would drop."""
+    """An empty cache of `RoomyLayer`s, which keep all columns; a mask must hide those outside a sliding window."""
     return Cache(layer_class_to_replicate=RoomyLayer)
 
 
 def stack(rows: int, parts: Sequence[tuple[Sequence[int], Cache]]) -> Cache:
-    """One cache of all rows from parts with some rows each, which are emptied; zeros follow the shorter rows."""
+    """Join caches of some rows each into one cache of all rows.
+
+    The parts are emptied, and zeros follow shorter rows.
+    """
     whole, parts = roomy_cache(), [(own, cache) for own, cache in parts if cache.layers]
     while parts and parts[0][1].layers:
         layers = [(own, cache.layers.pop(0)) for own, cache in parts]
@@ -400,7 +413,7 @@ def stack(rows: int, parts: Sequence[tuple[Sequence[int], Cache]]) -> Cache:
 
 
 def group_heads(model: Any) -> None:
-    """Give a model that uses torch's attention `grouped_attention`; others keep their own (sinks, soft caps)."""
+    """Set `grouped_attention` in a model that uses torch's attention; other models keep theirs (sinks, soft caps)."""
     if model.config._attn_implementation == "sdpa":
         AttentionInterface.register(GROUPED, grouped_attention)
         AttentionMaskInterface.register(GROUPED, sdpa_mask)
@@ -417,7 +430,7 @@ def grouped_attention(
     position_bias: torch.Tensor | None = None,
     **others: Any,
 ) -> tuple[torch.Tensor, None]:
-    """Attention of appended tokens: the heads that share keys become further queries to these keys.
+    """Attention of appended tokens, in which heads that share keys are computed as further queries to these keys.
 
     With a mask, transformers would repeat the keys and values of grouped heads at every step and layer.
     """
@@ -441,13 +454,14 @@ _CACHE_BYTES = 256 * 1024**2
 
 
 class Grammars:
-    """Schemas of answers, each compiled once.
+    """Grammars for the schemas of answers; each schema is compiled once.
 
-    The first takes most of a second (texts of bounded length over the whole vocabulary), later ones of 20 tools 0.04 s.
+    The first schema takes most of a second (texts of bounded length over the whole vocabulary), a later schema with 20
+    tools 0.04 s.
 
     Args:
-        tokenizer: of transformers.
-        vocabulary: columns of the model's logits; may exceed the tokenizer's size.
+        tokenizer: a tokenizer of transformers.
+        vocabulary: the number of columns in the model's logits, which may exceed the tokenizer's size.
         ends: the tokens that end a completion.
 
     Raises:
@@ -467,7 +481,7 @@ class Grammars:
         self._lock = threading.Lock()
 
     def matcher(self, answer: JsonAnswer) -> Callable[[], Any]:
-        """A function that makes each completion's fresh matcher, which terminates with the object's closing brace."""
+        """A function that makes a new matcher for a completion; it terminates with the object's closing brace."""
         import xgrammar
 
         schema = json.dumps(answer_schema(answer))
@@ -477,7 +491,10 @@ class Grammars:
 
 
 def forbid(logits: torch.Tensor, matchers: Sequence[Any]) -> None:
-    """Set to -inf, in place, the `logits` (rows, vocabulary) that a row's matcher does not allow; None allows all."""
+    """Set `logits` (rows, vocabulary) in place to -inf for tokens that a row's matcher forbids.
+
+    None allows all tokens.
+    """
     import xgrammar
 
     ruled = [row for row, matcher in enumerate(matchers) if matcher is not None]

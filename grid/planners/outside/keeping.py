@@ -1,7 +1,8 @@
 """Agents' processes that outlive an episode: each works on one episode at a time, and waits for the next.
 
-It stands apart from `agent`, whose loop ends with a chunk of cells: these processes live in their own loop, in a thread
-that lasts as long as this process, since the kernel ends a process with the thread that started it.
+It stands apart from `agent`, whose event loop ends with a chunk of cells. The kept processes belong to an event loop of
+their own, in a thread that lasts as long as this process: the kernel ends a process together with the thread that
+started it.
 """
 
 from __future__ import annotations
@@ -21,14 +22,14 @@ from typing import Any, NamedTuple
 from grid.planners.outside.process import Process
 
 MARK = "AGENT_GRID_PROCESS"
-"""The variable by which the processes that a process starts are found; its value gives no access."""
+"""The environment variable by which all processes started by a kept process are found; its value gives no access."""
 IDLE_SECONDS = 60.0
-"""Seconds after which a process that gets no episode is ended."""
+"""The seconds after which a process that gets no episode is ended."""
 _CLOSING_SECONDS = 10.0
 
 
 class Program(NamedTuple):
-    """The program of a process: processes of equal programs can replace each other."""
+    """The program of a process; processes with equal programs can replace each other."""
 
     command: str
     environment: tuple[str, ...]
@@ -36,14 +37,14 @@ class Program(NamedTuple):
 
 
 class Turn:
-    """One turn of an episode in a kept process; it has the methods of a `Process` that is for one turn alone.
+    """One turn of an episode in a kept process; it has the same methods as a `Process` for a single turn.
 
     Args:
-        program: it is started unless one of its processes waits.
-        told: variables of the episode, which the process gets as a line of JSON on its standard input.
-        token: of the episode: printed as a line, it ends the work.
-        reached: whether the agent has asked anything. A process that ends before that had died after its last episode;
-            in this case another process is started, once.
+        program: the program to run; a process is started unless a process of this program waits.
+        told: the episode's variables, which the process gets as a line of JSON on its standard input.
+        token: the episode's token; the process prints it as a line when its work is done.
+        reached: whether the agent has sent anything. If a waiting process ends before that, it had died after its last
+            episode: then another process takes its place.
     """
 
     def __init__(self, program: Program, told: Mapping[str, str], token: str, reached: Callable[[], bool]) -> None:
@@ -52,20 +53,20 @@ class Turn:
         self._ended: Future[int] = self._keeper.begin(self._work())
 
     async def ended(self) -> int:
-        """0 if the process has ended the work and waits; else the exit status of the process, which is gone."""
+        """Wait for the end: 0 if the process has done the work and waits, else the exit status of the ended process."""
         return await asyncio.shield(asyncio.wrap_future(self._ended))
 
     def kill(self) -> None:
-        """End the process, unless it has ended the work."""
+        """End the process, unless it has done its work."""
         self._keeper.call(self._stop.set)
 
     async def gone(self) -> None:
-        """Wait until the process waits for another episode, or nothing of it is left."""
+        """Wait until the process waits for another episode or is gone with all its children."""
         with suppress(Exception):
             await self.ended()
 
     def printed(self) -> str:
-        """What it printed for this episode."""
+        """The output of the process in this turn."""
         return self._printed
 
     async def _work(self) -> int:
@@ -87,7 +88,7 @@ class Turn:
 
 
 class _Keeper:
-    """The loop of all kept processes, and the processes that wait."""
+    """The event loop of all kept processes, and the processes that wait."""
 
     def __init__(self) -> None:
         self._loop = asyncio.new_event_loop()
@@ -97,15 +98,18 @@ class _Keeper:
         atexit.register(self.close)
 
     def begin(self, work: Coroutine[Any, Any, int]) -> Future[int]:
-        """Begin work in its loop; nothing cancels the work."""
+        """Begin a coroutine in the keeper's event loop; nothing cancels it."""
         return asyncio.run_coroutine_threadsafe(work, self._loop)
 
     def call(self, what: Callable[[], object]) -> None:
-        """Call something in its loop."""
+        """Call a function in the keeper's event loop."""
         self._loop.call_soon_threadsafe(what)
 
     async def taken(self, program: Program) -> tuple[Process, bool]:
-        """A process of a program for one episode, and whether it was started anew; raises EngineError."""
+        """A process of a program for one episode, and whether it is newly started.
+
+        Raises EngineError if no process can be started.
+        """
         while waiting := self._waiting.get(program):
             process, expiring = waiting.pop()
             expiring.cancel()
@@ -141,7 +145,7 @@ class _Keeper:
         await asyncio.gather(*map(self.ended, self._all))
 
     def close(self) -> None:
-        """End all processes that wait or work."""
+        """End all kept processes, whether they wait or work."""
         with suppress(Exception):
             asyncio.run_coroutine_threadsafe(self._end_all(), self._loop).result(_CLOSING_SECONDS)
 
@@ -150,7 +154,7 @@ _ONE = threading.Lock()
 
 
 def _keeper() -> _Keeper:
-    """The keeper of this process."""
+    """The keeper, of which this process has one."""
     with _ONE:
         return _made()
 

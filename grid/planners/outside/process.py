@@ -1,6 +1,6 @@
-"""An agent's process, in its own folder and process group: its output is read with a bound, and all of it is ended.
+"""An agent's process, in its own folder and process group; its output is limited, and all its children are ended too.
 
-It stands apart from `agent`, which says what the agent is told: here is the work of the operating system.
+It stands apart from `agent`, which decides what the agent is told; this module deals with the operating system.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from pathlib import Path
 from grid.core.errors import ConfigError, EngineError, one_line
 
 KEPT = 20_000
-"""Bytes that are kept of its output: half from the beginning, half from the end."""
+"""The most bytes of a process's output that are kept: half from the beginning, half from the end."""
 _PREFIX = "agent-grid-agent-"
 _JUST_MADE = 60.0  # seconds in which a folder may not be locked yet
 _SECRET = 4  # the least characters of a variable's value that is hidden in what is shown
@@ -48,21 +48,21 @@ class _Output:
         self._last = (self._last + part)[-half:]
 
     def text(self) -> str:
-        """All that is kept; long output lacks its middle."""
+        """The kept output; long output lacks its middle."""
         left_out = self._bytes - len(self._first) - len(self._last)
         middle = f"\n... ({left_out:,} bytes left out) ...\n".encode() if left_out else b""
         return (self._first + middle + self._last).decode(errors="replace").replace("\0", "")
 
 
 class _Ending:
-    """The end of a turn: it is `over` once a line of the output is the token, and nothing else."""
+    """The end of a turn: the turn is `over` once a line of the output has the token and nothing else."""
 
     def __init__(self, token: str) -> None:
         self.over = asyncio.Event()
         self.token, self._rest = token, b""
 
     def hear(self, part: bytes) -> None:
-        """Look at the next part of the output."""
+        """Look for the token in the next part of the output."""
         *lines, rest = (self._rest + part).split(b"\n")
         self._rest = rest[-_LONGER:]
         if any(line.strip() == self.token.encode() for line in lines):
@@ -70,7 +70,7 @@ class _Ending:
 
 
 class Process:
-    """A process that was started. `kill` ends its group at once, `gone` makes sure that nothing of it is left."""
+    """A process that was started. `kill` ends its group at once; `gone` also ends processes that left the group."""
 
     def __init__(
         self, process: asyncio.subprocess.Process, folder: Path, lock: int | None, mark: str, secrets: Sequence[str]
@@ -86,14 +86,14 @@ class Process:
     async def start(
         cls, command: str, passed: Sequence[str], told: Mapping[str, str], mark: str, asked: bool = False
     ) -> Process:
-        """Start a command with our variables of the names in `passed`, and with the variables in `told`.
+        """Start a command with our environment variables named in `passed`, and with the variables in `told`.
 
-        One of the variables has the `mark`, by which the processes that it starts are found. `asked`: its standard
-        input is for `turn`; else it has none.
+        One of the variables has the `mark` as its value, by which the command's child processes are found. `asked`:
+        `turn` writes to the standard input; if false, the command has no input.
 
         Raises:
-            ConfigError: there is no such command.
-            EngineError: it cannot be started.
+            ConfigError: the command's program cannot be found.
+            EngineError: the command cannot be started.
         """
         words = words_of(command)
         variables = {name: os.environ[name] for name in passed if name in os.environ}
@@ -123,14 +123,17 @@ class Process:
         return cls(process, folder, lock, mark, secrets)
 
     async def ended(self) -> int:
-        """Its exit status, negative if a signal ended it. If it failed, its output is read first."""
+        """Wait for the exit status, negative if a signal ended the process; after a failure, its output is read too."""
         status = await self._process.wait()
         if status:
             await asyncio.wait({self._reading}, timeout=_HEARD_SECONDS)
         return status
 
     async def turn(self, line: str, token: str) -> int | None:
-        """Give it a line, and wait until it prints the token as a line. None, or its exit status if it ends before."""
+        """Send the process a line, and wait until it prints the token as a line.
+
+        Returns None, or the exit status if the process ends before that.
+        """
         self._output, self._turn = _Output(), (turn := _Ending(token))
         over, ended = asyncio.create_task(turn.over.wait()), asyncio.create_task(self._process.wait())
         writing = asyncio.create_task(self._write(line))
@@ -143,16 +146,16 @@ class Process:
 
     @property
     def status(self) -> int | None:
-        """Its exit status, or None if it has not ended as far as is known."""
+        """The process's exit status; None as long as the process is not known to have ended."""
         return self._process.returncode
 
     def kill(self) -> None:
-        """End its process group at once; `gone` ends processes that left the group."""
+        """End the process group at once; `gone` ends processes that left the group."""
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(self._process.pid, signal.SIGKILL)
 
     async def gone(self) -> None:
-        """End it, and make sure that neither process nor folder is left."""
+        """End the process, and make sure that none of its children and no folder is left."""
         self.kill()
         try:
             for _ in range(_SWEEPS):
@@ -169,7 +172,7 @@ class Process:
             _remove(self._folder, self._lock)
 
     def printed(self) -> str:
-        """Its output (if it has turns, of the last turn), without tokens and the values of passed variables."""
+        """The process's output, of its last turn if it has turns, without tokens and the values of passed variables."""
         text, secrets = self._output.text(), (self._mark, *self._secrets)
         if self._turn:
             text, secrets = text.replace(f"{self._turn.token}\n", ""), (self._turn.token, *secrets)
@@ -191,10 +194,10 @@ class Process:
 
 
 def words_of(command: str) -> list[str]:
-    """A command as a program and its arguments; arguments that name files from the current folder get absolute paths.
+    """A command as a program and its arguments; relative names of existing files become absolute paths.
 
     Raises:
-        ConfigError: it is no command, or its program cannot be found.
+        ConfigError: the text is no command, or the command's program cannot be found.
     """
     try:
         words = shlex.split(command)
@@ -207,15 +210,15 @@ def words_of(command: str) -> list[str]:
 
 
 def _dying_with_parent() -> tuple[str, ...]:
-    """The words before a command that let the kernel kill it with the thread that starts it, if Linux has them."""
+    """The words before a command that let the kernel kill it with the thread that starts it; empty without setpriv."""
     setpriv = shutil.which("setpriv")
     return (setpriv, "--pdeathsig", "KILL", "--") if setpriv else ()
 
 
 def _killed(mark: str) -> bool:
-    """Kill the processes whose environment contains a mark; returns whether there were any.
+    """Kill the processes whose environment contains a mark; returns whether there were such processes.
 
-    They are an agent's processes, including those that left its group.
+    They are an agent's processes, including those that left the agent's process group.
     """
     found, own = False, os.getpid()
     for entry in Path("/proc").glob("[0-9]*/environ"):
@@ -230,7 +233,7 @@ def _killed(mark: str) -> bool:
 
 
 def _locked(folder: Path) -> int | None:
-    """A lock on a folder that ends with this process; None if another process has it, or there is no folder."""
+    """A lock on a folder, which ends with this process; None if another process has the lock or there is no folder."""
     try:
         lock = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
     except OSError:
@@ -251,7 +254,7 @@ def _remove(folder: Path, lock: int | None) -> None:
 
 @cache
 def _clear() -> None:
-    """Once in each process: remove the folders that killed processes left, and end processes that still work there."""
+    """Remove the folders that killed processes left, and end processes that still work there; once in each process."""
     for folder in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*"):
         with suppress(OSError):
             stat = folder.stat()

@@ -1,6 +1,6 @@
-"""OpenAI's responses, as far as they are answered: requests become those of chat completions, and answers responses.
+"""The supported part of OpenAI's responses, translated: requests into chat requests, chat completions into responses.
 
-It stands apart from `chat`, which has the only form that is read.
+It stands apart from `chat`, which has the one form that the session reads.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ _PASSED = ("model", "temperature", "parallel_tool_calls", "stream")
 
 
 def read(told: Any) -> Asked:
-    """Read a request from its body's JSON; raises RefusedError if it is none, or asks for what is not supported."""
+    """Read a request from its JSON; raises RefusedError if it is malformed or needs a feature that is not supported."""
     if isinstance(told, dict) and isinstance(told.get("input"), str):
         told = told | {"input": [{"role": "user", "content": told["input"]}]}
     found = chat.validated(_Body, told)
@@ -70,7 +70,7 @@ def read(told: Any) -> Asked:
 
 
 def _messages(items: list[_Item]) -> list[dict[str, Any]]:
-    """Items as messages: calls are part of the assistant's message before them; thoughts are left out."""
+    """A request's items as messages: calls join the assistant's message before them, and thoughts are left out."""
     found: list[dict[str, Any]] = []
     for item in items:
         if item.type == "message":
@@ -95,7 +95,7 @@ def _words(content: str | list[dict[str, Any]] | None) -> Any:
 
 
 def response(answer: Mapping[str, Any], asked: Asked) -> dict[str, Any]:
-    """A chat completion as a response."""
+    """A chat completion, translated into a response."""
     (choice,), number = answer["choices"], answer["id"].rpartition("-")[2]
     message, usage, cut = choice["message"], answer["usage"], choice["finish_reason"] == "length"
     status = "incomplete" if cut else "completed"
@@ -136,7 +136,7 @@ def _call(call: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def events(found: Mapping[str, Any]) -> Iterator[str]:
-    """The finished response as server-sent events, each item in one piece."""
+    """A complete response as server-sent events, with each item in one piece."""
     for number, (kind, told) in enumerate(_events(found)):
         yield f"event: {kind}\ndata: {to_json({'type': kind, 'sequence_number': number, **told})}\n\n"
 

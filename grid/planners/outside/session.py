@@ -31,12 +31,12 @@ from grid.text.objects import UnreadableError
 T = TypeVar("T")
 GIVE_UP_TOOL = ToolSpec(GIVE_UP, "Ends the work without an answer, where the request cannot be carried out.", ())
 MOST_AT_ONCE = 64
-"""The most requests and calls of one agent that are in work at once."""
+"""The most requests and calls of one agent that may be in work at once."""
 OVER = "the work is over: nothing is answered any more"
 
 
 class Result(NamedTuple):
-    """The outcome of a tool call, as the agent is told."""
+    """The outcome of a tool call, as the agent sees it."""
 
     text: str
     failed: bool = False
@@ -53,11 +53,11 @@ _NOTHING = _Offered((), {})
 
 
 class Session:
-    """What an agent may do in an episode until it is `over`: ask the acting model, and call tools, one after another.
+    """An agent's work in one turn, until it is `over`: requests to the acting model, and tool calls, one at a time.
 
-    Only this agent knows `token`. `error` is the error that ended the work, if the agent did not; None: it went well.
-    `requests` counts those that the model answered; `reached`: the agent has come with its token. The session hides the
-    episode, and nothing that it hands out leads to the reference.
+    Only this agent knows `token`. `error` is the error that ended the work; None if no error did. `requests` is the
+    number of requests that the model answered. `reached`: the agent has sent a request with its token. The session
+    hides the episode, and none of its results gives access to the reference.
     """
 
     def __init__(self, episode: Episode, acting: Acting) -> None:
@@ -75,10 +75,10 @@ class Session:
         self._look()
 
     async def of_case(self, work: Coroutine[Any, Any, T]) -> T:
-        """Run work, for which a task of somebody else waits, as a task of the case: its time is the case's time.
+        """Run a coroutine as a task of the case, so that its time is the case's time, while another task waits for it.
 
         Raises:
-            RefusedError: the agent's work is over, or it asks too much at once.
+            RefusedError: the agent's work is over, or too many of its requests are in work.
         """
         if self.over.is_set() or len(self._tasks) >= MOST_AT_ONCE:
             work.close()
@@ -90,7 +90,7 @@ class Session:
         return await asyncio.shield(task)
 
     async def close(self) -> None:
-        """End the requests and calls in work; nothing is answered from here on."""
+        """End the requests and calls in work; no request is answered after that."""
         self.over.set()
         tasks = [*self._tasks]
         for task in tasks:
@@ -99,7 +99,7 @@ class Session:
 
     @kept
     def query(self) -> str:
-        """The query and the earlier steps, in the words in which the models of our own planners read them."""
+        """The query and the earlier steps, in the words of our own planners' prompts."""
         episode, view = self._episode, self._view
         parts = (
             prompts.ROLE,
@@ -112,11 +112,11 @@ class Session:
         return prompts.prompt(TextAnswer(), *parts).text()
 
     def tools(self) -> list[dict[str, Any]]:
-        """The functions that may be called at this moment, as OpenAI's interface defines them; none at the end."""
+        """The functions that may be called at this moment, in the form of OpenAI's interface; empty at the end."""
         return [*self._offered.definitions]
 
     def _look(self) -> None:
-        """Look at the next decision point; the work is over if there is none."""
+        """Move on to the next decision point; the work is over if there is none."""
         episode, path = self._episode, self._path
         point = next_point(episode, path, self._acting.max_calls)
         if point is None:
@@ -150,19 +150,22 @@ class Session:
             return _told(self._path.steps[-1], action.unreadable)
 
     async def finish(self, answer: str | None) -> None:
-        """End the work with an answer, if it has not ended and no outline says what comes next."""
+        """End the work, with an answer as the last step unless the work is over or an outline says what comes next."""
         if not self.over.is_set() and self._view and not self._view.guided:
             await self.call(FINISH, {} if answer is None else {"answer": answer})
         self.over.set()
 
     def trajectory(self) -> Trajectory:
-        """The trajectory, as far as it went."""
+        """The trajectory up to now."""
         found = trajectory(self._episode, self._path)
         self._episode.improved(found)
         return found
 
     def _ended(self, error: Exception) -> RefusedError:
-        """The refusal for an agent whose work an error ends; the code that waits for the agent raises that error."""
+        """End the work because of an error, and return the agent's refusal.
+
+        Whoever waits for the agent raises the error.
+        """
         self.error = self.error or error
         self.over.set()
         return RefusedError(OVER, 401)
@@ -170,7 +173,7 @@ class Session:
     # Requests to the acting model.
 
     async def complete(self, asked: Asked) -> dict[str, Any]:
-        """The acting model's answer to a request; raises RefusedError."""
+        """The acting model's answer to a request; raises RefusedError if the work is over or the prompt is too long."""
         view = self._view
         if self.over.is_set() or view is None:
             raise RefusedError(OVER, 401)
@@ -196,10 +199,10 @@ class Session:
         return chat.completion(said, answers.usage, self.requests)
 
     def _prompt(self, asked: Asked, view: View) -> Prompt:
-        """The agent's messages word for word for a language model; else the case's own sections.
+        """The prompt for an agent's request: for a language model the agent's own messages, else the case's sections.
 
-        A policy that is no language model does not read: the sections show it what is to be decided, and it answers
-        with one of the case's tools that the request has.
+        A policy that is no language model cannot read messages. The sections show it the decision, and it answers with
+        a tool of the case that is also in the request.
         """
         if self._episode.converses is None:
             return self._for_policy(asked, view)
@@ -227,7 +230,7 @@ class Session:
         return Prompt(tuple(tools if part.kind == "tools" else part for part in prompt.sections), answer)
 
     def _said(self, answers: Answers, place: int, asked: Asked, view: View) -> Said:
-        """A completion as the agent reads it: a text that is no readable call is words."""
+        """A completion in the form that the agent gets; a text without a readable call counts as words."""
         wanted, text, calls = answers.message.prompt.answer, answers.texts[place], list[Call]()
         try:
             words = answers.read(place)
@@ -251,7 +254,7 @@ class Session:
 
 
 def _of_offer(offer: Offer, guided: bool) -> _Offered:
-    """The functions that a decision may call, with names that servers accept, and `give_up` after them."""
+    """The functions that may be called at a decision, with names that servers accept; `give_up` is among them."""
     found = handed_over(Prompt((offer.section,), ToolCallAnswer(offer.cards, guided)))
     last = handed_over(Prompt((), ToolCallAnswer((GIVE_UP_TOOL,), may_decline=False)))
     answer = found.answer
@@ -265,7 +268,7 @@ _offered: Once[Offer, _Offered] = Once(_of_offer)  # many decisions have the sam
 
 
 def _told(step: Step, unreadable: str | None) -> Result:
-    """A step as its call's result; references use the step's number."""
+    """A step as the result of a call; it gives the step's number, which references use."""
     number, observation = step.substep.id, step.observation
     if unreadable is not None:
         return Result(f"Step {number} was no call: {unreadable}", failed=True)
@@ -282,6 +285,6 @@ def _until(words: str, stop: tuple[str, ...]) -> str:
 
 
 def _digest(prompt: Prompt, asked: Asked) -> str:
-    """A request's name from its contents, so that no answer depends on the order of requests at the same time."""
+    """A request's name, made from its contents, so that no answer depends on the order of simultaneous requests."""
     parts = (*(section.digest for section in prompt.sections), asked.n, asked.temperature, asked.max_tokens)
     return hashlib.sha256(to_json([*map(str, parts)]).encode()).hexdigest()[:16]

@@ -55,11 +55,11 @@ EXAMPLE: Mapping[str, str] = {
     "direction": "backward",
     "op": ">",
 }
-"""The texts of examples: made up, so that no example gives any data away."""
+"""The arguments of examples. They are made up, so that no example shows anything of the data."""
 
 
 class Kind(NamedTuple):
-    """A type of values: the world's name for it, the condition for a value to fit, and an example's key and value."""
+    """A type of values: its name in the world, the condition that a value must meet, and an example's key and value."""
 
     name: str
     fits: str
@@ -67,7 +67,7 @@ class Kind(NamedTuple):
     value: str
 
     def told(self, given: str) -> str:
-        """The condition for a value to fit the value that is given by the parameter of this name."""
+        """The condition as a text that names the parameter with which values are compared."""
         return self.fits.format(given=given)
 
 
@@ -85,16 +85,16 @@ KINDS: Mapping[str, Kind] = {
 
 
 def sort_of(result: Result) -> Sort:
-    """A result's sort."""
+    """A result's sort: entities, values, texts or an answer."""
     return _SORTS[type(result)]
 
 
 @dataclass(frozen=True)
 class Function:
-    """A KoPL function. `nothing` says what an empty result means, with the text arguments filled in.
+    """A KoPL function. `nothing` is a template of the message for an empty result; it names the text arguments.
 
-    `example` has the texts of an example's arguments that differ from those of EXAMPLE.
-    `run` takes the base, the results, then the texts, both in the order of `results` and `texts`.
+    `example` has the example arguments that differ from those of EXAMPLE. `run` is called with the base, then the
+    results in the order of `results`, then the texts in the order of `texts`.
     """
 
     name: str
@@ -128,7 +128,7 @@ class Function:
 
     @cached_property
     def vocabularies(self) -> Mapping[str, str]:
-        """Each identifier parameter's vocabulary, as its name in `KnowledgeBase.vocabularies`."""
+        """For each parameter that takes an identifier, the name of its vocabulary in `KnowledgeBase.vocabularies`."""
         own = {"name": "entity"} if self.name == "Find" else {}
         return own | {name: _VOCABULARIES[name] for name in self.texts if name in _VOCABULARIES}
 
@@ -321,7 +321,7 @@ def function_of(step: Mapping[str, Any]) -> Function:
 
 
 def check(program: Program) -> tuple[Function, ...]:
-    """Each step's function; raises ProgramError for a program that cannot run on any base, naming the step (from 0)."""
+    """Each step's function. Raises ProgramError, with the step's number, if the program can run on no base at all."""
     if not isinstance(program, Sequence) or isinstance(program, str) or not program:
         raise ProgramError(None, "a program is a list of at least one step")
     functions: list[Function] = []
@@ -339,7 +339,7 @@ def check(program: Program) -> tuple[Function, ...]:
 
 
 def run(kb: KnowledgeBase, program: Program) -> tuple[Result, ...]:
-    """Each step's result, empty ones included; equal steps are run as often as they occur.
+    """The result of each step; it may be empty. Equal steps are each run.
 
     Raises:
         ProgramError: the program cannot run, or one of its steps has no result on this base.

@@ -1,4 +1,4 @@
-"""KoPL's functions: filters of entities, and functions that return values, names, numbers and verdicts."""
+"""KoPL's functions: those that find and filter entities, and those that return values, names, numbers and verdicts."""
 
 from __future__ import annotations
 
@@ -40,9 +40,10 @@ def count(kb: KnowledgeBase, entities: EntitySet) -> Answer:
 
 
 def select_between(kb: KnowledgeBase, l_entities: EntitySet, r_entities: EntitySet, key: str, op: str) -> Answer:
-    """The name of the entity with the lower or higher number; on a tie, `less` takes the first, `greater` the last.
+    """The name of the entity with the lower or higher number.
 
-    Only numbers in the most frequent unit are compared (if two units are equally frequent, in the one met first).
+    On a tie, `less` gives the first entity, `greater` the last. Only numbers in the most frequent unit are compared. If
+    two units are equally frequent, the unit met first counts.
     """
     _one_of(op, BETWEEN)
     found = _numbers(kb, (*l_entities.ids, *r_entities.ids), key)
@@ -51,7 +52,7 @@ def select_between(kb: KnowledgeBase, l_entities: EntitySet, r_entities: EntityS
 
 
 def select_among(kb: KnowledgeBase, entities: EntitySet, key: str, op: str) -> Texts:
-    """The names of all entities with the lowest or highest number; units as in `select_between`."""
+    """The names of all entities with the lowest or highest number. The unit is chosen as in `select_between`."""
     _one_of(op, AMONG)
     index = kb.attributes.get(key)
     ids = index.by_entity if index and entities.is_everything else entities.distinct
@@ -66,7 +67,7 @@ def query_attribute(kb: KnowledgeBase, entities: EntitySet, key: str) -> Values:
 
 
 def query_attribute_under_condition(kb: KnowledgeBase, entities: EntitySet, key: str, qkey: str, qvalue: str) -> Values:
-    """The values of the attribute that have a qualifier of this value."""
+    """The values of the attribute that have the qualifier `qkey` with the value `qvalue`."""
     test = condition("=", parse(_kind(kb, qkey), qvalue))
     return Values([fact.value for fact in _facts(kb, entities, key) if any(map(test, fact.qualifiers.get(qkey, ())))])
 
@@ -82,12 +83,12 @@ def verify(kb: KnowledgeBase, s_value: Values, t_value: str, op: str = "=", *, k
 
 
 def query_relation(kb: KnowledgeBase, s_entities: EntitySet, t_entities: EntitySet) -> Texts:
-    """The relations that lead from the first entities to the second."""
+    """The relations that lead from an entity of the first set to an entity of the second."""
     return Texts([fact.predicate for fact in between(kb, s_entities, t_entities)])
 
 
 def query_attribute_qualifier(kb: KnowledgeBase, entities: EntitySet, key: str, value: str, qkey: str) -> Values:
-    """The qualifiers of the attributes that have this value."""
+    """The values of the qualifier `qkey` of those attributes that have the given value."""
     test = condition("=", parse(_kind(kb, key), value))
     return Values(
         [
@@ -102,7 +103,7 @@ def query_attribute_qualifier(kb: KnowledgeBase, entities: EntitySet, key: str, 
 def query_relation_qualifier(
     kb: KnowledgeBase, s_entities: EntitySet, t_entities: EntitySet, relation: str, qkey: str
 ) -> Values:
-    """The qualifiers of the facts by which a relation leads from the first entities to the second."""
+    """The values of the qualifier `qkey` of the facts by which the relation leads from the first set to the second."""
     return Values(
         [
             value
@@ -114,7 +115,7 @@ def query_relation_qualifier(
 
 
 def _facts(kb: KnowledgeBase, entities: EntitySet, key: str) -> Sequence[Attribute]:
-    """The facts under a key, in the order of the entities; an entity's facts come as often as it is in the set."""
+    """The facts under a key, in the order of the entities. If an entity is in the set twice, so are its facts."""
     index = kb.attributes.get(key)
     return index.facts_of(entities) if index else ()
 
@@ -122,8 +123,8 @@ def _facts(kb: KnowledgeBase, entities: EntitySet, key: str) -> Sequence[Attribu
 def between(kb: KnowledgeBase, s_entities: EntitySet, t_entities: EntitySet) -> Iterator[Relation]:
     """The forward relations from each first entity to each second entity, in their orders.
 
-    The cost is the size of both sets plus, for each first entity, the smaller number of its relations and the second
-    entities.
+    The running time grows with the size of both sets. For each entity of the first set, it also grows with the number
+    of entities that this entity leads to, or with the size of the second set if that is smaller.
     """
     everything = t_entities.is_everything
     places: dict[int, list[int]] = {}
@@ -145,7 +146,10 @@ def between(kb: KnowledgeBase, s_entities: EntitySet, t_entities: EntitySet) -> 
 
 
 def _numbers(kb: KnowledgeBase, entities: Iterable[int], key: str) -> list[tuple[int, Value]]:
-    """The entities and their numbers under a key, in the most frequent unit; raises KoplError if there are none."""
+    """The entities with their numbers under a key, in the most frequent unit.
+
+    Raises KoplError if there are no numbers.
+    """
     index = kb.attributes.get(key)
     by_entity = index.by_entity if index else {}
     found = [
@@ -180,7 +184,7 @@ def _one_of(op: str, allowed: tuple[str, str]) -> None:
 
 
 SHOWN = 10
-"""The number of entities or values that an observation names."""
+"""The most entities or values that an observation names."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -208,7 +212,7 @@ Result: TypeAlias = EntitySet | Values | Texts | Answer
 
 
 def is_empty(result: Result) -> bool:
-    """Whether a result has nothing in it."""
+    """Whether a result has no entities, values or texts."""
     if isinstance(result, EntitySet):
         return not len(result)
     if isinstance(result, Values):
@@ -219,7 +223,7 @@ def is_empty(result: Result) -> bool:
 def texts(result: Result) -> tuple[str, ...] | None:
     """The result as texts, as in KQA Pro's answers; None for an entity set, which only QueryName turns into names.
 
-    Equal texts come as often as they were found.
+    A text that was found several times is repeated.
     """
     if isinstance(result, EntitySet):
         return None
@@ -229,7 +233,7 @@ def texts(result: Result) -> tuple[str, ...] | None:
 
 
 def told(kb: KnowledgeBase, result: Result) -> Json:
-    """The result for a reader: the value or values, or their number and the first ten."""
+    """The result as an observation shows it: its values, or, of more than ten, their number and the first ten."""
     if isinstance(result, Answer):
         return result.text
     if isinstance(result, EntitySet):
@@ -244,10 +248,11 @@ def told(kb: KnowledgeBase, result: Result) -> Json:
 
 
 def same_answer(found: Collection[str], wanted: Collection[str]) -> bool:
-    """Whether two answers have the same values, in any order and any number of times.
+    """Whether two answers have the same values. The order of the values does not matter, nor how often each occurs.
 
-    Numbers with the same unit, dates and years are compared as values: `206.0 centimetre` is `206 centimetre` and
-    `2003/6/26` is `2003-06-26`; a date is not its year. Numbers may differ by one part in 10^9.
+    Numbers, dates and years are compared by value: `206.0 centimetre` equals `206 centimetre`, and `2003/6/26` equals
+    `2003-06-26`. Equal numbers have the same unit and differ by at most one part in 10^9. A date does not equal its
+    year.
     """
     return _covers(found, wanted) and _covers(wanted, found)
 
@@ -274,7 +279,7 @@ NOTHING = EntitySet((), sorted_once=True)
 
 
 def find_all(kb: KnowledgeBase) -> EntitySet:
-    """Every entity, concepts included; this costs nothing."""
+    """Every entity, concepts included."""
     return kb.everything
 
 
@@ -291,7 +296,10 @@ def filter_concept(kb: KnowledgeBase, entities: EntitySet, concept_name: str) ->
 def filter_attribute(
     kb: KnowledgeBase, entities: EntitySet, key: str, value: str, op: str = "=", *, kind: str
 ) -> EntitySet:
-    """The entities with an attribute that meets the condition, once for each; the attributes become the facts."""
+    """The entities with attributes that meet the condition, once for each such attribute.
+
+    These become the set's facts.
+    """
     target = parse(kind, value)
     check_operator(op)
     index = kb.attributes.get(key)
@@ -301,7 +309,7 @@ def filter_attribute(
 def filter_qualifier(
     kb: KnowledgeBase, entities: EntitySet, qkey: str, qvalue: str, op: str = "=", *, kind: str
 ) -> EntitySet:
-    """Entities whose fact has a matching qualifier, with their facts; raises KoplError if the set has no facts."""
+    """The entities whose fact has a matching qualifier, and these facts; raises KoplError if the set has no facts."""
     target = parse(kind, qvalue)
     check_operator(op)
     if entities.facts is None:
@@ -318,7 +326,7 @@ def filter_qualifier(
 
 
 def relate(kb: KnowledgeBase, entities: EntitySet, relation: str, direction: str) -> EntitySet:
-    """The entities that a relation leads to, once for each fact; these facts become the set's facts."""
+    """The entities to which a relation leads, once for each fact that leads there; these become the set's facts."""
     if direction not in DIRECTIONS:
         raise KoplError(f"the direction {shown(direction)} is none of {', '.join(DIRECTIONS)}")
     index = kb.relations.get((relation, direction))
@@ -331,7 +339,7 @@ def relate(kb: KnowledgeBase, entities: EntitySet, relation: str, direction: str
 
 
 def both(kb: KnowledgeBase, l_entities: EntitySet, r_entities: EntitySet) -> EntitySet:
-    """The entities in both sets, each once, without facts. The cost is the smaller set once the other is ready."""
+    """The entities in both sets, each once, without facts. The running time grows with the smaller set alone."""
     small, large = sorted((l_entities, r_entities), key=len)
     if large.is_everything:
         return small if small.sorted_once else EntitySet(small.distinct, sorted_once=True)

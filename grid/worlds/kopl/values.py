@@ -1,4 +1,4 @@
-"""KoPL's values and how they compare, sets of entities, and the knowledge base that both belong to."""
+"""KoPL's values and their comparison, sets of entities, and the knowledge base."""
 
 from __future__ import annotations
 
@@ -32,7 +32,8 @@ NO_UNIT = "1"
 class Value(NamedTuple):
     """One value; its kind determines which fields count.
 
-    `moment` is (year,) or (year, month, day). A year may be 0 or negative (44 BC is -44); a date's year may not.
+    `moment` is (year,) or (year, month, day). A year alone may be 0 or negative (44 BC is -44); the year of a full date
+    may not.
     """
 
     kind: Kind
@@ -214,10 +215,10 @@ Fact: TypeAlias = Attribute | Relation
 
 @dataclass(frozen=True, eq=False)
 class EntitySet:
-    """Entities by number, in the order found; `facts`, if there are any, has one for each entity.
+    """Entities as numbers, in the order in which they were found. `facts` is None or has one fact for each entity.
 
-    An entity found by two facts is in the set twice, as in KoPL. `sorted_once` says that the numbers ascend and none
-    comes twice. A set is never changed once made, so that results can share parts.
+    An entity found by two facts is in the set twice, as in KoPL. `sorted_once` says that the numbers ascend and that no
+    number is repeated. A set never changes, so that results can share parts.
     """
 
     ids: Sequence[int]
@@ -229,16 +230,19 @@ class EntitySet:
 
     @property
     def is_everything(self) -> bool:
-        """Whether it is the set of all entities, the only set whose numbers are a range."""
+        """Whether this is the set of all entities. No other set keeps its numbers as a range."""
         return isinstance(self.ids, range)
 
     @cached_property
     def members(self) -> frozenset[int]:
-        """The entities, for looking up whether one is in the set."""
+        """The entities as a frozen set, to look up whether an entity is among them."""
         return frozenset(self.ids)
 
     def membership(self, lookups: int) -> Callable[[int], bool]:
-        """A membership test for about so many lookups; for a few lookups no table of the members is made."""
+        """A test of whether an entity is in the set.
+
+        For few `lookups` the test searches by bisection and builds no table.
+        """
         if "members" in self.__dict__ or not self.sorted_once or lookups * _BISECTIONS > len(self.ids):
             return self.members.__contains__
         ids, end = self.ids, len(self.ids)
@@ -267,7 +271,10 @@ class _Sorted:
         self.keys, self.places = [self.keys[i] for i in order], [self.places[i] for i in order]
 
     def slices(self, low: int, high: int, op: str) -> list[tuple[Sequence[int], int, int]]:
-        """The slices of places that an operator selects, if values equal to the target are from `low` up to `high`."""
+        """The slices of places that an operator selects.
+
+        The values from `low` up to `high` are those equal to the target.
+        """
         if op == "=":
             found = [(low, high)]
         elif op == "!=":
@@ -278,7 +285,7 @@ class _Sorted:
 
 
 class RelationIndex:
-    """All facts of one relation in one direction, by the entity that has them, and the set that they all lead to."""
+    """All facts of one relation in one direction, by the entity that has them, and the set of entities they lead to."""
 
     def __init__(self, by_entity: Mapping[int, Sequence[Relation]]) -> None:
         self.by_entity = by_entity
@@ -286,13 +293,13 @@ class RelationIndex:
 
 
 def related(facts: Iterable[Relation]) -> EntitySet:
-    """The entities that facts lead to, with the facts."""
+    """The entities to which the facts lead, with these facts."""
     found = list(facts)
     return EntitySet([fact.other for fact in found], found)
 
 
 class KeyIndex:
-    """All facts under one attribute key, in the base's order, and sorted by value among comparable values."""
+    """All facts under one attribute key: in the base's order, and, among comparable values, sorted by value."""
 
     def __init__(self) -> None:
         self.entities: list[int] = []
@@ -303,7 +310,7 @@ class KeyIndex:
         self._days, self._years = _Sorted(), _Sorted()
 
     def add(self, entity: int, fact: Attribute) -> None:
-        """Add one more fact; entities come in ascending order."""
+        """Add one more fact. Call it for the entities in ascending order."""
         place, value = len(self.facts), fact.value
         self.entities.append(entity)
         self.facts.append(fact)
@@ -327,7 +334,8 @@ class KeyIndex:
     def matching(self, among: EntitySet, op: str, target: Value) -> EntitySet:
         """The entities of a set with a fact that meets the condition, in the base's order.
 
-        The cost is the smaller of two numbers: the set's entities, and the matching facts in the whole base.
+        The running time grows with the set's size or with the number of matching facts in the whole base, whichever is
+        smaller.
         """
         slices = self._slices(op, target)
         if sum(end - start for _, start, end in slices) > len(among):
@@ -346,7 +354,10 @@ class KeyIndex:
         return list(self._strings)
 
     def facts_of(self, among: EntitySet) -> list[Attribute]:
-        """The key's facts of a set, in the set's order; an entity's facts come as often as it is in the set."""
+        """The key's facts about the entities of a set, in the set's order.
+
+        If an entity is in the set twice, so are its facts.
+        """
         if among.is_everything:
             return self.facts
         by_entity = self.by_entity
@@ -383,17 +394,17 @@ class KeyIndex:
 
 @dataclass(frozen=True, eq=False)
 class KnowledgeBase:
-    """Entities by number: first the concepts, which KoPL counts as entities, then the entities, in the file's order.
+    """A base in which entities are numbers: first the concepts (entities too in KoPL), then the rest, in file order.
 
     Attributes:
-        names: of every entity, by its number.
+        names: the name of every entity, by the entity's number.
         identities: the ids of the entities in the file.
-        by_name: the entities of each name.
+        by_name: for each name, the entities that have it.
         members: for each name of a class, all entities of the class, including those of its subclasses.
-        attributes: by key.
-        relations: by predicate and direction (`forward`, `backward`).
-        pairs: for each entity, its forward relations' facts by the entity that they lead to.
-        kinds: for each attribute and qualifier key, the type as which its values are read if a function does not say.
+        attributes: the facts under each attribute key.
+        relations: the facts of each predicate and direction (`forward`, `backward`).
+        pairs: for each entity, the facts of its forward relations, by the entity that they lead to.
+        kinds: for each attribute and qualifier key, the type of its values, for functions that do not name a type.
         concepts: the names of the concepts.
         qualifiers: the qualifier keys.
         remarks: parts of the file that were left out or read in a way worth knowing, with the reason.
@@ -418,7 +429,7 @@ class KnowledgeBase:
 
     @cached_property
     def vocabularies(self) -> Mapping[str, Vocabulary]:
-        """The identifiers by kind: `concept`, `attribute`, `relation`, `qualifier` and `entity`."""
+        """All names of each kind: `concept`, `attribute`, `relation`, `qualifier` and `entity`."""
         return {
             "concept": Vocabulary("concept", [*self.concepts, *self.members]),
             "attribute": Vocabulary("attribute key", list(self.attributes)),
@@ -429,7 +440,7 @@ class KnowledgeBase:
 
     @cached_property
     def qualifier_texts(self) -> Mapping[str, Vocabulary]:
-        """The texts among each qualifier key's values, by key."""
+        """For each qualifier key, those of its values that are texts."""
         attributes = (fact for index in self.attributes.values() for fact in index.facts)
         relations = (fact for index in self.relations.values() for fact in index.all.facts or ())
         found: dict[str, dict[str, None]] = {}

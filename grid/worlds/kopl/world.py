@@ -48,10 +48,11 @@ _SCALARS = ", ".join(name for name, function in FUNCTIONS.items() if function.re
 
 @dataclass(frozen=True)
 class KoplState:
-    """The successful calls so far, each as its function and its arguments in the function's order, and their results.
+    """The successful calls so far, their results, and the answer.
 
-    A result follows from the calls before it, so that two states are equal if their calls are. `answer` has the values
-    of the answer that was given; None before.
+    A call is the function's name and the arguments in the function's order. Results follow from the calls, so that two
+    states with equal calls and answers are equal. `answer` has the values of the given answer; it is None before an
+    answer is given.
     """
 
     calls: tuple[tuple[str, ...], ...] = ()
@@ -67,18 +68,19 @@ class KoplWorld:
     """A case's tools over a knowledge base, whose state is the results so far.
 
     A successful call gives {"result": "$n", "value": ...}: n counts results from 0, and `$n` stands for that result in
-    later calls; `value` is its text, or the number of its values and the first ten. A call that returns nothing valid
-    (an unknown identifier, an empty set, arguments that do not fit) has failed: it gives {"error": why} and leaves no
-    result.
+    later calls; `value` is the result's text, or the number of its values and the first ten. A call fails if an
+    identifier is unknown, the result is empty, or the arguments do not fit. A failed call gives {"error": why} and
+    leaves no result.
 
-    `answered`: the case is answered by `finish(answer)`, with `$n` or words, and values separated by `; `. An entity
-    set is no answer: such a finish has failed, and so has a finish without an answer (the rule of planning_horizon's
-    official code). After a finish that has not failed the answer stays. Otherwise the latest result is the answer.
+    If `answered` is true, the call `finish(answer)` gives the case's answer: words or `$n`, several of them separated
+    by a semicolon and a blank. A call of `finish` fails if its answer is an entity set or is missing (the rule of
+    planning_horizon's official code). After a `finish` that succeeded, the answer stays. If `answered` is false, the
+    latest result is the answer.
 
     Attributes:
         kb: the knowledge base, which is never changed.
         reference: the values of the case's answer, as the dataset states them.
-        answered: which of the two rules holds.
+        answered: whether `finish` gives the answer, or the latest result is the answer.
     """
 
     kb: KnowledgeBase
@@ -111,9 +113,9 @@ class KoplWorld:
         return after, Observation({RESULT: handle(len(before.results)), "value": told(self.kb, result)})
 
     async def identifiers(self, state: State, call: ToolCall) -> Mapping[str, Expected]:
-        """The names that a call needs from the schema, from entities' names and from the texts of facts.
+        """The names that a call needs: identifiers of the schema, names of entities, and texts of facts.
 
-        The candidates are the names that the call's given entities have.
+        The candidates are those names that belong to the entities given to the call.
         """
         function, results = FUNCTIONS.get(call.tool), own_state(state, KoplState).results
         if function is None:
@@ -126,9 +128,9 @@ class KoplWorld:
         return Expecting(self.kb, function.name, given, {name: arguments[name] for name in function.texts}).expected()
 
     def answer(self, state: State) -> str | None:
-        """The answer as a text, with its values separated by `; `; None before one is given.
+        """The answer as a text, with its values separated by `; `; None before an answer is given.
 
-        If `finish` does not give the answer, it is the latest result, or None if that is an entity set.
+        If `answered` is false, the answer is the latest result, or None if the latest result is an entity set.
         """
         found = self._found(state)
         return None if found is None else BETWEEN.join(dict.fromkeys(found))
@@ -164,7 +166,7 @@ class KoplWorld:
 
 
 def _given(function: Function, name: str, given: str, results: Sequence[Result]) -> Result:
-    """The earlier result that a parameter is given; raises CallError if there is none, or if it is of another sort."""
+    """The earlier result that a parameter's value names; raises CallError if it names none, or one of another sort."""
     result = results[place_of(name, given, len(results))]
     if sort_of(result) != function.sort(name):
         raise KoplError(f"{name}: that step's result is {_TOLD[sort_of(result)]}, not {_TOLD[function.sort(name)]}")
@@ -172,7 +174,7 @@ def _given(function: Function, name: str, given: str, results: Sequence[Result])
 
 
 def _latest(state: State) -> tuple[str, ...] | None:
-    """The latest result's texts; None if there is no result or it is an entity set."""
+    """The latest result's texts; None if there is no result, or if the latest result is an entity set."""
     results = own_state(state, KoplState).results
     return texts(results[-1]) if results else None
 
@@ -194,9 +196,9 @@ _TEXT = "string"
 
 
 class Expecting:
-    """The names that one call expects; `results` are the earlier results that it is given, `words` its text arguments.
+    """The names that one call expects. `results` are the earlier results given to the call, `words` its text arguments.
 
-    If no given entity has a name of the kind, there are no candidates: then nothing is expected that could be matched.
+    If none of the given entities has a name of a kind, there are no candidates of this kind.
     """
 
     def __init__(
@@ -239,7 +241,7 @@ class Expecting:
         )
 
     def _key(self) -> Expected:
-        """Attribute keys; if the function compares values, only keys with values of the kind that it compares."""
+        """The attribute keys. If the function compares values, only keys with values of a kind that it can compare."""
         kind = "quantity" if self._function in _SELECTING else self._kind()
         found = (key for key, own in self._kb.attributes.items() if self._meets(own.by_entity.keys()))
         return self._of(
@@ -247,7 +249,10 @@ class Expecting:
         )
 
     def _value(self) -> Expected | None:
-        """Texts under the key; None for numbers and dates, which are compared and not named."""
+        """The texts under the key.
+
+        None if the values are numbers or dates, because these are compared, not looked up.
+        """
         key = self._words["key"]
         index = self._kb.attributes.get(key)
         if self._kind() not in (None, _TEXT) or index is None or not index.texts:
@@ -291,7 +296,7 @@ class Expecting:
         return [fact for fact in self._facts(self._words["key"]) if value is None or fact.value.text() == value]
 
     def _kind(self) -> str | None:
-        """The kind of values that a filter compares; None for functions that accept any kind."""
+        """The kind of values that the filter compares; None if the function accepts any kind."""
         return next((kind for ending, kind in _BY_ENDING.items() if self._function.endswith(f"Filter{ending}")), None)
 
     def _facts(self, key: str) -> Sequence[Attribute]:
@@ -299,7 +304,7 @@ class Expecting:
         return [fact for own in self._sets for fact in index.facts_of(own)] if index else ()
 
     def _meets(self, others: Set[int]) -> bool:
-        """Whether one of the given entities is among others."""
+        """Whether any of the given entities is among `others`."""
         return any(own.is_everything or not own.members.isdisjoint(others) for own in self._sets)
 
     def _of(self, kind: str, here: Iterable[str]) -> Expected:
@@ -315,7 +320,7 @@ _TYPE = {"string": "string", "quantity": "quantity", "time": "date"}
 
 
 def read(path: Path) -> KnowledgeBase:
-    """The knowledge base of a file; raises DataError if the file is no JSON or has another shape."""
+    """The knowledge base in a file; raises DataError if the file is not JSON or does not have the expected shape."""
     try:
         raw = loads_storable(path.read_bytes())
     except (ValueError, RecursionError) as error:
@@ -326,11 +331,11 @@ def read(path: Path) -> KnowledgeBase:
 
 
 def parse(raw: object, source: Path) -> KnowledgeBase:
-    """The knowledge base of a JSON value, which is not changed; errors name `source`.
+    """The knowledge base in a JSON value. The value is not changed; errors name `source`.
 
-    A fact or link that KoPL could not use (a dangling id, a quantity without a unit, a date below year 1, a wrong
-    type) is left out and named in `remarks`. A cycle among concepts is named there too, but kept: each of its concepts
-    is then below all others, as in KoPL. Years below 0 are legal there.
+    A fact or link that KoPL could not use (a dangling id, a quantity without a unit, a date below year 1, a wrong type)
+    is left out and named in `remarks`. A cycle among concepts is named in `remarks` too, but it is kept: each concept
+    of the cycle is then below all others, as in KoPL. A year without a month and a day may be below 1.
 
     Raises:
         DataError: anything but {"concepts": {id: concept}, "entities": {id: entity}} with a name for each.
@@ -394,7 +399,7 @@ class _Reader:
         return name
 
     def _parents(self, identity: str) -> list[int]:
-        """The classes of an entity or the superclasses of a concept: released files call both `instanceOf`."""
+        """The classes of an entity, or the superclasses of a concept. Released files call both of them `instanceOf`."""
         found = []
         for other in self._list(identity, "subclassOf", "instanceOf"):
             number = self._number.get(other) if isinstance(other, str) else None
@@ -460,7 +465,7 @@ class _Reader:
         return {key: tuple(self._value(value) for value in values) for key, values in raw.items()}
 
     def _learn(self, qualifiers: Qualifiers) -> None:
-        """Note the keys; a key's kind is that of its last value, as in KoPL."""
+        """Note the qualifier keys and their kinds. The kind of a key is the kind of its last value, as in KoPL."""
         for key, values in qualifiers.items():
             self._qualifier_keys[key] = None
             for value in values:
@@ -497,7 +502,7 @@ class _Reader:
 
 
 def _grouped(numbered: Iterator[tuple[int, str]] | enumerate[str]) -> dict[str, EntitySet]:
-    """Ascending numbers by name, each number once."""
+    """The entities of each name, as ascending numbers without repetition."""
     found: dict[str, dict[int, None]] = defaultdict(dict)
     for number, name in numbered:
         found[name][number] = None
@@ -505,7 +510,7 @@ def _grouped(numbered: Iterator[tuple[int, str]] | enumerate[str]) -> dict[str, 
 
 
 def _without_repeats(facts: list[Relation]) -> list[Relation]:
-    """A concept's relations; equal ones come once."""
+    """A concept's relations without repetition."""
     seen = {(f.predicate, f.direction, f.other, frozenset(f.qualifiers.items())): f for f in reversed(facts)}
     kept = {id(fact) for fact in seen.values()}
     return [fact for fact in facts if id(fact) in kept]
@@ -530,7 +535,8 @@ def _text(fields: Mapping[str, Any], name: str) -> str:
 def ancestors(parents: Sequence[Sequence[int]]) -> list[list[int]]:
     """All nodes above each node, in ascending order; `parents` has each node's direct parents.
 
-    A node that is given as its own parent is not above itself for that reason alone (KoPL's get_all_concepts).
+    A node listed as its own parent is not above itself, unless a longer path also leads back to it (as in KoPL's
+    get_all_concepts).
     """
     known: dict[int, frozenset[int]] = {}
 
@@ -550,7 +556,7 @@ def ancestors(parents: Sequence[Sequence[int]]) -> list[list[int]]:
 
 
 def cycles(parents: Sequence[Sequence[int]]) -> list[list[int]]:
-    """The groups of nodes that are all above one another, and nodes that are their own parents."""
+    """The groups of nodes that are all above one another. A node that is its own parent is a group, too."""
     edges = [(node, parent) for node, found in enumerate(parents) for parent in found]
     if not edges:
         return []

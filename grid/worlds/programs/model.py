@@ -1,8 +1,8 @@
 """Planning tasks whose truth can be computed: typed tools, facts as terms, goals and constraints.
 
-A *fact* is a term: a constant that the query gives, or a function applied to facts. Two calls that apply one function
-to the same facts find the same fact, whatever the tools are called. A task is solved if all wanted facts were found
-and no constraint was broken.
+A *fact* is a term: a constant that the query gives, or a function applied to facts. Two calls that apply the same
+function to the same facts find the same fact, even if the tools have different names. A task is solved if all wanted
+facts were found and no constraint was broken.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from grid.text.words import stems, terms
 
 
 LONGEST = 40
-"""Characters of an input's value that a template shows."""
+"""The most characters of an input's value that a filled template shows."""
 _SLOT = re.compile(r"\{(?:(n|m):(\d+)-(\d+)|([dxl])(\d+)|w:([^{}]+)|date:(\d{4})|(time)|(\d))\}")
 _ALPHABETS = {"d": "0123456789", "x": "0123456789abcdef", "l": "ABCDEFGHJKLMNPQRSTUVWXYZ"}
 _MINUTES = range(7 * 60, 22 * 60, 5)
@@ -42,7 +42,7 @@ def value(function: Function, inputs: Sequence[str]) -> str:
 
 
 def value_of(fact: Fact, functions: Mapping[str, Function]) -> str:
-    """A fact's value; `functions` are those that it is made with, by name. Raises KeyError if one is missing."""
+    """A fact's value. `functions` has the functions by name; raises KeyError if it lacks one that the fact applies."""
     return _value_of(fact, functions, {})
 
 
@@ -55,13 +55,13 @@ def _value_of(fact: Fact, functions: Mapping[str, Function], known: dict[Fact, s
 
 
 def distinct(facts: Sequence[Applied | Constant], functions: Mapping[str, Function]) -> bool:
-    """Whether different facts have different values, so that a value tells which fact it is."""
+    """Whether different facts have different values, so that a fact can be recognised by its value."""
     different, known = set(facts), dict[Fact, str]()
     return len({_value_of(fact, functions, known) for fact in different}) == len(different)
 
 
 def fill(template: str, rng: random.Random, inputs: Sequence[str] = ()) -> str:
-    """A template filled in. Raises ValueError for braces that are no slot, or for an input that does not exist."""
+    """A filled template. Raises ValueError if it has braces that are no slot, or names an input that does not exist."""
     rest: str = _SLOT.sub("", template)
     if "{" in rest or "}" in rest:
         allowed = "n:LOW-HIGH, m:LOW-HIGH, dN, xN, lN, w:A|B, date:YEAR, time or an input's number"
@@ -120,7 +120,7 @@ def _number(kind: str, low: int, high: int, rng: random.Random) -> str:
 @hashed_once
 @dataclass(frozen=True)
 class Constant:
-    """A fact that the task gives: its type, its value as the query writes it, and `name`, the query's words for it."""
+    """A fact that the task gives: its type, its value as written in the query, and `name`, the query's words for it."""
 
     type: str
     value: str
@@ -143,8 +143,8 @@ Fact: TypeAlias = Constant | Applied
 class Function:
     """The function that a tool computes: `inputs` are types, `output` is the type of the fact that it finds.
 
-    `kind` says how a value is made up from the inputs (see the templates above). A function is pure: the same facts
-    give the same value.
+    `kind` is the template from which the function's value is made (see the templates above). A function is pure: the
+    same facts give the same value.
     """
 
     name: str
@@ -158,11 +158,11 @@ class TypedTool:
     """A task's tool: the spec that a planner sees, and the functions that it computes.
 
     `parts` are the functions that a call applies one after another. With one part, parameter i of `spec` is input i of
-    the function. With several parts (a composite), `wiring[p][i]` says for input i of part p which parameter it takes
-    (("parameter", name)) or which earlier part's output (("part", number)). The outputs of all parts are found, and
-    `spec.returns` names them in that order. A tool without parts is extraneous: it finds nothing useful. `serves` are
-    the tags of the goals that it can be useful for. `cost` is None if the task has no costs. `stands_for` is the tool
-    whose function it has under another name.
+    the function. A tool with several parts is a composite. Its `wiring[p][i]` names the source of input i of part p: a
+    parameter (("parameter", name)) or the output of an earlier part (("part", number)). The tool finds the outputs of
+    all its parts, and `spec.returns` names them in the order of the parts. A tool without parts is extraneous: it finds
+    nothing useful. `serves` are the tags of the goals for which the tool can be useful. `cost` is None if the task has
+    no costs. `stands_for` is another tool that has the same function.
     """
 
     spec: ToolSpec
@@ -174,7 +174,7 @@ class TypedTool:
 
     @property
     def extraneous(self) -> bool:
-        """Whether nothing that it finds can be of use."""
+        """Whether the tool finds nothing useful."""
         return not self.parts
 
 
@@ -183,7 +183,7 @@ ConstraintKind: TypeAlias = Literal["forbid_function", "require_function", "befo
 
 @dataclass(frozen=True)
 class Constraint:
-    """A constraint that a chain must keep, as tagged; `text` is its sentence in the query.
+    """A constraint that a chain must keep, in the form of a tag. `text` is its sentence in the query.
 
     forbid_function (f): no call of f. require_function (f): a call of f. before (f, g): every call of g comes after a
     call of f. at_most (f, n): at most n calls of f. forbid_tool (name): no call of the tool.
@@ -196,7 +196,7 @@ class Constraint:
 
 @dataclass(frozen=True)
 class Goal:
-    """A wanted fact; `tag` is the intent that it serves, `text` its sentence in the query."""
+    """A wanted fact. `tag` is the intent that the fact serves, and `text` is its sentence in the query."""
 
     fact: Applied
     tag: str
@@ -205,7 +205,10 @@ class Goal:
 
 @dataclass(frozen=True)
 class Done:
-    """A call that was made before the prediction begins, and its result. `failed`: the tool is broken."""
+    """A call that was made before the prediction begins, and its result.
+
+    `failed` says that the call failed because its tool is broken.
+    """
 
     tool: str
     arguments: Mapping[str, Json]
@@ -217,9 +220,10 @@ class Done:
 class Task:
     """A planning task: the wanted facts, the tools, and the calls made before.
 
-    `reference` is a shortest right chain from the start: its calls in order, with arguments as a planner of the grid
-    writes them (constants' values, or OUTPUT_FROM_STEP_i.field with steps counted from 0). `done` are its first calls
-    if the task is step-wise. `broken` is the tool that fails, `replacement` the tool that can do its work.
+    `reference` is a shortest right chain from the start: its calls in order. Its arguments are constants' values, or
+    references OUTPUT_FROM_STEP_i.field with steps counted from 0, as planners write them. If the task is step-wise,
+    `done` has the first calls. `broken` is the tool that fails, and `replacement` is the tool that can do the work of
+    `broken`.
     """
 
     query: str
@@ -238,7 +242,7 @@ class Task:
 
     @property
     def wanted(self) -> tuple[Applied, ...]:
-        """The goals' facts."""
+        """The facts of the goals."""
         return tuple(goal.fact for goal in self.goals)
 
     @property
@@ -248,7 +252,7 @@ class Task:
 
 
 def subfacts(fact: Fact) -> Iterator[Applied]:
-    """A fact's own applications, each after those that it is made from; a shared one comes more than once."""
+    """The fact and all applied facts that it is made from, inputs first. A fact that is used twice is repeated."""
     if isinstance(fact, Applied):
         for part in fact.inputs:
             yield from subfacts(part)
@@ -277,7 +281,7 @@ _REFERS = re.compile(
 
 
 def folded(text: str) -> str:
-    """A value as it is compared: without case, outer quotes and final punctuation, and with single blanks."""
+    """The form in which values are compared: case-folded, with single blanks, no outer quotes, no final punctuation."""
     return " ".join(text.split()).strip("\"'“”‘’`").rstrip(".,;:").casefold()
 
 
@@ -288,16 +292,16 @@ def empty(text: str) -> bool:
 
 @lru_cache(maxsize=65536)
 def bag(text: str) -> frozenset[str]:
-    """The words of a text as stems, with names split into their words, and the text's numbers."""
+    """The stems of a text's words, and the text's words with digits. Names are split into their words."""
     return frozenset(stems(text)) | {word for word in terms(text) if any(char.isdigit() for char in word)}
 
 
 def describes(text: str, words: frozenset[str], known: frozenset[str]) -> bool:
-    """Whether a text is words about a value, not the value itself; `known` are words that can name such values.
+    """Whether a text describes a value and is not the value itself. `known` are words that can name such values.
 
-    It is if it begins with a determiner, has at least three words and neither capitals nor digits, speaks of steps,
-    results or the query, contains a placeholder, has only known words, or joins a known word to others ("forecast for
-    Lisbon").
+    A text is a description in any of these cases: it begins with a determiner; it has at least three words, no capitals
+    and no digits; it mentions steps, results or the query; it contains a placeholder; it has only known words; or it
+    joins a known word to others by a preposition ("forecast for Lisbon").
     """
     if _PLACEHOLDER.search(text) or _DETERMINER.match(text) or _REFERS.search(text):
         return True
@@ -315,9 +319,9 @@ FORBID_FUNCTION, FORBID_TOOL = "forbid_function", "forbid_tool"
 
 @dataclass(frozen=True)
 class Kept:
-    """The effect of the calls so far on the constraints: which functions that matter were called, and how often.
+    """The effect of the calls so far on the constraints: which of the functions that matter were called, and how often.
 
-    `counts` has a count for each constraint of the kind at_most; a count stops at one more than is allowed.
+    `counts` has the number of calls for each constraint of the kind at_most, counted up to one above the limit.
     """
 
     called: frozenset[str] = frozenset()
@@ -347,7 +351,7 @@ class Rules:
 
     @cached_property
     def limits(self) -> tuple[tuple[int, str, int], ...]:
-        """The constraints of the kind at_most: place, function, most calls."""
+        """The constraints of the kind at_most, each as its place, its function, and its most calls."""
         return tuple(
             (place, one.arguments[0], int(one.arguments[1]))
             for place, one in enumerate(self.constraints)
@@ -356,7 +360,7 @@ class Rules:
 
     @cached_property
     def watched(self) -> frozenset[str]:
-        """The functions for which it matters whether they were called."""
+        """The functions that constraints ask for: a constraint depends on whether they were called."""
         return frozenset(one.arguments[0] for one in self.constraints if one.kind in (BEFORE, REQUIRE))
 
     @property
@@ -387,7 +391,7 @@ class Rules:
         return Kept(frozenset(called), tuple(counts), frozenset(broken))
 
     def unmet(self, kept: Kept) -> frozenset[int]:
-        """The constraints that require a call which has not been made."""
+        """The constraints that require a call that has not been made."""
         return frozenset(
             place
             for place, one in enumerate(self.constraints)
@@ -395,5 +399,5 @@ class Rules:
         )
 
     def texts(self, places: Collection[int]) -> list[str]:
-        """The constraints' sentences."""
+        """The sentences of the constraints."""
         return [self.constraints[place].text or str(self.constraints[place]) for place in sorted(places)]

@@ -1,7 +1,7 @@
-"""Seeded mutations of reference chains with known errors, against which a scorer or a judge is measured.
+"""Seeded mutations of reference chains. Their errors are known, so that scorers and judges can be measured on them.
 
-A mutation is labelled by the change made to the chain, not by scoring it. If a change may break a tagged constraint as
-well, the broken constraints are counted here, by separate plain rules.
+The label of a mutation follows from the change made to the chain; no scorer assigns it. A change may break a tagged
+constraint as well. Such constraints are found here by separate, simple rules.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ _BY_TOOL = ("the {field} from {tool}", "the {field} that {tool} returned", "outp
 
 @dataclass(eq=False)
 class Step:
-    """A call that is being built. Steps are compared as objects, so that references survive any reordering."""
+    """A call that is being built. Steps are compared by identity, so that references survive any reordering."""
 
     tool: str
     arguments: dict[str, Argument]
     misnamed: str = ""
-    """A wrong name that is written instead of the tool's name."""
+    """The wrong name that is written instead of the tool's name; empty if the name is right."""
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ Argument: TypeAlias = "str | Output"
 
 @dataclass
 class Draft:
-    """The steps of a chain: `done` were made before, `steps` are to be predicted."""
+    """The steps of a chain: `done` were made before, `steps` are to be predicted, and `rest` come later."""
 
     task: Task
     done: list[Step]
@@ -61,7 +61,7 @@ class Draft:
     horizon: int | None = None
 
     def facts(self, step: Step) -> dict[str, Fact]:
-        """The facts that a step finds, by field."""
+        """The facts that a step finds, by the names of the result's fields."""
         tool = self.task.tools[step.tool]
         found: list[Fact] = []
         for part, wires in zip(tool.parts, wiring_of(tool), strict=True):
@@ -88,7 +88,7 @@ class Draft:
         return inputs_of(self.task.tools[step.tool])
 
     def there(self, place: int) -> list[tuple[str, Argument]]:
-        """The types and arguments of everything that the step at a place can use."""
+        """Every argument that the step at a place can use, with its type."""
         told: list[tuple[str, Argument]] = [(one.type, one.value) for one in self.task.constants]
         for step in [*self.done, *self.steps[:place]]:
             tool = self.task.tools.get(step.tool)
@@ -98,12 +98,12 @@ class Draft:
 
 
 def outputs(step: Step) -> Iterator[Output]:
-    """The results that a step uses."""
+    """The arguments of a step that are other steps' results."""
     return (one for one in step.arguments.values() if isinstance(one, Output))
 
 
 def draft(task: Task, horizon: int | None) -> Draft:
-    """The reference taken apart: the calls made before and the steps after them, `horizon` steps if step-wise."""
+    """The reference as steps: those made before, those to be predicted (`horizon` steps if step-wise), and the rest."""
     steps: list[Step] = []
     for name, arguments in task.reference:
         steps.append(Step(name, {key: _argument(value, steps) for key, value in arguments.items()}))
@@ -118,10 +118,10 @@ def _argument(value: Json, steps: Sequence[Step]) -> Argument:
 
 
 def written(made: Draft, rng: random.Random, refusal: str | None = None) -> Chain:
-    """The chain, with references or in words; whole plans are numbered from 0 or from 1.
+    """The draft as a chain, in which results are named by references or in words.
 
-    A step that was removed is named by its tool, or by a number that no step has. A result of a call made before may be
-    written as its value.
+    A whole plan is numbered from 0 or from 1. If an argument names a step that was removed, the step is named by its
+    tool or by a number that no step has. The result of a call made before may be written as its value.
     """
     first = len(made.done) if made.done else rng.randrange(2)
     in_words = rng.random() < 0.5
@@ -168,11 +168,11 @@ def _value(content: Mapping[str, Json], name: str) -> str | None:
 
 
 Made: TypeAlias = Iterator[tuple[str, str, Draft]]
-"""The error, the change in words, and the changed chain."""
+"""The error, the change in words, and the draft of the changed chain."""
 
 
 def put(made: Draft, step: Step, rng: random.Random) -> None:
-    """Insert one more call at any place; in a step-wise answer, replace the last call by it."""
+    """Insert the step at a random place; in a step-wise answer, put it in the place of the last call."""
     if made.horizon is None:
         made.steps.insert(rng.randint(0, len(made.steps)), step)
     else:
@@ -180,7 +180,7 @@ def put(made: Draft, step: Step, rng: random.Random) -> None:
 
 
 def call_forbidden_tool(made: Draft, rng: random.Random) -> Made:
-    """Call the forbidden tool in place of the tool that has its function."""
+    """Call a forbidden tool in place of another tool with the same function."""
     forbidden = {one.arguments[0] for one in made.task.constraints if one.kind == "forbid_tool"}
     for step in rng.sample(made.steps, len(made.steps)):
         own = made.task.tools[step.tool]
@@ -205,7 +205,10 @@ def _rename_fields(made: Draft, step: Step, old: tuple[str, ...], new: tuple[str
 
 
 def break_order(made: Draft, rng: random.Random) -> Made:
-    """Move a call before the call that it has to follow, though it does not use that call's result."""
+    """Move a call before the call that a constraint places first.
+
+    The moved call uses no result that it then precedes.
+    """
     for rule in made.task.constraints:
         if rule.kind != "before":
             continue
@@ -222,7 +225,7 @@ def break_order(made: Draft, rng: random.Random) -> Made:
 
 
 def call_forbidden(made: Draft, rng: random.Random) -> Made:
-    """Put in a call of a forbidden function."""
+    """Add a call of a forbidden function."""
     forbidden = {one.arguments[0] for one in made.task.constraints if one.kind == "forbid_function"}
     for step in _further(made, rng):
         if forbidden & set(_functions(made, step)) and _serves(made, step):
@@ -230,7 +233,7 @@ def call_forbidden(made: Draft, rng: random.Random) -> Made:
 
 
 def other_goal(made: Draft, rng: random.Random) -> Made:
-    """Put in a call for a goal that nobody has."""
+    """Add a call for a goal that the query does not have."""
     for step in _further(made, rng):
         if not _serves(made, step):
             yield "E1", "a call for another goal", made
@@ -242,7 +245,7 @@ def _serves(made: Draft, step: Step) -> bool:
 
 
 def _further(made: Draft, rng: random.Random) -> Iterator[Step]:
-    """Put in, one after another, a call of each useful tool none of whose functions the reference applies."""
+    """For each useful tool in turn, add one call of it, if the reference applies none of the tool's functions."""
     kept = list(made.steps)
     used = {function for step in [*kept, *made.done, *made.rest] for function in _functions(made, step)}
     for tool in rng.sample(list(made.task.tools.values()), len(made.task.tools)):
@@ -304,7 +307,7 @@ class Mutation(NamedTuple):
 
 
 def mutations(task: Task, kind: TaskKind, seed: int) -> list[Mutation]:
-    """One mutation of each sort that the task allows, in seeded order.
+    """One mutation of each sort that is possible for the task, in seeded order.
 
     Raises:
         ValueError: the case is unsolvable or has a broken tool, so that there is no chain without errors to start from.
@@ -335,7 +338,7 @@ def _wanted(made: Draft, step: Step) -> bool:
 
 
 def _drop_final(made: Draft, rng: random.Random) -> Made:
-    """Remove a step whose result the query asks for and no other step uses."""
+    """Remove a step that finds a wanted fact and whose result no other step uses."""
     ends = [step for step in made.steps if _wanted(made, step) and not made.users(step)]
     if ends:
         made.steps.remove(rng.choice(ends))
@@ -350,7 +353,7 @@ def _end_early(made: Draft, rng: random.Random) -> Made:
 
 
 def _conclude(made: Draft, rng: random.Random) -> Made:
-    """A step-wise answer with fewer calls than asked for."""
+    """Cut a step-wise answer to fewer calls than asked for."""
     del made.steps[rng.randrange(len(made.steps)) :]
     yield "E2", "fewer calls than asked for", made
 
@@ -371,7 +374,7 @@ def _swap(made: Draft, rng: random.Random) -> Made:
 
 
 def _refer_forward(made: Draft, rng: random.Random) -> Made:
-    """A step refers to itself or to a later step."""
+    """Let a step refer to itself or to a later step."""
     places = [(place, name) for place, step in enumerate(made.steps) for name in made.types(step)]
     for place, name in rng.sample(places, len(places)):
         step = made.steps[place]
@@ -384,7 +387,7 @@ def _refer_forward(made: Draft, rng: random.Random) -> Made:
 
 
 def _drop_between(made: Draft, rng: random.Random) -> Made:
-    """Remove a step whose result other steps use, and which the query does not ask for."""
+    """Remove a step whose result other steps use and which finds no wanted fact."""
     between = [step for step in made.steps if made.users(step) and not _wanted(made, step)]
     if between:
         made.steps.remove(rng.choice(between))
@@ -392,7 +395,7 @@ def _drop_between(made: Draft, rng: random.Random) -> Made:
 
 
 def _repeat(made: Draft, rng: random.Random) -> Made:
-    """Make a step once more."""
+    """Repeat a step at a later place."""
     if made.steps:
         place = rng.randrange(len(made.steps))
         step = made.steps[place]
@@ -410,7 +413,7 @@ def _repeat_done(made: Draft, rng: random.Random) -> Made:
 
 
 def _skip_ahead(made: Draft, rng: random.Random) -> Made:
-    """Replace the last call by a call that needs a result which no call found."""
+    """Replace the last call by a later call of the reference that needs a result which is not there yet."""
     there = {id(step) for step in [*made.done, *made.steps[:-1]]}
     ahead = [step for step in made.rest if any(id(output.of) not in there for output in outputs(step))]
     if ahead:
@@ -419,7 +422,7 @@ def _skip_ahead(made: Draft, rng: random.Random) -> Made:
 
 
 def _places(made: Draft, rng: random.Random) -> Iterator[tuple[int, Step, str, str]]:
-    """Every argument that stands for a fact, in any order: place, step, name, type."""
+    """Every argument that stands for a fact, in random order: place of the step, step, name and type."""
     places = [
         (place, step, name, type_)
         for place, step in enumerate(made.steps)
@@ -436,7 +439,7 @@ def _same(made: Draft, one: Argument, other: Argument, type_: str) -> bool:
 
 
 def _wrong_fact(made: Draft, rng: random.Random) -> Made:
-    """Another fact of the right type."""
+    """Give an argument another fact of the right type."""
     for place, step, name, type_ in _places(made, rng):
         others = [
             one for its, one in made.there(place) if its == type_ and not _same(made, one, step.arguments[name], type_)
@@ -450,13 +453,13 @@ def _wrong_fact(made: Draft, rng: random.Random) -> Made:
 
 
 def _needed_otherwise(made: Draft, step: Step) -> bool:
-    """Whether the changed step finds the same as another step of the reference."""
+    """Whether the changed step finds the same facts as another step of the reference."""
     others = [one for one in [*made.done, *made.steps, *made.rest] if one is not step]
     return any(made.facts(one) == made.facts(step) for one in others)
 
 
 def _wrong_type(made: Draft, rng: random.Random) -> Made:
-    """A fact of another type."""
+    """Give an argument a fact of another type."""
     for place, step, name, type_ in _places(made, rng):
         taken = step.arguments[name]
         same_text = {one for its, one in made.there(place) if its == type_ and isinstance(one, str)}
@@ -479,7 +482,7 @@ def _vague(made: Draft, rng: random.Random) -> Made:
 
 
 def _extraneous(made: Draft, rng: random.Random) -> Made:
-    """Call a tool that is of no use: as one more call, or as the last call of a step-wise answer."""
+    """Add a call of an extraneous tool; in a step-wise answer, put it in the place of the last call."""
     tools = [tool for tool in made.task.tools.values() if tool.extraneous]
     if tools and (made.steps or not made.task.done):
         tool = rng.choice(tools)

@@ -1,18 +1,19 @@
 """A predicted chain diagnosed by symbolic execution, without a judge (agent_planning_benchmark §3.3, C.1, C.4, C.6).
 
-*Solvability over similarity*: a chain is right if it has no error, whatever its order and whatever tools it uses. Calls
-that find what nobody needs, and are right in themselves, are no error in a whole plan. In a step-wise prediction, in
-which each call has to make progress, they are E5.
+*Solvability over similarity*: a chain is right if it has no error, whatever its order and whatever tools it uses. A
+correct call that finds a fact which is not needed is no error in a whole plan. In a step-wise prediction each call has
+to make progress, so that such a call is E5.
 
-E1: a call of a tool that serves none of the task's goals. E2: a wanted fact that no call attempts (whole plan), or an
-end before all are found (step-wise); a refusal although the task can be solved. E3: a tagged constraint is broken. E4:
-a call uses a result that is not there yet, never comes, or came from a failed call; a call before it was left out; or
-it finds again what is there. E5: an extraneous tool; an argument that is missing, vague, of the wrong type, or another
-fact than needed. E6: no tool of this exact name, a value from nowhere, or a field that a step does not return.
+E1: a call of a tool that serves none of the task's goals. E2: in a whole plan, a wanted fact that no call attempts; in
+a step-wise prediction, an end before all wanted facts are found; a refusal although the task can be solved. E3: a
+broken tagged constraint. E4: a call that uses a result which is not there yet, never comes, or came from a failed call;
+a call for which an earlier call was left out; a call that finds again a fact that is there. E5: an extraneous tool; an
+argument that is missing, vague, of the wrong type, or not the fact that is needed. E6: no tool of this exact name; an
+invented value; a field that a step does not return.
 
-An argument that nothing resolves is E5, as the published rubric says of vague ones (C.1.1). It is counted separately,
-so that a table can show how much depends on the resolver. Unsolvable cases and those of broken tools have no errors and
-no grade.
+An argument whose meaning cannot be resolved is E5, because the published rubric treats vague arguments so (C.1.1). Such
+arguments are also counted separately, so that a table can show how much depends on the resolver. Unsolvable cases and
+cases with a broken tool have no errors and no grade.
 """
 
 from __future__ import annotations
@@ -47,8 +48,9 @@ _AWAY = (Is.LATER, Is.ABSENT)
 class Attempt:
     """A call, the meanings of its typed arguments, and what it attempts.
 
-    `tool` is None if no tool of its name is on offer; `taken` is the tool that it counts as. `instead` is the action
-    whose result later calls use, or, for a tool that does not exist, the action that its arguments fit.
+    `tool` is None if no tool has the call's name; `taken` is the tool that the call counts as. If the call attempts no
+    `action`, `instead` may be the action whose result later calls expect from it. For a tool that does not exist,
+    `instead` may be the action that fits the arguments.
     """
 
     call: ChainCall
@@ -61,7 +63,7 @@ class Attempt:
 
     @property
     def alike(self) -> tuple[str, tuple[Applied | None, ...]] | None:
-        """The call's name and what it finds, equal for calls that do the same; None if it is not known."""
+        """The call's name and the facts that it finds, to compare calls; None if these facts are not known."""
         return (self.call.name, self.raw) if self.raw and None not in self.raw else None
 
     @property
@@ -72,7 +74,7 @@ class Attempt:
 
 
 def done_slots(task: Task, by_call: Sequence[Sequence[Fact]]) -> list[Slot]:
-    """The calls made before, with the facts that each found."""
+    """A slot for each call made before, with the facts that the call found."""
     slots = []
     for call, found in zip(task.done, by_call, strict=True):
         tool = task.tools.get(call.tool)
@@ -83,10 +85,10 @@ def done_slots(task: Task, by_call: Sequence[Sequence[Fact]]) -> list[Slot]:
 
 
 class Reading:
-    """The calls of a chain after those made before, and what each attempts.
+    """The predicted calls of a chain, and what each of them attempts.
 
-    `number` is the number by which the chain calls its first call's step. If two calls fit equally well, the first is
-    taken, or the last with `late`.
+    `number` is the chain's own number for its first step. If two calls fit an action equally well, the action goes to
+    the earlier call, or with `late` to the later call.
     """
 
     def __init__(
@@ -111,7 +113,7 @@ class Reading:
 
     @property
     def twice(self) -> bool:
-        """Whether two calls find the same facts, so that either may be the wrong one."""
+        """Whether two calls find the same facts, so that either of them may be the superfluous one."""
         known = [attempt.alike for attempt in self.attempts if attempt.alike]
         return len(set(known)) < len(known)
 
@@ -169,7 +171,10 @@ class Reading:
         return tuple(self.universe.finds(tool, fitting))
 
     def _fit(self, action: Action, meanings: Sequence[Meaning], steps: Steps) -> float:
-        """How well arguments fit the facts that an action takes, from 0 to 1; a little more if all these are there."""
+        """How well arguments fit the facts that an action takes, from 0 to 1.
+
+        Slightly more if all these facts are there.
+        """
         if not meanings:
             return _EXACT
         there = all(
@@ -192,7 +197,10 @@ class Reading:
         return _UNKNOWN
 
     def _assign(self, scores: Sequence[tuple[float, int, int]]) -> None:
-        """Assign the best fits first; among equal fits, earlier calls and facts that are needed earlier come first."""
+        """Assign actions to calls, best fits first.
+
+        Among equal fits, earlier calls and earlier needed facts come first.
+        """
         claimed = set(self.found)
         for attempt in self.attempts:
             attempt.action = attempt.instead = None
@@ -209,7 +217,7 @@ class Reading:
             self._fill(place, attempt)
 
     def _fill(self, place: int, attempt: Attempt) -> None:
-        """Set what the call's result counts as: what it attempts, else what it finds, else an unknown fact."""
+        """Set the facts of a call's result: those that it attempts, else those that it finds, else unknown facts."""
         facts = self._slot(place).facts
         attempted = attempt.action.finds if attempt.action else (None,) * len(attempt.raw)
         for number, (fact, raw) in enumerate(zip(attempted, attempt.raw, strict=True)):
@@ -223,7 +231,7 @@ class Reading:
             self.slots[place].fields = self.universe.task.tools[attempt.instead.tool].spec.returns
 
     def _use_otherwise(self) -> None:
-        """Let calls that attempt nothing count as attempts of the facts that later calls use their results as."""
+        """Count a call that attempts nothing as an attempt of the fact for which later calls use its result."""
         open_ = [fact for fact in self.universe.needed if fact not in self.found]
         claimed = {fact for attempt in self.attempts for fact in attempt.attempted}
         left = dict.fromkeys(fact for fact in open_ if fact not in claimed)
@@ -241,7 +249,10 @@ class Reading:
                     self._take(used, Action("", (), (fact,)), left)
 
     def _asked(self, told: set[Fact | None], left: Mapping[Applied, None]) -> Action | None:
-        """The action of any tool that takes only these facts, and most of them, and finds only facts that are left."""
+        """The action that takes the most of these facts and no others, and finds only facts that are left.
+
+        Any tool may have it.
+        """
         able = [
             action
             for actions in self.universe.actions.values()
@@ -267,9 +278,10 @@ _MOST_TWICE = 200  # calls up to which a chain is read both ways
 class Diagnosis:
     """The verdict on a chain.
 
-    `grade` is one of GRADES, `errors` are some of ERRORS; None and empty for unsolvable cases and broken tools.
-    `behaviour` is one of BEHAVIOURS if a tool is broken. `cost` is the sum of the calls' costs, None if the task has
-    none. `reasons` says for each error where it is and why, with steps counted as in the chain.
+    `grade` is one of GRADES, and `errors` are some of ERRORS; for unsolvable cases and broken tools, `grade` is None
+    and `errors` is empty. `behaviour` is one of BEHAVIOURS if a tool is broken. `cost` is the sum of the calls' costs,
+    or None if the task has no costs. `reasons` has a line for each error, with the step (numbered as in the chain) and
+    the cause.
     """
 
     correct: bool
@@ -284,7 +296,7 @@ class Diagnosis:
 
 
 def diagnose(task: Task, kind: TaskKind, chain: Chain) -> Diagnosis:
-    """Whether a predicted chain is right, and its faults.
+    """The diagnosis of a predicted chain: whether it is right, and its faults.
 
     In a step-wise prediction only the first `kind.horizon_k` calls count.
 
@@ -345,7 +357,10 @@ def _wanting(faults: Faults) -> str:
 
 
 def _of_unsolvable(task: Task, kind: TaskKind, chain: Chain, cost: int | None) -> Diagnosis:
-    """An explicit refusal without calls passes; if information is missing, a question back passes too (C.6)."""
+    """The diagnosis of an unsolvable case.
+
+    A refusal without calls passes; if information is missing, a question does, too (C.6).
+    """
     refused, passed = declines(chain), passes(chain, kind.unsolvable_kind)
     extraneous = sum(1 for call in chain.calls if call.name in task.tools and task.tools[call.name].extraneous)
     if passed:
@@ -394,7 +409,7 @@ GOAL, INCOMPLETE, CONSTRAINT, LOGIC, TOOL_USE, HALLUCINATION = ("E1", "E2", "E3"
 
 
 class Fault(NamedTuple):
-    """One fault: its error, its call (None: the chain as a whole), and why. `slight`: it is a very minor issue."""
+    """A fault: its error, its call (None for the whole chain), and the reason. `slight` marks a very minor issue."""
 
     error: str
     call: int | None
@@ -406,8 +421,9 @@ class Fault(NamedTuple):
 class Faults:
     """The faults of a chain's calls, found by going through them once.
 
-    `there` is what was found before and what the calls attempted so far. `said` are the facts left out that were
-    reported, since each is reported once. `stepwise`: a call that finds nothing needed is an error too.
+    `there` are the facts that were given, found before, or attempted by the calls so far. A needed fact that no earlier
+    call finds is reported once; `said` are the facts reported so far. If `stepwise`, a call that finds nothing needed
+    is an error too.
     """
 
     universe: Universe
@@ -436,12 +452,12 @@ class Faults:
 
     @property
     def missing(self) -> list[Applied]:
-        """The wanted facts that no call attempts, in order."""
+        """The wanted facts that no call attempts, in the order of the goals."""
         tried = self.reading.found.union(*(attempt.attempted for attempt in self.reading.attempts))
         return [fact for fact in dict.fromkeys(self.universe.task.wanted) if fact not in tried]
 
     def flawless(self) -> frozenset[Applied]:
-        """The needed facts that calls without any fault attempt."""
+        """The needed facts attempted by calls without any fault."""
         flawed = {fault.call for fault in self.found}
         right = [one for place, one in enumerate(self.reading.attempts) if place not in flawed]
         return frozenset(fact for attempt in right for fact in attempt.attempted)
@@ -476,7 +492,7 @@ class Faults:
     def _of_no_attempt(self, attempt: Attempt, tool: TypedTool, wrong: bool) -> Iterator[tuple[str, str, bool]]:
         """The faults of a call that attempts no needed fact, or only facts that other calls attempt.
 
-        `wrong`: the call has another fault already, which explains this.
+        `wrong` says that the call has another fault already, which explains why it attempts nothing.
         """
         serves, name = tool.serves, tool.spec.name
         if serves and not serves & self.tags:
@@ -504,7 +520,10 @@ class Faults:
                 yield error, f"{name}={written}: {why}", False
 
     def _of_argument(self, meaning: Meaning, type_: str, needed: Fact | None) -> Iterator[tuple[str, str]]:
-        """The faults of an argument of a type if a certain fact is needed (None: any fact of the type will do)."""
+        """The faults of an argument.
+
+        `needed` is the fact that the call needs there; if None, any fact of the type will do.
+        """
         left_out = isinstance(needed, Applied) and needed not in self.there and needed not in self.said
         if meaning.kind is Is.FACT:
             if needed is not None and meaning.fact == needed:
@@ -531,14 +550,14 @@ class Faults:
 
 
 def errors_of(faults: list[Fault]) -> frozenset[str]:
-    """The errors of the faults."""
+    """The set of errors among the faults."""
     return frozenset(fault.error for fault in faults)
 
 
 def stepwise_grade(faults: list[Fault]) -> float:
-    """The grade in the published rubric (agent_planning_benchmark C.1.1), by how many of the errors hold.
+    """The grade in the published rubric (agent_planning_benchmark C.1.1), by the number of different errors.
 
-    The one very minor issue of grade 0.8 is a surplus argument that the tool does not have, if all else is right.
+    A chain gets 0.8 if its only fault is an argument that the tool does not have, the rubric's very minor issue.
     """
     errors = errors_of(faults)
     major, minor = len(errors & {GOAL, CONSTRAINT, HALLUCINATION}), len(errors & {LOGIC, TOOL_USE})
@@ -554,10 +573,11 @@ def stepwise_grade(faults: list[Fault]) -> float:
 
 
 def holistic_grade(faults: list[Fault], right: int, needed: int) -> float:
-    """The scale of agent_planning_benchmark C.1.2 made a rule; `right` of the `needed` facts are found without fault.
+    """The grade on the scale of agent_planning_benchmark C.1.2, by a rule.
 
-    0.8: nine tenths are right, and no goal, constraint or source of data is wrong. 0.6: three quarters are right, or
-    all but one and at least half. 0.4: at least two fifths are right. 0.2: any. 0.0: none.
+    `right` is how many of the `needed` facts are found without fault. 1.0: there is no error. 0.8: at least nine tenths
+    are right, and there is no E1, E3 or E6. 0.6: at least three quarters are right, or all but one and at least half.
+    0.4: at least two fifths are right. 0.2: any is right. 0.0: none is right.
     """
     errors = errors_of(faults)
     if not errors:
@@ -571,7 +591,7 @@ def holistic_grade(faults: list[Fault], right: int, needed: int) -> float:
 
 
 def told(faults: list[Fault], first: int, most: int = 40) -> tuple[str, ...]:
-    """The faults as lines, with calls numbered from `first`; the last line says how many are left out."""
+    """The faults as lines, with calls numbered from `first`. If lines are left out, the last line says how many."""
     where = ("" if fault.call is None else f"step {fault.call + first}: " for fault in faults)
     lines = list(dict.fromkeys(f"{one.error}: {place}{one.why}" for place, one in zip(where, faults, strict=True)))
     return (*lines[:most], f"and {len(lines) - most:,} more") if len(lines) > most else tuple(lines)

@@ -1,10 +1,10 @@
 """Exact search over the facts that can be found: whether a task can be solved, and at what least cost (apb §3.1, B.5).
 
-States are sets of found facts. If only single tools (those of one part) find a fact, every solution needs one call for
-it, and finding it early forbids nothing. So its cheapest call is made as soon as possible, without a choice. Choices
-remain if a composite finds a fact too, and for calls that no goal needs (*witnesses*): a constraint may ask for such a
-call, or it may find another input of a composite. Only the types of the facts that witnesses find matter, since no
-needed fact is made from them.
+States are sets of found facts. If only single tools (tools with one part) find a fact, every solution needs one call
+for it, and finding it early forbids nothing. So the cheapest call for this fact is made as soon as possible, without a
+choice. Two choices remain. A fact may also be found by a composite. And a call that no goal needs (a *witness*) may be
+made, because a constraint asks for it or because it finds another input of a composite. Of the facts that witnesses
+find, only the types matter, since no needed fact is made from them.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class _State:
 
 @dataclass(frozen=True)
 class _Move:
-    """A call: the facts that it needs (bits), the types of which it needs any fact, and the facts that it finds."""
+    """A call: the facts that it `needs`, the `types` of which it needs any fact, and the facts that it `finds`."""
 
     tool: str
     cost: int
@@ -48,9 +48,9 @@ class _Move:
 
 
 def derivable(task: Task) -> str | None:
-    """None if some calls find all wanted facts and keep the constraints; otherwise the reason why no calls do.
+    """None if the task can be solved: some calls find all wanted facts and keep the constraints. Otherwise the reason.
 
-    The calls of `task.done` are made already, and the broken tool is of no use.
+    The calls of `task.done` are made already. The broken tool is not used.
 
     Raises:
         ValueError: the task is not built as `model.Task` says, or has too many states to be searched.
@@ -67,10 +67,10 @@ def derivable(task: Task) -> str | None:
 
 
 def least_cost(task: Task) -> int | None:
-    """The least sum of costs of calls that solve the task, not counting those of `task.done`.
+    """The least total cost of calls that solve the task, not counting the calls of `task.done`.
 
-    None if the task has no costs or cannot be solved. Raises as `derivable`, and ValueError if a tool that finds
-    something has a cost below 0, or none although others have one.
+    None if the task has no costs or cannot be solved. Raises the errors of `derivable`. Raises ValueError, too, if a
+    useful tool has a cost below 0, or has no cost although another useful tool has one.
     """
     costs = {name: tool.cost for name, tool in task.tools.items() if not tool.extraneous}
     if all(cost is None for cost in costs.values()):
@@ -82,7 +82,7 @@ def least_cost(task: Task) -> int | None:
 
 
 def plan_cost(task: Task, names: Iterable[str]) -> int | None:
-    """The sum of the costs of calls; tools that do not exist cost nothing. None if the task has no costs."""
+    """The total cost of calls. Calls of tools that do not exist cost nothing. None if the task has no costs."""
     if all(tool.cost is None for tool in task.tools.values()):
         return None
     return sum(task.tools[name].cost or 0 for name in names if name in task.tools)
@@ -117,7 +117,7 @@ class _Search:
         self.by_type = bool(self.witnesses) or any(move.types for move in self.moves)
 
     def _of_use(self, witnesses: list[_Move]) -> list[_Move]:
-        """The witnesses that a constraint may ask for, or that find inputs of these or of a composite."""
+        """The witnesses that a constraint may ask for, and those that find inputs of other calls."""
         asked = {type_ for move in self.moves for type_ in move.types}
         kept: list[_Move] = []
         more = True
@@ -154,12 +154,12 @@ class _Search:
         return _Move(name, cost, 0, frozenset(inputs_of(tool).values()), 0, functions, gains)
 
     def _allowed(self, move: _Move) -> bool:
-        """Whether the call breaks no constraint by itself, whatever came before."""
+        """Whether the call can keep the constraints, if all calls that have to come before it were made."""
         everything = Kept(self.rules.watched, (0,) * len(self.rules.limits))
         return not self.rules.after(everything, move.tool, move.functions).broken
 
     def _forced(self) -> dict[int, _Move]:
-        """The cheapest call for each fact that only single tools find, by the fact's bit."""
+        """For each fact that only single tools find, the cheapest call that finds it; the keys are the facts' bits."""
         found: dict[int, _Move] = {}
         shared = 0
         for move in self.moves:
@@ -170,7 +170,10 @@ class _Search:
         return {bit: move for bit, move in found.items() if not bit & shared}
 
     def least(self) -> int | None:
-        """The least cost of a solution; None if there is none (A*: `_rest` is never too high, and consistent)."""
+        """The least cost of a solution, or None if there is no solution.
+
+        A* search: `_rest` never overestimates and is consistent.
+        """
         number = count()
         heap: list[tuple[float, float, int, int, _State]] = []
 
@@ -199,7 +202,7 @@ class _Search:
     def _rest(self, found: int) -> float:
         """The least cost of calls that find all other needed facts, if they could be made in any order.
 
-        Every solution finds all needed facts; they are taken in turn, each with one of the calls that find it.
+        Every solution finds all needed facts. For each of these facts in turn, one of the calls that find it is chosen.
         """
         pending = [found]
         while pending:
@@ -255,7 +258,10 @@ class _Search:
         return replace(made, types=state.types | (move.gains - self._types(made))) if self.by_type else made
 
     def _closed(self, state: _State) -> Iterator[tuple[_State, int]]:
-        """The state after all calls that need no choice, and their cost; nothing if they break a constraint."""
+        """The state after all calls that need no choice, and the cost of these calls.
+
+        Yields nothing if they break a constraint.
+        """
         if state.kept.broken:
             return
         spent, moved = 0, True
@@ -272,14 +278,14 @@ class _Search:
         yield state, spent
 
     def _types(self, state: _State) -> frozenset[str]:
-        """The types of which a fact is there."""
+        """The types of the facts that are there."""
         if state.found not in self.found_types:
             found = {self.universe.type_of(fact) for fact, bit in self.bit.items() if bit & state.found}
             self.found_types[state.found] = frozenset(found | {constant.type for constant in self.told})
         return self.found_types[state.found] | state.types
 
     def first_missing(self) -> str:
-        """The first needed fact that no call finds, and why, as a sentence."""
+        """A sentence on the first needed fact that no call finds, and why."""
         makers: Mapping[Applied, list[_Move]] = {
             fact: [move for move in self.moves if move.finds & bit] for fact, bit in self.bit.items()
         }
@@ -333,7 +339,10 @@ class Is(Enum):
 
 @dataclass(frozen=True)
 class Meaning:
-    """An argument's meaning. `fact` only with FACT; `step` is the call that it names (a place among the predicted)."""
+    """An argument's meaning. Only FACT comes with a `fact`.
+
+    `step` is the place, among the predicted calls, of the call named.
+    """
 
     kind: Is
     fact: Fact | None = None
@@ -341,7 +350,7 @@ class Meaning:
 
 
 def resolve(argument: object, name: str, type_: str, steps: Steps) -> Meaning:
-    """The meaning of an argument for a parameter of a type when the call at `steps.here` is made.
+    """The meaning of an argument of the call at `steps.here`, whose parameter takes a fact of the type `type_`.
 
     A list or object with a single value counts as that value. With several values it counts as SEVERAL, or as INVENTED
     if any value is invented.
@@ -356,7 +365,7 @@ def resolve(argument: object, name: str, type_: str, steps: Steps) -> Meaning:
 
 
 def _leaves(argument: object) -> Iterator[str | int | float | bool]:
-    """The scalars of an argument, at most `_MOST_LEAVES`, without the empty ones."""
+    """The scalars in an argument, without null and empty texts; at most `_MOST_LEAVES`."""
     pending, found = [argument], 0
     for value in pending:  # the list grows meanwhile
         if isinstance(value, list | tuple):
@@ -383,7 +392,7 @@ def _resolve(value: str | int | float | bool, name: str, type_: str, steps: Step
 
 
 def _by_value(value: object, text: str, name: str, type_: str, steps: Steps) -> Fact | None:
-    """The fact that has this value: a fact of the parameter's type, else of any type."""
+    """The fact that has this value. A fact of the parameter's type comes before facts of other types."""
     same = steps.by_value.get(folded(text), {})
     own = steps.by_type.get(type_, {})
     for fact in same:
@@ -397,7 +406,7 @@ def _by_value(value: object, text: str, name: str, type_: str, steps: Steps) -> 
 
 
 def _by_reference(text: str, type_: str, steps: Steps) -> Meaning | None:
-    """The meaning of references, and of names of steps and tools; None if there are none in the text."""
+    """The meaning of the references, steps and tools that a text names; None if the text names none."""
     exact = {(int(step) if step.isdecimal() and len(step) <= 6 else None, name) for step, name in PATTERN.findall(text)}
     if exact:
         meanings = [
@@ -420,7 +429,7 @@ def _by_reference(text: str, type_: str, steps: Steps) -> Meaning | None:
 
 
 def _place(number: int, steps: Steps) -> int | None:
-    """The slot of a step's number; None if there is none."""
+    """The slot of the step with a number; None if there is no such step."""
     place = number - steps.number + steps.first
     return place if 0 <= place < len(steps.slots) else None
 
@@ -439,7 +448,7 @@ def _steps_named(text: str, steps: Steps) -> Iterator[int | None]:
 
 
 def _tools_named(text: str, steps: Steps) -> list[str]:
-    """The tools, called or on offer, whose names are in a text, spelt as in the text."""
+    """The names of tools, called or on offer, that are in a text, spelt as in the text."""
     if not re.search(r"\w_\w|[a-z][A-Z]", text):
         return []  # no word is a name
     words = dict.fromkeys(re.findall(r"[A-Za-z_][\w-]*", text))
@@ -448,7 +457,10 @@ def _tools_named(text: str, steps: Steps) -> list[str]:
 
 
 def _of_tool(tool: str, name: str, type_: str, text: str, steps: Steps) -> Meaning:
-    """The result of a tool's call; if there are several calls, the words decide."""
+    """The meaning of words that name a tool: the result of its call.
+
+    If it was called several times, the words decide.
+    """
     places = steps.calls_of(tool)
     if not places:
         known = any(tool.casefold() == one.casefold() for one in steps.universe.task.tools)
@@ -462,7 +474,7 @@ def _of_tool(tool: str, name: str, type_: str, text: str, steps: Steps) -> Meani
 
 
 def _field_of(place: int | None, name: str, type_: str, steps: Steps, text: str = "") -> Meaning:
-    """A step's fact: in the named field, else in the field that the words name, or of the type, or the only one."""
+    """A step's fact: in the field `name`, else in a field that `text` names, else of the type, else the only one."""
     if place is None:
         return Meaning(Is.ABSENT)
     number, slot = place - steps.first, steps.slots[place]
@@ -485,7 +497,10 @@ def _field_of(place: int | None, name: str, type_: str, steps: Steps, text: str 
 
 
 def _one_of(meanings: Sequence[Meaning], type_: str, text: str, steps: Steps) -> Meaning:
-    """The fact of the parameter's type among several steps' results; among several such facts, the one described."""
+    """The result that fits among several steps' results: the fact of the parameter's type.
+
+    If several facts have this type, the one that `text` describes.
+    """
     unlike = list(dict.fromkeys(meanings))
     if len(unlike) == 1:
         return unlike[0]
@@ -514,7 +529,7 @@ def _by_words(text: str, name: str, type_: str, steps: Steps) -> Meaning:
 
 
 def _most_alike(words: frozenset[str], facts: Sequence[Fact], steps: Steps) -> Fact | None:
-    """The fact that shares all words that any other fact shares, and one more; a single fact need share only one."""
+    """The fact that shares more words with `words` than every other fact: all that the other shares, and one more."""
     shared = {fact: words & steps.described(fact) for fact in facts}
     for fact, mine in shared.items():
         if mine and all(mine > other for one, other in shared.items() if one != fact):
@@ -526,6 +541,6 @@ _REFERRING = bag("value result output returned obtained retrieved earlier previo
 
 
 def _nested(one: frozenset[str], other: frozenset[str]) -> bool:
-    """Whether one text has all words of the other, and both have the same numbers."""
+    """Whether one set of words contains the other, and both have the same numbers."""
     numbers = [{word for word in words if any(char.isdigit() for char in word)} for words in (one, other)]
     return bool(one) and bool(other) and (one <= other or other <= one) and numbers[0] == numbers[1]

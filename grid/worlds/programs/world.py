@@ -1,4 +1,4 @@
-"""A task's tools played on concrete values: a value stands for a fact, and a call finds the fact that it asks for."""
+"""A world that plays a task's tools on concrete values. Each value represents a fact, and calls find further facts."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ _LONGEST = 120  # characters of a value that an error repeats
 class Progress:
     """The facts found, the calls' effect on the constraints, and whether a reject ended the work.
 
-    Calls in another order that have the same effect lead to the same state. `called`: whether a call was made, not
-    counting those of `task.done`.
+    If the same calls have the same effect in another order, they lead to the same state. `called` says whether any call
+    was made, not counting the calls of `task.done`.
     """
 
     found: frozenset[Applied]
@@ -47,8 +47,9 @@ class Progress:
 class ProgramWorld:
     """The tools of a task.
 
-    A call that fails finds nothing, and its observation says why in `error`. If the tool exists, the call still counts
-    for the constraints: a forbidden call is forbidden also with wrong arguments. After a reject nothing can be done.
+    A call that fails finds nothing, and its observation says why in `error`. If the tool exists and is not broken, a
+    failed call still counts for the constraints: a forbidden call is forbidden also with wrong arguments. After a
+    reject every call fails.
 
     Raises:
         ValueError: the task is not built as `model.Task` says.
@@ -71,11 +72,11 @@ class ProgramWorld:
         return Progress(before.found, before.kept)
 
     async def apply(self, state: State, call: ToolCall) -> tuple[Progress, Observation]:
-        """The state after a call, and the values that the call's tool finds, in the fields that its spec names."""
+        """The state after a call, and an observation with the values found, in the fields of the tool's spec."""
         return self.applied(own_state(state, Progress), call)
 
     def applied(self, state: Progress, call: ToolCall) -> tuple[Progress, Observation]:
-        """As `apply`."""
+        """The same as `apply`, but not asynchronous."""
         if state.rejected:
             return state, _failed("the work was ended by a reject")
         if call.tool == REJECT:
@@ -96,7 +97,10 @@ class ProgramWorld:
         return replace(state, found=state.found | set(found)), Observation(content)
 
     def resolved(self, state: State) -> bool:
-        """Whether all wanted facts are found and no constraint is broken; if unsolvable, whether rejected at once."""
+        """Whether all wanted facts are found and no constraint is broken.
+
+        An unsolvable task must be rejected at once.
+        """
         progress = own_state(state, Progress)
         if self.task.unsolvable is not None:
             return progress.rejected and not progress.called
@@ -108,7 +112,7 @@ class ProgramWorld:
         return None
 
     def found_by(self, state: Progress, call: ToolCall) -> tuple[tuple[Applied, ...], str]:
-        """The facts that a call finds, or why it finds none."""
+        """The facts that a call finds, and, if it fails, the reason; otherwise the reason is empty."""
         tool, arguments = self.task.tools.get(call.tool), call.arguments
         if tool is None:
             return (), f"there is no tool {_cut(call.tool)}"
@@ -140,7 +144,7 @@ class ProgramWorld:
         return found, ""
 
     def _meant(self, facts: Iterable[Fact], value: Json, type_: str | None, about: str) -> list[Fact]:
-        """The facts of a type (None: of any type) that a value stands for; needed facts come first."""
+        """The facts of a type (None: of any type) that a value may mean. Needed facts come first."""
         of_type = (fact for fact in facts if type_ in (None, self._universe.type_of(fact)))
         own = [(fact, self._universe.value(fact)) for fact in of_type]
         text = value.strip() if isinstance(value, str) else to_json(value)
@@ -153,7 +157,7 @@ class ProgramWorld:
 
 @dataclass(frozen=True)
 class Replayed:
-    """The facts that each call of `task.done` found (none if it failed), and the calls' effect on the constraints."""
+    """The facts that each call of `task.done` found (no facts if it failed), and the calls' effect on constraints."""
 
     by_call: tuple[tuple[Applied, ...], ...]
     kept: Kept
@@ -168,7 +172,7 @@ def replayed(task: Task) -> Replayed:
     """Make the calls of `task.done` once more. Their arguments are values, or references to steps counted from 0.
 
     Raises:
-        ValueError: a call that did not fail names no known tool, or its arguments stand for no fact known by then.
+        ValueError: a call that is not marked as failed names no known tool, or an argument means no fact known by then.
     """
     if not task.done:
         return Replayed((), Rules(task.constraints).start)
@@ -201,15 +205,15 @@ def _cut(text: str) -> str:
 
 
 DEEPEST = 64
-"""How many functions may be applied to one another's output; tasks have a dozen."""
+"""The greatest depth of functions that are applied to one another's output. Real tasks have a depth of about twelve."""
 
 
 @dataclass(frozen=True)
 class Action:
     """A call of a tool that finds something needed.
 
-    `given` are the facts that its typed parameters take, in the order of `inputs_of` (None: any fact of the type).
-    `finds` are the facts that its parts find (None: no fact that is needed).
+    `given` are the facts for the tool's typed parameters, in the order of `inputs_of` (None: any fact of the type will
+    do). `finds` are the facts that the tool's parts find (None: a fact that is not needed).
     """
 
     tool: str
@@ -218,7 +222,7 @@ class Action:
 
     @cached_property
     def found(self) -> frozenset[Applied]:
-        """The needed facts that it finds."""
+        """The needed facts that the call finds."""
         return frozenset(fact for fact in self.finds if fact is not None)
 
 
@@ -241,7 +245,7 @@ def wiring_of(tool: TypedTool) -> tuple[tuple[tuple[str, str | int], ...], ...]:
 
 
 def inputs_of(tool: TypedTool) -> dict[str, str]:
-    """The parameters that take facts, and their types, in the order of the tool's parameters."""
+    """The types of the parameters that take facts, by name, in the order of the tool's parameters."""
     types = {
         str(source): part.inputs[place]
         for part, wires in zip(tool.parts, wiring_of(tool), strict=True)
@@ -281,7 +285,7 @@ class Universe:
         return function.output if function else ""
 
     def value(self, fact: Fact) -> str:
-        """The value that stands for a fact. Raises KeyError if no tool has its function."""
+        """A fact's value. Raises KeyError if no tool has the fact's function."""
         if isinstance(fact, Constant):
             return fact.value
         if fact not in self._values:
@@ -290,7 +294,7 @@ class Universe:
 
     @cached_property
     def actions(self) -> Mapping[str, tuple[Action, ...]]:
-        """Each tool's calls that find something needed; a fact's call comes after those of facts it is made from."""
+        """For each tool, the calls that find something needed; facts that others are made from are found first."""
         return {name: tuple(self._actions(tool)) for name, tool in self.task.tools.items()}
 
     def _actions(self, tool: TypedTool) -> Iterator[Action]:
@@ -313,7 +317,8 @@ class Universe:
     def finds(self, tool: TypedTool, parameters: Mapping[str, Fact]) -> list[Applied | None]:
         """The facts that the tool's parts find from its parameters' facts.
 
-        A part's fact is None if one of its inputs is not known, or if functions are applied more than `DEEPEST` deep.
+        `parameters` has the fact that each parameter takes. A part's fact is None if one of the part's inputs is not
+        known, or if the fact is deeper than `DEEPEST`.
         """
         found: list[Applied | None] = []
         for part, wires in zip(tool.parts, wiring_of(tool), strict=True):
@@ -323,7 +328,10 @@ class Universe:
         return found
 
     def _applied(self, function: str, inputs: tuple[Fact, ...]) -> Applied | None:
-        """A fact. Equal facts are one object: otherwise, comparing two facts would take longer the deeper they are."""
+        """The fact that a function finds; None if it is deeper than `DEEPEST`.
+
+        Equal facts are one object, to compare fast.
+        """
         fact = Applied(function, inputs)
         if fact not in self._known:
             depth = 1 + max((self._known.get(part, (part, 0))[1] for part in inputs), default=0)
@@ -333,7 +341,7 @@ class Universe:
 
 
 class _Binding:
-    """The facts that a composite's parameters and parts must have, so that its parts find given facts."""
+    """The facts that a composite must take and find, so that certain parts find certain facts."""
 
     def __init__(self, tool: TypedTool) -> None:
         self.tool, self.wiring = tool, wiring_of(tool)
@@ -341,7 +349,7 @@ class _Binding:
         self.parts: dict[int, Fact] = {}
 
     def bind(self, place: int, fact: Fact) -> bool:
-        """Whether the part can find the fact, given everything that is bound already."""
+        """Bind a part to a fact. Returns whether the part can find it, given everything that is bound already."""
         if self.parts.setdefault(place, fact) != fact:
             return False
         if not isinstance(fact, Applied) or fact.function != self.tool.parts[place].name:
@@ -356,7 +364,10 @@ class _Binding:
 
 
 def _closure(wanted: Iterable[Applied]) -> tuple[Applied, ...]:
-    """The wanted facts and all facts that they are made from, each once and after those that it is made from."""
+    """The wanted facts and all facts that they are made from, each once.
+
+    A fact comes after the facts it is made from.
+    """
     found: dict[Applied, None] = {}
     for goal in wanted:
         pending: list[tuple[Applied, bool]] = [(goal, False)]
@@ -421,7 +432,7 @@ def _check_tool(tool: TypedTool) -> None:
 class Slot:
     """A call that was made or predicted: the fields that it returns and the facts in them (None: no known fact).
 
-    `failed`: the call was made before, and has no result.
+    `failed` says that the call was made before the prediction, and failed.
     """
 
     tool: str
@@ -434,8 +445,9 @@ class Slot:
 class Steps:
     """The facts that are known when a call is made: constants, and the facts of all calls before it.
 
-    `slots` are the calls made before the prediction, and then the predicted calls. `first` is the place of the first
-    predicted call in them, and `number` is the chain's own number for that call.
+    `slots` are the calls made before the prediction, followed by the predicted calls. `first` is the place of the first
+    predicted call in `slots`, and `number` is the chain's own number for that call. `here` is the place of the present
+    call.
     """
 
     universe: Universe
@@ -460,14 +472,14 @@ class Steps:
             self.advance(place)
 
     def advance(self, place: int) -> None:
-        """Go on after the call in this slot."""
+        """Add the facts of the call in this slot, and go on to the next call."""
         for fact in self.slots[place].facts:
             if fact is not None:
                 self._add(fact, place)
         self.here = place + 1
 
     def calls_of(self, tool: str) -> list[int]:
-        """The slots of a tool's calls; upper and lower case count only if names differ by nothing else."""
+        """The slots of the calls of a tool. If no call has exactly this name, upper and lower case are ignored."""
         return self.by_name.get(tool) or self.by_tool.get(tool.casefold(), [])
 
     def _add(self, fact: Fact, place: int | None) -> None:
@@ -479,7 +491,7 @@ class Steps:
             self.made_by.setdefault(fact, place)
 
     def described(self, fact: Fact) -> frozenset[str]:
-        """The words that can name a fact: its type, its constants, and the tool and field that gave it."""
+        """The words that can name a fact: those of its type, constants and function, and of its tool and field."""
         if fact not in self.words:
             place = self.made_by.get(fact)
             texts = [self.universe.type_of(fact), *_told(fact)]
@@ -493,12 +505,12 @@ class Steps:
 
 
 def stray(type_: str, place: int, number: int = 0) -> Constant:
-    """A fact of which only the type is known: the result of a call whose arguments are not all known."""
+    """A placeholder for a fact of which only the type is known: the result of a call with unknown arguments."""
     return Constant(type_, "", f"\0{place}.{number}")
 
 
 def is_stray(fact: Fact) -> bool:
-    """Whether only the fact's type is known."""
+    """Whether a fact is a placeholder that `stray` made."""
     return isinstance(fact, Constant) and fact.name.startswith("\0")
 
 

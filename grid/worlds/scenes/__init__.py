@@ -1,1 +1,1 @@
-"""Fourteen tools on images that are described by facts, with GTA's signatures."""
+"""Fourteen tools that work on images, with GTA's signatures. The images are described by facts."""

@@ -1,4 +1,4 @@
-"""The content of an image as facts, and when two images show the same."""
+"""The content of an image as facts, the tools that look at an image, and the comparison of two images."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _COLOR = frozenset(stems("color colour colored coloured"))
 
 
 def read_text(given: Given) -> Outcome:
-    """OCR: the lines with their boxes, from the top."""
+    """OCR: the lines of text in an image with their boxes, from top to bottom."""
     image = given.image()
     lines = [(line.box, line.text) for line in image.lines]
     lines += [(mark.box, mark.annotation) for mark in image.marks if mark.annotation]
@@ -59,7 +59,7 @@ def describe(given: Given) -> Outcome:
 
 
 def find(given: Given) -> Outcome:
-    """TextToBbox: the objects that the words describe, the largest first."""
+    """TextToBbox: the objects that a text describes, the largest first."""
     image = given.image()
     found = sorted(_meant(image.things, given.text("text")), key=lambda thing: (-area(thing.box), thing.box))
     if given.flag("top1", True):
@@ -72,7 +72,7 @@ def find(given: Given) -> Outcome:
 
 
 def count(given: Given) -> Outcome:
-    """CountGivenObject: how many objects the words describe, in the image or in a part of it."""
+    """CountGivenObject: the number of objects that a text describes, in the image or in a part of it."""
     image = given.image()
     region = given.box() if given.has("bbox") else None
     found = [
@@ -105,7 +105,7 @@ def written(box: Box) -> str:
 
 
 def _meant(things: Sequence[Thing], text: str) -> list[Thing]:
-    """The things that have all of the words in their names or among their attributes."""
+    """The objects whose name and attributes contain all words of a text."""
     wanted = {_ONE.get(stem, stem) for stem in stems(text)}
     return [
         one for one in things if wanted and wanted <= set(stems(" ".join([one.name, *dict(one.attributes).values()])))
@@ -135,7 +135,7 @@ def _obtained(tool: str, image: Scene) -> frozenset[tuple[str, str]]:
 
 
 def _place(part: str, image: Scene) -> Box:
-    """The box of a text in a part of the image."""
+    """The box of a text that was added in a part of the image."""
     width, height = image.size
     left, top = "lmr".index(part[0]) * width // 3, "tmb".index(part[1]) * height // 3
     return left + 20, top + 20, left + width // 3 - 20, top + 80
@@ -148,10 +148,10 @@ def _place(part: str, image: Scene) -> Box:
 
 
 Box: TypeAlias = tuple[int, int, int, int]
-"""Left, top, right, bottom in pixels."""
+"""A rectangle: its left, top, right and bottom in pixels."""
 SIZE = (1000, 750)
 PARTS = tuple(column + row for row in "tmb" for column in "lmr")
-"""The nine parts of an image: left, middle or right, then top, middle or bottom."""
+"""The nine parts of an image. The first letter is for left, middle or right; the second for top, middle or bottom."""
 _SAME_BOX = 0.8  # intersection over union
 _MORE_WORDS = 6
 T = TypeVar("T")
@@ -173,14 +173,14 @@ class Line(NamedTuple):
 
 
 class Mark(NamedTuple):
-    """A box that was drawn."""
+    """A box that a tool drew on the image."""
 
     box: Box
     annotation: str | None
 
 
 class Written(NamedTuple):
-    """A text that was added, in one of the nine parts of the image; without a color the tool chooses one."""
+    """A text that a tool added, in one of the nine parts of the image. If `color` is None, the tool chose the color."""
 
     text: str
     part: str
@@ -188,7 +188,7 @@ class Written(NamedTuple):
 
 
 class Chart(NamedTuple):
-    """A diagram: its kind (bar, line, scatter, pie), and label and value of each point."""
+    """A diagram: its kind (bar, line, scatter, pie), its title, and the label and value of each point."""
 
     kind: str
     title: str
@@ -198,7 +198,7 @@ class Chart(NamedTuple):
 @hashed_once
 @dataclass(frozen=True)
 class Scene:
-    """An image. `prompt` is the text that it was generated from, `styles` the styles it was changed to, in order.
+    """An image. `prompt` is the text from which it was generated; `styles` are the styles given to it, in order.
 
     Only images that a tool made have a `prompt` or a `chart`; a photo of a chart has lines.
     """
@@ -216,12 +216,12 @@ class Scene:
 
     @cached_property
     def handle(self) -> str:
-        """The name of an image that a tool made: the same for the same content."""
+        """The name of an image that a tool made. Equal contents give equal names."""
         return f"image_{hashlib.blake2b(repr(self).encode(errors='replace'), digest_size=5).hexdigest()}.png"
 
 
 def overlap(one: Box, other: Box) -> float:
-    """Intersection over union; 0 if both are empty."""
+    """The boxes' intersection over their union; 0 if both boxes are empty."""
     both = area((max(one[0], other[0]), max(one[1], other[1]), min(one[2], other[2]), min(one[3], other[3])))
     union = area(one) + area(other) - both
     return both / union if union else 0.0
@@ -239,7 +239,7 @@ def centre_in(box: Box, region: Box) -> bool:
 
 
 def part_of(x: float, y: float, size: tuple[int, int]) -> str:
-    """The part, one of the nine, in which a point lies."""
+    """The part of the image (one of `PARTS`) in which a point lies."""
     column, row = (min(max(int(3 * at / whole), 0), 2) for at, whole in zip((x, y), size, strict=True))
     return "lmr"[column] + "tmb"[row]
 
@@ -247,9 +247,9 @@ def part_of(x: float, y: float, size: tuple[int, int]) -> str:
 def same_picture(wanted: Scene, made: Scene) -> bool:
     """Whether an image shows what was wanted, perhaps in other words.
 
-    Its origin, its marks and texts (in any order) and its chart must be the same. A box may be off a little, and
-    anything left open (a color, an annotation) may have any value. Free words (from which an image was generated or to
-    which it was changed) must include all that were wanted and at most six more.
+    The two images must have the same origin and the same chart, and the same marks and texts in any order. A box may
+    differ a little. A color or annotation that `wanted` leaves open may have any value. A prompt or a style must
+    contain all words of the wanted one, and at most six others.
     """
     return (
         _same_origin(wanted, made)
@@ -260,7 +260,7 @@ def same_picture(wanted: Scene, made: Scene) -> bool:
 
 
 def _same_origin(wanted: Scene, made: Scene) -> bool:
-    """Whether both were generated from the same words, drawn from the same figures, or changed from the same photo."""
+    """Whether both were generated from the same words, drawn from the same numbers, or made from the same photo."""
     if wanted.prompt is not None or made.prompt is not None:
         return _holds(wanted.prompt, made.prompt)
     if wanted.chart is not None or made.chart is not None:
@@ -301,7 +301,7 @@ def _same_text(wanted: Written, made: Written) -> bool:
 
 
 def _paired(wanted: Sequence[T], made: Sequence[T], same: Callable[[T, T], bool]) -> bool:
-    """Whether each wanted item has a match of its own, and none is left over."""
+    """Whether each wanted item has its own match, and no item is left over."""
     left = list(made)
     for one in wanted:
         found = next((other for other in left if same(one, other)), None)
@@ -322,7 +322,7 @@ class CallError(ValueError):
 
 
 class Outcome(NamedTuple):
-    """A call's result, the outcomes obtained by it, and the image that it made."""
+    """A call's result, the outcomes that the call obtained, and the image that it made, if any."""
 
     content: Mapping[str, Json]
     obtained: frozenset[Hashable]
@@ -350,7 +350,7 @@ class Given:
         return self._arguments.get(name) not in (None, "")
 
     def text(self, name: str, most: int = MAX_TEXT) -> str:
-        """A text of at most so many characters; numbers are texts too."""
+        """An argument that is a text of at most `most` characters. A number counts as a text."""
         value = self._arguments[name]
         if isinstance(value, bool) or not isinstance(value, str | int | float):
             raise CallError(f"{name}: a text is expected")
@@ -359,14 +359,14 @@ class Given:
         return text
 
     def image(self) -> Scene:
-        """The image that is named. Names are looked up among the existing images, and nowhere else."""
+        """The image that the argument `image` names. Names are looked up among the existing images alone."""
         name = self.text("image").strip()
         if name not in self._images:
             raise CallError(f"there is no image {shown(name)[:80]!r}")
         return self._images[name]
 
     def box(self, name: str = "bbox") -> Box:
-        """Four numbers in any brackets: left, top, right, bottom."""
+        """An argument that is a box: left, top, right and bottom, in brackets of any kind."""
         value = self._arguments[name]
         written = ", ".join(map(str, value)) if isinstance(value, list) and len(value) == 4 else self.text(name)
         numbers = [round(float(number)) for number in _NUMBER.findall(written[:MAX_TEXT])]
@@ -378,7 +378,7 @@ class Given:
         return left, top, right, bottom
 
     def flag(self, name: str, default: bool) -> bool:
-        """A truth value, or its name."""
+        """An argument that is a truth value or the text `true` or `false`."""
         value = self._arguments.get(name, default)
         if isinstance(value, str):
             value = _TRUTHS.get(value.strip().lower())
@@ -387,14 +387,14 @@ class Given:
         return value
 
     def whole(self, name: str, default: int, most: int) -> int:
-        """A whole number from 1 on."""
+        """An argument that is a whole number from 1 to `most`."""
         text = self.text(name, 20).strip() if self.has(name) else str(default)
         if not text.isdecimal() or not 1 <= int(text) <= most:
             raise CallError(f"{name}: a whole number from 1 to {most} is expected")
         return int(text)
 
     def part(self, name: str, image: Scene) -> str:
-        """One of an image's nine parts, by its letters or by a point in it."""
+        """An argument that names one of an image's nine parts, by its two letters or by a point in it."""
         text = self.text(name).strip().lower()
         if len(text) == 2 and text[0] in _COLUMNS and text[1] in _ROWS:
             return text

@@ -1,8 +1,8 @@
-"""GTA's fourteen tools as planners see them: names, arguments and types as published, descriptions in our own words.
+"""GTA's fourteen tools as planners see them: published names, arguments and types, and descriptions in our own words.
 
 Names and arguments are those of the authors' tool server (open-compass/GTA, `agentlego/benchmark.py` and
-`agentlego/tools`); categories are those of their scorer (`gettype`). A tool's result, which is one text or one image
-there, has a name here, because later calls refer to it.
+`agentlego/tools`); categories are those of their scorer (`gettype`). There, a tool's result is one text or one image.
+Here, the result has a field name, because later calls refer to it.
 """
 
 from __future__ import annotations
@@ -141,7 +141,7 @@ TOOLS: Mapping[str, ToolSpec] = MappingProxyType({tool.name: tool for tool in _T
 
 
 class Entry(NamedTuple):
-    """A page about something that has a name."""
+    """A page of the web about one thing, which has a name."""
 
     name: str
     title: str
@@ -150,9 +150,10 @@ class Entry(NamedTuple):
 
 @dataclass(frozen=True)
 class Web:
-    """Entries. A query finds those whose whole names it contains; first the one that shares most other words with it.
+    """The pages that GoogleSearch can find. A query finds an entry if it contains the entry's whole name.
 
-    So a search for watches finds no watch that has a brand: whoever looks for one must have read its name.
+    The entry that shares the most words with the query comes first. A query for watches in general finds no watch of a
+    brand: a planner must have read the brand's name before.
     """
 
     entries: tuple[Entry, ...]
@@ -164,7 +165,7 @@ class Web:
         }
 
     def found(self, query: str, most: int) -> Sequence[Entry]:
-        """At most so many entries for a query."""
+        """The entries that a query finds, the best first, at most `most`."""
         wanted = frozenset(stems(query))
         ranked = []
         for entry in self.entries:
@@ -199,7 +200,7 @@ _UNARY: dict[type[ast.unaryop], Function] = {ast.USub: operator.neg, ast.UAdd: o
 
 
 class CodeError(ValueError):
-    """Code that cannot be carried out; the message says why."""
+    """Code cannot be run; the message says why."""
 
 
 def calculated(expression: str, functions: Mapping[str, Function], names: Mapping[str, Any]) -> Any:
@@ -252,7 +253,7 @@ def _parsed(text: str) -> ast.Module:
 
 
 class Interpreter:
-    """Carries out statements one after another. `names` are the variables, which statements add to."""
+    """Runs statements one after another. `names` are the variables; statements add to them."""
 
     def __init__(self, functions: Mapping[str, Function], names: dict[str, Any]) -> None:
         self._functions = functions
@@ -260,7 +261,7 @@ class Interpreter:
         self._depth = 0
 
     def run(self, statement: ast.stmt) -> None:
-        """Carry out one statement: an import (nothing happens), an assignment, or an expression."""
+        """Run one statement: an import (which has no effect), an assignment, or an expression."""
         match statement:
             case ast.Import() | ast.ImportFrom():
                 return
@@ -323,7 +324,7 @@ class Interpreter:
         raise CodeError(f"{ast.unparse(node)[:80]!r} cannot be used here")
 
     def _called(self, node: ast.Call) -> Any:
-        """Call a function by its last name: `math.sqrt` and `sqrt` are the same, as are `plt.bar` and `axes.bar`."""
+        """Call the function with a name's last part: `math.sqrt` is `sqrt`, and `plt.bar` is the same as `axes.bar`."""
         match node.func:
             case ast.Name(id=name) | ast.Attribute(value=ast.Name(), attr=name) if name in self._functions:
                 if any(isinstance(one, ast.Starred) for one in node.args) or not all(one.arg for one in node.keywords):
@@ -347,7 +348,7 @@ def _computed(kind: ast.operator, left: Any, right: Any) -> Any:
 
 
 def power(base: Any, exponent: Any) -> Any:
-    """`base ** exponent`, if the numbers stay small; raises CodeError otherwise."""
+    """The value of `base ** exponent`; raises CodeError if it would have too many digits."""
     if isinstance(base, int | Fraction) and isinstance(exponent, int | Fraction):
         size = max(Fraction(base).numerator.bit_length(), Fraction(base).denominator.bit_length())
         if size * abs(float(exponent)) > _MAX_BITS:
@@ -375,7 +376,10 @@ def _items(value: Any) -> Iterator[Any]:
 
 
 def shown(value: float | Fraction) -> str:
-    """A number with twelve significant digits at most: 19.1, not 19.099999999999998. Fractions as 7/2."""
+    """A number as text, with at most twelve significant digits (19.1, not 19.099999999999998).
+
+    A fraction is shown as 7/2.
+    """
     if isinstance(value, Fraction):
         return str(value)
     if isinstance(value, int) and not isinstance(value, bool):

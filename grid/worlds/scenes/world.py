@@ -1,4 +1,4 @@
-"""A case's images and the fourteen tools that look at them, change them and calculate."""
+"""The world of a case's images, and those of its fourteen tools that make images, calculate or search."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from grid.worlds.schema import ERROR
 
 
 Monomial: TypeAlias = tuple[tuple[str, int], ...]
-"""Variables with their exponents, by name; () for the constant."""
+"""A product of variables: the variables' names with their exponents, sorted by name. () is the constant."""
 _MAX_TERMS = 50
 _MAX_DEGREE = 4
 _MAX_UNKNOWNS = 10
@@ -40,7 +40,7 @@ _MAX_UNKNOWNS = 10
 
 @dataclass(frozen=True)
 class Polynomial:
-    """A sum of monomials with their factors; factors of 0 are left out."""
+    """A sum of monomials, each with its factor. Monomials with the factor 0 are left out."""
 
     terms: tuple[tuple[Monomial, Fraction], ...]
 
@@ -85,7 +85,7 @@ class Polynomial:
         return " + ".join("*".join([shown(factor), *(f"{n}**{e}" for n, e in one)]) for one, factor in self.terms)
 
     def constant(self) -> Fraction:
-        """Its value as a number; raises CodeError if it has variables."""
+        """The value of a polynomial without variables; raises CodeError if there are variables."""
         if self.variables():
             raise CodeError("a variable stands where a number is expected")
         return self.coefficient(())
@@ -95,7 +95,7 @@ class Polynomial:
         return dict(self.terms).get(monomial, Fraction(0))
 
     def variables(self) -> frozenset[str]:
-        """The names of its variables."""
+        """The names of the polynomial's variables."""
         return frozenset(name for monomial, _ in self.terms for name, _ in monomial)
 
 
@@ -103,7 +103,7 @@ Number: TypeAlias = Fraction | float
 
 
 def symbols(names: str, **assumptions: bool) -> Polynomial | tuple[Polynomial, ...]:
-    """One variable or several; their names are separated by blanks or commas."""
+    """One variable, or several as a tuple. The names are separated by blanks or commas."""
     found = [_summed([(((name, 1),), Fraction(1))]) for name in names.replace(",", " ").split()]
     if not 0 < len(found) <= _MAX_UNKNOWNS or not all(name.isidentifier() for name in names.replace(",", " ").split()):
         raise CodeError("symbols takes the names of one to ten variables")
@@ -111,7 +111,10 @@ def symbols(names: str, **assumptions: bool) -> Polynomial | tuple[Polynomial, .
 
 
 def solved(equations: Any, *unknowns: Any, **options: Any) -> Any:
-    """Solutions in sympy's form: a list of roots of one equation, a dict for a system, a list of dicts with `dict`."""
+    """The solutions in sympy's form.
+
+    One equation gives a list of roots, a system gives a dict; the option `dict` gives a list of dicts.
+    """
     listed = bool(options.get("dict"))
     system = [_polynomial(one) for one in (equations if isinstance(equations, list | tuple) else [equations])]
     flat = [one for item in unknowns for one in (item if isinstance(item, list | tuple) else [item])]
@@ -140,7 +143,7 @@ def written(value: Any) -> str:
 
 
 def _roots(equation: Polynomial, name: str) -> list[Number]:
-    """The real roots in ascending order."""
+    """The real roots of an equation, in ascending order."""
     if equation.variables() != {name}:
         raise CodeError("the equation must have this one variable and no other")
     degree = max(exponent for monomial, _ in equation.terms for _, exponent in monomial)
@@ -166,7 +169,10 @@ def _square_root(value: Fraction) -> Number:
 
 
 def _linear(system: Sequence[Polynomial], names: Sequence[str]) -> dict[str, Fraction]:
-    """The only solution, by Gauss-Jordan elimination; empty if there is none. Raises CodeError for other systems."""
+    """The only solution of a linear system, by Gauss-Jordan elimination; empty if the system has no solution.
+
+    Raises CodeError if the system is not linear or has several solutions.
+    """
     if any(len(monomial) > 1 or any(e > 1 for _, e in monomial) for one in system for monomial, _ in one.terms):
         raise CodeError("only linear systems can be solved")
     if any(not one.variables() <= set(names) for one in system):
@@ -236,14 +242,14 @@ _MOST_OBJECTS = 12  # of a generated image
 
 
 def draw_box(given: Given) -> Outcome:
-    """DrawBox."""
+    """DrawBox: the image with one more box drawn on it."""
     image = given.image()
     mark = Mark(given.box(), given.text("annotation") if given.has("annotation") else None)
     return _made(replace(image, marks=_more(image.marks, mark)))
 
 
 def add_text(given: Given) -> Outcome:
-    """AddText."""
+    """AddText: the image with one more text."""
     image = given.image()
     color = given.text("color") if given.has("color") else None
     new = Written(given.text("text"), given.part("position", image), color)
@@ -251,13 +257,13 @@ def add_text(given: Given) -> Outcome:
 
 
 def stylize(given: Given) -> Outcome:
-    """ImageStylization: the objects stay where they are."""
+    """ImageStylization: the image with one more style; its objects stay where they are."""
     image = given.image()
     return _made(replace(image, styles=_more(image.styles, given.text("instruction"))))
 
 
 def generate(given: Given) -> Outcome:
-    """TextToImage: one object for each keyword, side by side."""
+    """TextToImage: an image with one object for each keyword, side by side."""
     keywords = " ".join(given.text("keywords").split())
     names = [name.strip() for name in keywords.split(",") if name.strip()][:_MOST_OBJECTS]
     if not names:
@@ -268,7 +274,7 @@ def generate(given: Given) -> Outcome:
 
 
 def plot(given: Given) -> Outcome:
-    """Plot: the last drawing of the code."""
+    """Plot: an image of the chart that the code drew last."""
     sheet = _Sheet()
     try:
         if solution(given.text("command", MAX_CHARACTERS), sheet.functions(), {"plt": sheet}) is not sheet:
@@ -285,14 +291,14 @@ def plot(given: Given) -> Outcome:
 
 @dataclass
 class _Sheet:
-    """The object that code draws on: the figure, its axes and the module pyplot in one."""
+    """The object on which code draws. It takes the place of the figure, its axes, and the module pyplot."""
 
     kind: str = ""
     title: str = ""
     points: list[tuple[str, float]] = field(default_factory=list)
 
     def functions(self) -> dict[str, Function]:
-        """The functions, by their names in matplotlib."""
+        """The functions that code may call, by their names in matplotlib."""
         kinds = {"bar": "bar", "barh": "bar", "plot": "line", "scatter": "scatter"}
         ignored = (
             "axis", "grid", "legend", "set_xlabel", "set_ylabel", "tight_layout", "xlabel", "xticks", "ylabel", "ylim",
@@ -352,7 +358,7 @@ _CONSTANTS: Mapping[str, Any] = {"pi": math.pi, "e": math.e}
 
 
 def calculate(given: Given) -> Outcome:
-    """Calculator: the number with twelve significant digits at most."""
+    """Calculator: the value of an expression, with at most twelve significant digits."""
     try:
         value = calculated(given.text("expression", MAX_CHARACTERS), _FUNCTIONS, _CONSTANTS)
     except CodeError as error:
@@ -363,7 +369,7 @@ def calculate(given: Given) -> Outcome:
 
 
 def solve(given: Given) -> Outcome:
-    """Solver: the code's result as a text; the call obtains the numbers of every solution that the code found."""
+    """Solver: the code's result as a text. The call obtains the numbers of all solutions that the code found."""
     found: list[Any] = []
 
     def kept(*equations: Any, **options: Any) -> Any:
@@ -381,7 +387,7 @@ def solve(given: Given) -> Outcome:
 
 
 def search(given: Given) -> Outcome:
-    """GoogleSearch: a numbered line for each entry found."""
+    """GoogleSearch: a numbered line for each entry that was found."""
     found = given.web.found(given.text("query"), given.whole("k", _MOST_RESULTS, _MOST_RESULTS))
     if not found:
         raise CallError("no good result was found")
@@ -390,7 +396,10 @@ def search(given: Given) -> Outcome:
 
 
 def number(value: float | Fraction) -> Hashable:
-    """The outcome of working out a number: the same for the same nine significant digits. Raises CodeError."""
+    """The outcome that stands for a number. Numbers with the same nine significant digits are the same outcome.
+
+    Raises CodeError if the number is too large.
+    """
     try:
         return "number", f"{float(value):.9g}"
     except OverflowError:
@@ -430,7 +439,7 @@ _FUNCTIONS: Mapping[str, Function] = {
 class SceneState:
     """The images that were made, and the outcomes obtained so far.
 
-    The name of an image depends on its content, so that states are equal if their names and outcomes are.
+    An image's name depends only on its content, so that two states with the same names and outcomes are equal.
     """
 
     made: frozenset[str] = frozenset()
@@ -443,12 +452,13 @@ _START = SceneState()
 
 @dataclass(frozen=True)
 class SceneWorld:
-    """Images by name, the web, and `wanted`: the case is resolved when all of these outcomes have been obtained.
+    """A case's tools on images. The case is resolved when all outcomes in `wanted` have been obtained.
 
-    A call does what its tool would do with these arguments, whether the reference makes the call or not. It obtains the
-    parts of its result that matter: the numbers for Calculator and Solver, the entries shown for GoogleSearch, the
-    image and the reported objects in it for tools that look at an image, and the image for tools that make one
-    (`same_picture`). A call that cannot be done, or finds nothing, has failed: {"error": why}.
+    A call does what its tool would do with the arguments, even if the reference does not make this call. It obtains
+    those parts of its result that matter. For Calculator and Solver these are the numbers. For GoogleSearch they are
+    the entries found. For a tool that looks at an image, they are the image and the objects that the tool reports. For
+    a tool that makes an image, it is this image (compared by `same_picture`). A call that cannot be done, or finds
+    nothing, fails and gives {"error": why}.
     """
 
     images: tuple[tuple[str, Scene], ...]
@@ -462,7 +472,10 @@ class SceneWorld:
         return dict(self.images)
 
     def start(self) -> SceneState:
-        """The state after the gold steps before the first decision; without such steps nothing was made or obtained."""
+        """The state after the gold steps that precede the first decision.
+
+        Without gold steps, nothing is made or obtained yet.
+        """
         return self.begin
 
     async def apply(self, state: State, call: ToolCall) -> tuple[SceneState, Observation]:
@@ -488,7 +501,7 @@ class SceneWorld:
         return _TOOLS[call.tool](Given(call, {**self._images, **dict(state.scenes)}, self.web))
 
     def resolved(self, state: State) -> bool:
-        """Whether everything that was wanted has been obtained."""
+        """Whether all wanted outcomes have been obtained."""
         obtained = own_state(state, SceneState).obtained
         pictures = [one for one in obtained if isinstance(one, Scene)]
         return all(

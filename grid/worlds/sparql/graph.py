@@ -1,4 +1,4 @@
-"""A graph of Freebase's form: the questions that it answers, wherever it is stored."""
+"""A graph in Freebase's form, and the questions that it answers, independent of where the graph is stored."""
 
 from __future__ import annotations
 
@@ -41,11 +41,11 @@ from grid.worlds.sparql.tools import FORWARD
 
 
 Node: TypeAlias = Entity | Value
-"""A variable's value. An IRI of a namespace other than Freebase's is a Value of the datatype xsd:anyURI."""
+"""The value of a variable. An IRI outside Freebase's namespace is a Value of the datatype xsd:anyURI."""
 Row: TypeAlias = Sequence[Node | None]
 T = TypeVar("T")
 MAX_NAMES = 100_000
-"""If entities have more names than this, no vocabulary is made of the names."""
+"""The most names in a vocabulary of entities. If there are more, the vocabulary has no entities' names."""
 _ASKED = 1_000  # entities whose relations are looked at
 _FACTS = 200_000  # facts that are gone through for their relations
 _TOGETHER = 500  # entities in one query
@@ -56,58 +56,59 @@ class Limits:
     """The limits of one question's cost.
 
     Attributes:
-        rows: how many results it may have.
-        seconds: how long it may take.
+        rows: the most results.
+        seconds: the most time.
     """
 
     rows: int = 100_000
     seconds: float = 20.0
 
     def too_many(self) -> SparqlError:
-        """The error of a question with more results."""
+        """The error for a question with too many results."""
         return SparqlError(f"there are more than {self.rows:,} results")
 
     def too_slow(self) -> SparqlError:
-        """The error of a question that takes longer."""
+        """The error for a question that takes too long."""
         return SparqlError(f"it takes more than {self.seconds:g} seconds")
 
 
 class KnowledgeGraph(Protocol):
-    """A graph; all methods raise SparqlError if a limit is exceeded or the graph breaks."""
+    """A graph. All its methods raise SparqlError if a limit is exceeded or the graph breaks."""
 
     @property
     def waits(self) -> bool:
-        """Whether its answers come over a network, so that other work should go on meanwhile."""
+        """Whether the graph's answers come over a network, so that other work should go on during a question."""
         ...
 
     def denotes(self, expression: Expression) -> tuple[Node, ...]:
-        """An expression's nodes, each once: entities by id, then values by text; for a COUNT, one number.
+        """The nodes that an expression denotes, each once: entities sorted by id, then values sorted by text.
 
-        An entity or a literal denotes itself, whether the graph has it or not.
+        A COUNT denotes one number. An entity or a literal denotes itself, even if the graph does not have it.
         """
         ...
 
     def relations(self, ids: Collection[str], direction: str) -> tuple[str, ...]:
         """The relations that find_relation can follow from entities in a direction, sorted.
 
-        If there are over a thousand entities, a thousand evenly spread ones are looked at; of many facts, only a part.
+        Of more than a thousand entities, only a thousand are examined, evenly spread. Only a limited number of facts is
+        read.
         """
         ...
 
     def properties(self, ids: Collection[str]) -> tuple[str, ...]:
-        """The relations that lead from entities to literals, sorted; looked for as far as in `relations`."""
+        """The relations that lead from entities to literals, sorted. The limits are those of `relations`."""
         ...
 
     def names(self, ids: Collection[str]) -> Mapping[str, str]:
-        """Each entity's name by id; if there are several, the first in order. Entities without a name are left out."""
+        """Each entity's name, by id: the first in order if it has several. Entities without a name are left out."""
         ...
 
     def named(self, text: str) -> tuple[str, ...]:
-        """The ids of the entities with a name, sorted."""
+        """The ids of the entities that have this name, sorted."""
         ...
 
     def types(self, ids: Collection[str]) -> Mapping[str, tuple[str, ...]]:
-        """Each entity's classes by id, sorted; entities without a class are left out."""
+        """Each entity's classes, by id. The classes are sorted; entities without a class are left out."""
         ...
 
     def has(self, identity: str) -> bool:
@@ -118,17 +119,17 @@ class KnowledgeGraph(Protocol):
     def vocabularies(self) -> Mapping[str, Vocabulary]:
         """All names by kind: `relation`, `property` (a relation to literals), `input` (an entity's name or a class).
 
-        If there are more than 100,000 names of entities, none of them is included.
+        If entities have more than 100,000 names, no entity's name is included.
         """
         ...
 
 
 class SelectGraph(ABC):
-    """The answers of a graph about its entities, found by SELECT queries."""
+    """A graph that answers questions about its entities by SELECT queries."""
 
     @abstractmethod
     def rows(self, query: str) -> Iterator[Row]:
-        """The rows of a SELECT, each with its nodes in the order of the variables; raises SparqlError."""
+        """The rows of a SELECT. A row has its nodes in the order of the query's variables. Raises SparqlError."""
 
     def relations(self, ids: Collection[str], direction: str) -> tuple[str, ...]:
         """The relations that find_relation can follow from entities in a direction, sorted."""
@@ -142,11 +143,11 @@ class SelectGraph(ABC):
         return self.schema(tools.leading_from(_spread(ids), _FACTS, literals=True))
 
     def names(self, ids: Collection[str]) -> Mapping[str, str]:
-        """Each entity's name by id; if there are several, the first in order."""
+        """Each entity's name, by id: the first in order if it has several."""
         return {identity: found[0] for identity, found in self._told(tools.names, ids).items()}
 
     def types(self, ids: Collection[str]) -> Mapping[str, tuple[str, ...]]:
-        """Each entity's classes by id, sorted."""
+        """Each entity's classes, by id. The classes are sorted."""
         return self._told(tools.types, ids)
 
     def named(self, text: str) -> tuple[str, ...]:
@@ -158,12 +159,12 @@ class SelectGraph(ABC):
         return any(True for _ in self.rows(tools.known(identity)))
 
     def schema(self, query: str) -> tuple[str, ...]:
-        """The names of Freebase's schema among the results of a query for one variable, sorted."""
+        """Those results of a query for one variable that are names of Freebase's schema, sorted."""
         found = {node.id for (node,) in self.rows(query) if isinstance(node, Entity)}
         return tuple(sorted(name for name in found if NAME.fullmatch(name)))
 
     def _told(self, query: Callable[[Iterable[str]], str], ids: Collection[str]) -> dict[str, tuple[str, ...]]:
-        """The results of a query for two variables, by id, sorted."""
+        """The results of a query for entities' names or classes, sorted for each entity's id."""
         found: dict[str, set[str]] = defaultdict(set)
         for some in parts(list(dict.fromkeys(ids)), _TOGETHER):
             for entity, told in self.rows(query(some)):
@@ -184,12 +185,12 @@ def vocabularies(
 
 
 def parts(items: Sequence[T], size: int) -> Iterator[Sequence[T]]:
-    """Items in parts of a size; the last may be smaller."""
+    """The items in parts of the given size. The last part may be smaller."""
     return (items[first : first + size] for first in range(0, len(items), size))
 
 
 def ordered(nodes: Iterable[Node]) -> tuple[Node, ...]:
-    """Nodes, each once: entities by id, then values by text."""
+    """The nodes, each once: entities sorted by id, then values sorted by text."""
     return tuple(sorted(set(nodes), key=_place))
 
 
@@ -198,7 +199,7 @@ def _place(node: Node) -> tuple[bool, str, str]:
 
 
 def _spread(ids: Collection[str]) -> Sequence[str]:
-    """The ids, sorted; if they are too many to be gone through, as many as can be, evenly spread."""
+    """The ids, sorted. If there are too many to be examined, an evenly spread selection."""
     found = sorted(ids)
     return found if len(found) <= _ASKED else [found[place * len(found) // _ASKED] for place in range(_ASKED)]
 
@@ -224,7 +225,7 @@ _PLAIN_FLOAT = re.compile(r"[+-]?[0-9]*\.?[0-9]+(?:[eE][+-]?[0-9]{1,4})?")
 
 
 def _day(year: str, month: str, day: str) -> bool:
-    """Whether a day exists in the Gregorian calendar, in any year."""
+    """Whether a day exists in the Gregorian calendar; the year may be any number."""
     try:
         dt.date(2000 + int(year) % 400, int(month), int(day))  # the calendar repeats after 400 years
     except ValueError:
@@ -271,7 +272,10 @@ _BY_IRI = {f"{XSD}{kind}": test for kind, test in _KINDS.items()}
 
 
 def wrong(text: str, datatype: str) -> str | None:
-    """Why a text is no literal of a datatype; None if it is one, and for datatypes that are not known here."""
+    """The reason why a text is no literal of a datatype.
+
+    None if the text is such a literal or the datatype is unknown.
+    """
     test = _BY_IRI.get(datatype)
     if test is None or test[0](text):
         return None
@@ -279,12 +283,13 @@ def wrong(text: str, datatype: str) -> str | None:
 
 
 def read(text: str) -> Value | None:
-    """The literal that words stand for: a number, a date, a year, `"text"`, or `text^^datatype`; None if they are none.
+    """The literal that a text denotes: a number, a date, a year, `"text"` or `text^^datatype`.
 
-    Four digits are a year. A datatype is one of XML Schema's: `date`, `xsd:date` or its whole IRI.
+    None if it is none of these. Four digits are a year. Datatypes are those of XML Schema, written as `date`, as
+    `xsd:date` or as the whole IRI.
 
     Raises:
-        SparqlError: a date that does not exist, an unknown datatype, or a text that its datatype does not allow.
+        SparqlError: the date does not exist, the datatype is unknown, or the datatype does not allow the text.
     """
     if len(text) > MAX_CHARACTERS:
         raise SparqlError(f"a literal has at most {MAX_CHARACTERS:,} characters")
@@ -307,7 +312,7 @@ def read(text: str) -> Value | None:
 
 
 def spoken(value: Value) -> str:
-    """Words from which `read` gets the same literal: its text alone if that is enough."""
+    """A text from which `read` gets the same literal: the literal's text alone, if that is enough."""
     kind = value.datatype.removeprefix(XSD)
     if kind == "string":
         escaped = re.sub(r'(["\\])', r"\\\1", value.text)
@@ -322,7 +327,7 @@ def spoken(value: Value) -> str:
 
 
 def number(value: Value) -> Value:
-    """A year of four digits as the number that it may be too; other literals as they are."""
+    """A year of four digits, read as a number instead. Other literals are returned unchanged."""
     if value.datatype == f"{XSD}gYear" and _PLAIN_YEAR.fullmatch(value.text):
         return Value(value.text, f"{XSD}integer")
     return value
@@ -352,13 +357,13 @@ _Term: TypeAlias = ox.NamedNode | ox.BlankNode | ox.Literal | ox.Triple
 class StoreGraph(SelectGraph):
     """One graph of a store: a named one, or the default one.
 
-    Many graphs may share one store, and none of them changes it. The time limit is checked whenever a row is found; the
-    store's work between two rows is not stopped. So that there are rows, the terms that a COUNT, ARGMAX or ARGMIN needs
-    are fetched by separate queries, the innermost first.
+    Many graphs may share one store, and no graph changes it. The time limit is checked whenever the store finds a row;
+    the store's work between two rows cannot be stopped. Therefore the terms that a COUNT, ARGMAX or ARGMIN needs are
+    fetched as rows by separate queries, the innermost first.
 
     Attributes:
         limits: the limits of one question's cost.
-        waits: False, since no network is waited for.
+        waits: False, since no network is used.
     """
 
     waits = False
@@ -394,9 +399,10 @@ class StoreGraph(SelectGraph):
 
     @cached_property
     def vocabularies(self) -> Mapping[str, Vocabulary]:
-        """All names by kind, looked for once, however long that takes; some seconds if there are millions of facts.
+        """All names by kind, as in `KnowledgeGraph`.
 
-        A relation leads to literals if one of its first hundred facts does.
+        They are collected once, without a time limit: this takes some seconds for millions of facts. A relation counts
+        as leading to literals if one of its first hundred facts leads to a literal.
         """
         patient = copy(self)
         patient.limits = Limits(seconds=math.inf)
@@ -410,7 +416,10 @@ class StoreGraph(SelectGraph):
         )
 
     def _best(self, arg: Arg, solved: Mapping[Expression, str | None], until: float) -> str | None:
-        """The greatest or least value that members are ordered by, as SPARQL writes it; None if there are none."""
+        """The greatest or least of the values by which members are ordered, as SPARQL writes it.
+
+        None if there is no value.
+        """
         found = [str(term) for term in self._terms(ordered_by(arg, solved), until)]
         order = "DESC(?x)" if arg.mode == "ARGMAX" else "?x"
         while len(found) > 1:
@@ -419,7 +428,7 @@ class StoreGraph(SelectGraph):
         return found[0] if found else None
 
     def _terms(self, query: str, until: float) -> set[_Term]:
-        """The different terms that a SELECT of one variable finds."""
+        """The terms that a SELECT of one variable finds, each once."""
         found: set[_Term] = set()
         for solution in self._solutions(query, until):
             found.add(solution[0])
@@ -442,7 +451,7 @@ class StoreGraph(SelectGraph):
 
 
 def _node(term: _Term) -> Node:
-    """The node that a term stands for; a text of any language becomes a plain text."""
+    """The node for a term of the store. A text with a language becomes a plain text."""
     if isinstance(term, ox.Literal):
         return Value(term.value) if term.language else Value(term.value, term.datatype.value)
     if isinstance(term, ox.NamedNode):
@@ -455,7 +464,8 @@ def _node(term: _Term) -> Node:
 
 
 MAX_PARTS = 200
-"""The most parts of an expression; results that are merged with themselves repeatedly would have any number."""
+"""The most parts of an expression. Without a limit, merging results with themselves could make expressions of any
+size."""
 _MAX_VALUES = 1_000  # of an answer as a text
 _LONG = 100  # characters of a name or a text that is shown
 
@@ -475,7 +485,7 @@ class Result:
 
     @property
     def literal(self) -> Value | None:
-        """The result's literal, if that is all of it; None for entities, and for several literals."""
+        """The literal, if the result is exactly one literal; otherwise None."""
         only = self.nodes[0] if len(self.nodes) == 1 else None
         return only if isinstance(only, Value) else None
 
@@ -491,7 +501,10 @@ def text_of(node: Node) -> str:
 
 
 def parts_of(*operands: Result) -> int:
-    """The number of parts of a call's expression; raises SparqlError if there are too many."""
+    """The number of parts of the expression that a call makes from `operands`.
+
+    Raises SparqlError if there are too many.
+    """
     found = 1 + sum(operand.parts for operand in operands)
     if found > MAX_PARTS:
         raise SparqlError(f"the query would have more than {MAX_PARTS} parts; begin with fewer results")
@@ -499,7 +512,7 @@ def parts_of(*operands: Result) -> int:
 
 
 def told(graph: KnowledgeGraph, nodes: Sequence[Node]) -> str:
-    """The number of nodes, and the first ten: entities with their names, values as they are."""
+    """The number of nodes and the first ten nodes, as a text: entities with their names, values as they are."""
     first = nodes[:SHOWN]
     names = graph.names([node.id for node in first if isinstance(node, Entity)])
     shown = ", ".join(_told(node, names) for node in first)
@@ -517,7 +530,10 @@ def _told(node: Node, names: Mapping[str, str]) -> str:
 
 
 def answer_text(found: Collection[str]) -> str:
-    """An answer's values, separated by `; `; at most a thousand of them, then their number."""
+    """An answer's values, separated by `; `.
+
+    Of more than a thousand values, the first thousand and the number of all.
+    """
     shown = list(dict.fromkeys(found))
     if len(shown) <= _MAX_VALUES:
         return BETWEEN.join(shown)
@@ -527,8 +543,8 @@ def answer_text(found: Collection[str]) -> str:
 def answers(found: Iterable[str], reference: Collection[str], names: Mapping[str, str]) -> bool:
     """Whether an answer has the reference's ids and values, compared as a set.
 
-    `names` are those of the reference's entities: a name stands for all of the entities that have it. Values are
-    compared as in KoPL (see `same_answer`).
+    `names` has the names of the reference's entities. In an answer, a name counts as the ids of all these entities that
+    have it. Values are compared as in KoPL (see `same_answer`).
     """
     by_name: dict[str, list[str]] = {}
     for identity, name in names.items():

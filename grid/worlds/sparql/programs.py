@@ -32,13 +32,15 @@ from grid.worlds.sparql.queries import (
 )
 
 FINISHING = 1
-"""The published function lists end in STOP, which is counted among a plan's nodes."""
+"""The number of nodes that a plan has besides its calls: the published function lists end in STOP, which counts as a
+node."""
 
 
 def calls(expression: Expression, name: Callable[[str], str]) -> dict[str, ToolCall]:
-    """The calls by step number, each after the calls whose results it takes; nothing is merged, as published.
+    """The calls for an expression, by step number. A call comes after the calls whose results it uses.
 
-    `name` gives the text with which an entity of an id is asked for.
+    Equal calls are not merged, as in the published plans. `name` returns the text by which a call names the entity with
+    a given id.
     """
     found: dict[str, ToolCall] = {}
     numbers = count()
@@ -84,9 +86,9 @@ def calls(expression: Expression, name: Callable[[str], str]) -> dict[str, ToolC
 
 MAX_LINE_BYTES = 100_000
 MAX_BYTES = 20_000_000_000
-"""The most bytes of all files of a graph, unpacked."""
+"""The most bytes that the files of a graph may have together, after unpacking."""
 MAX_REMARKS = 1_000
-"""Lines that are named; further ones are only counted."""
+"""The most lines that are named in `remarks`. Further lines are only counted."""
 _TOGETHER = 10_000  # lines that are parsed at once
 
 
@@ -95,9 +97,9 @@ class Read:
     """A count of the facts read from files, and of the lines that were left out.
 
     Attributes:
-        facts: the number read, repeated ones included.
-        skipped: the number of lines that cannot be used.
-        remarks: the first thousand of these lines, by file and line, with the reason.
+        facts: the number of facts read, including repeated facts.
+        skipped: the number of lines left out.
+        remarks: the first thousand of the lines left out: file, line and reason.
     """
 
     facts: int = 0
@@ -112,16 +114,16 @@ class Read:
 
 
 def in_memory(*paths: Path) -> tuple[ox.Store, Read]:
-    """A store in memory with the facts of files; raises DataError as `fill` does."""
+    """A store in memory with the facts of files, and the count of facts; raises DataError as `fill` does."""
     store = ox.Store()
     return store, fill(store, *paths)
 
 
 def on_disk(folder: Path, *paths: Path) -> Read:
-    """Make a store in a folder that does not exist or is empty; afterwards many may call `opened` at the same time.
+    """Make a store in a new or empty folder. Afterwards many processes may read it at once (`opened`).
 
     Raises:
-        DataError: as `fill`; the folder is not empty, or cannot be written.
+        DataError: as in `fill`; or the folder is not empty or cannot be written.
     """
     try:
         if folder.exists() and any(folder.iterdir()):
@@ -136,7 +138,7 @@ def on_disk(folder: Path, *paths: Path) -> Read:
 
 
 def opened(folder: Path) -> ox.Store:
-    """A store on disk, to be read only; raises DataError if there is none."""
+    """A store on disk, only for reading; raises DataError if the folder has no store."""
     try:
         return ox.Store.read_only(str(folder))
     except OSError as error:
@@ -146,8 +148,8 @@ def opened(folder: Path) -> ox.Store:
 def fill(store: ox.Store, *paths: Path) -> Read:
     """Put the facts of N-Triples or N-Quads files into a store, one per line; `.gz` is unpacked.
 
-    A line is left out and named in `remarks` if it is no fact, has a node without an IRI, or has a literal that its
-    datatype does not allow (a 13th month, for example).
+    A line is left out and named in `remarks` in three cases: it is no fact; it has a node without an IRI; or it has a
+    literal that the literal's datatype does not allow (a 13th month, for example).
 
     Raises:
         DataError: a file cannot be read, or is too large unpacked.
@@ -200,7 +202,7 @@ class _Files:
                 self._read.leave_out(path, number, wrong)
 
     def _lines(self, path: Path, file: _Lines) -> Iterator[tuple[int, bytes]]:
-        """The lines that are short enough to be a fact, with their numbers from 1."""
+        """The lines that are not too long, each with its number (from 1)."""
         for number, line in enumerate(iter(lambda: file.readline(MAX_LINE_BYTES + 1), b""), 1):
             size = len(line)
             if size > MAX_LINE_BYTES:
@@ -224,7 +226,7 @@ def _parsed(lines: bytes) -> Iterator[ox.Quad]:
 
 
 def _wrong(quad: ox.Quad) -> str | None:
-    """Why a fact cannot be used; None if it can."""
+    """The reason why a fact cannot be used; None if it can be used."""
     if isinstance(quad.subject, ox.NamedNode):
         if isinstance(quad.object, ox.Literal):
             return None if quad.object.language else wrong(quad.object.value, quad.object.datatype.value)

@@ -1,4 +1,4 @@
-"""S-expressions as SPARQL 1.1 (planning_horizon §B.1.2; the conversion of GrailQA and KBQA-o1)."""
+"""S-expressions, and their conversion into SPARQL 1.1 (planning_horizon §B.1.2; as in GrailQA and KBQA-o1)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from grid.worlds.handles import CallError
 
 
 class SparqlError(CallError):
-    """A query or a call that cannot have a result; the message says why in one sentence."""
+    """A query or a call cannot have a result; the message says why in one sentence."""
 
 
 # S-expressions: a question over Freebase as a tree (planning_horizon §B.1.2, table 8; GrailQA).
@@ -32,7 +32,7 @@ NAME = re.compile(r"[a-z][a-z0-9_]{0,99}(\.[A-Za-z0-9_\-]{1,100}){1,6}")
 """A class or a relation of the schema: `film.film`, `film.film.genre`."""
 NOW = "NOW"
 MASK = "*"
-"""The sign for an entity, a literal or a time in a template."""
+"""The sign that replaces entities, literals and times in a template."""
 _TIME = re.compile(rf"[0-9]{{4}}|{NOW}")
 _TOKEN = re.compile(r'\s*(?:([()])|("(?:[^"\\]|\\.)*"(?:\^\^[^\s()]+)?|[^\s()"][^\s()]*))')
 
@@ -42,7 +42,7 @@ SIGNS: dict[Comparison, str] = {"lt": "<", "le": "<=", "gt": ">", "ge": ">="}
 
 
 class ExpressionError(SparqlError):
-    """A text that is no S-expression; the message says where and why in one sentence."""
+    """A text is no S-expression; the message says where and why in one sentence."""
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,10 @@ class Value:
 
 @dataclass(frozen=True)
 class Join:
-    """All things that lead to one of the targets by a relation; `reverse`: all things to which a target leads."""
+    """All things from which a relation leads to one of the targets.
+
+    If `reverse`, all things to which the relation leads from one of the targets.
+    """
 
     relation: str
     target: Expression
@@ -86,7 +89,7 @@ class And:
 
 @dataclass(frozen=True)
 class Arg:
-    """The members of a set whose value of a property is the greatest or the least; several if they tie."""
+    """The members of a set with the greatest or the least value of a property; several members if they tie."""
 
     mode: Extreme
     operand: Expression
@@ -95,7 +98,7 @@ class Arg:
 
 @dataclass(frozen=True)
 class Compare:
-    """The entities whose value of a property compares with a literal as the operator says."""
+    """The entities with a value of a property for which `value operator literal` is true."""
 
     operator: Comparison
     relation: str
@@ -104,7 +107,10 @@ class Compare:
 
 @dataclass(frozen=True)
 class TimeConstraint:
-    """The members of a set that hold in a year, or NOW: `relation` says since when, and its twin until when."""
+    """The members of a set that are valid in a year, or NOW.
+
+    `relation` leads to the start of validity; its twin (`ending`) to the end.
+    """
 
     operand: Expression
     relation: str
@@ -123,7 +129,7 @@ Tree: TypeAlias = "str | list[Tree]"
 
 
 def children(expression: Expression) -> tuple[Expression, ...]:
-    """The expressions that an expression is made of, in their order."""
+    """The expressions from which an expression is directly made, in their order."""
     match expression:
         case Join(target=target):
             return (target,)
@@ -137,7 +143,7 @@ def children(expression: Expression) -> tuple[Expression, ...]:
 
 
 def walk(expression: Expression) -> Iterator[Expression]:
-    """An expression and all expressions within it, each after those that it is made of."""
+    """An expression and all expressions within it. Each comes after the expressions from which it is made."""
     for child in children(expression):
         yield from walk(child)
     yield expression
@@ -151,7 +157,7 @@ def read(text: object) -> Expression:
 
 
 def written(expression: Expression, masked: bool = False) -> str:
-    """The S-expression as a text, as GrailQA writes it; `masked`: with `*` for every entity, literal and time."""
+    """The S-expression as a text in GrailQA's form. If `masked`, `*` replaces every entity, literal and time."""
     inner = partial(written, masked=masked)
     match expression:
         case Entity() | Value() if masked:
@@ -175,7 +181,7 @@ def written(expression: Expression, masked: bool = False) -> str:
 
 
 def atom(text: str) -> Entity | Class | Value:
-    """An entity, a class or a literal from a word; raises ExpressionError if it is none of these."""
+    """The entity, class or literal that a word denotes; raises ExpressionError if it denotes none of these."""
     if ENTITY.fullmatch(text):
         return Entity(text)
     if text.startswith('"'):
@@ -190,7 +196,10 @@ def atom(text: str) -> Entity | Class | Value:
 
 
 def _tree(text: str) -> Tree:
-    """The brackets as lists, made without recursion, since a text may nest as deep as it is long."""
+    """The text as nested lists, one for each pair of brackets.
+
+    There is no recursion, since texts may be deeply nested.
+    """
     open_lists: list[list[Tree]] = [[]]
     place = 0
     text = text.rstrip()
@@ -240,7 +249,10 @@ def _expression(tree: Tree) -> Expression:
 
 
 def _name(tree: Tree) -> str:
-    """A relation; raises ExpressionError, also for a path of several relations, which no tool accepts."""
+    """The name of a relation.
+
+    Raises ExpressionError for anything else, including a path of relations, which no tool accepts.
+    """
     if isinstance(tree, list):
         raise ExpressionError("a relation stands where a path of relations is given")
     if not NAME.fullmatch(tree):
@@ -258,22 +270,23 @@ def _literal(value: Value) -> str:
 NS = "http://rdf.freebase.com/ns/"
 TYPE = "type.object.type"
 TODAY = "2015-08-10"
-"""The date that NOW means in Freebase's last dump (KBQA-o1)."""
+"""The date that is used for NOW: that of Freebase's last dump (KBQA-o1)."""
 Dialect = Literal["sparql", "virtuoso"]
-"""`virtuoso`: dates as in Freebase's dump there, with the offset -08:00."""
+"""The form of a query. With `virtuoso`, dates have the offset -08:00, as in Freebase's dump in Virtuoso."""
 OFFSET = "-08:00"
 _PLAIN = ("integer", "float", "double", "decimal", "dateTime", "string", "boolean")
 _ESCAPES = str.maketrans({"\\": "\\\\", '"': '\\"', "\n": "\\n", "\r": "\\r", "\t": "\\t"})
 Solved = Mapping[Expression, str | None]
-"""The best value of an ARGMAX or ARGMIN, and the number of a COUNT, as SPARQL writes them; None if there is none."""
+"""Results known before the query, as SPARQL writes them: the best value of an ARGMAX or ARGMIN (None if it has no
+value), and the number of a COUNT."""
 
 
 def query(expression: Expression, dialect: Dialect = "sparql") -> str:
-    """The SELECT whose `?x` are the things that an expression denotes, each once; for a COUNT, the number.
+    """The SELECT that finds the things that an expression denotes, each once, as `?x`. A COUNT gives a number.
 
-    As in the published conversion, an answer is no entity that the expression names, and nothing on the way to the
-    answer; a text has no language or is English. ARGMAX and ARGMIN return all that tie. Inside another expression, they
-    and COUNT are sub-queries of their own.
+    As in the published conversion, the answer does not contain the entities that the expression names, nor the things
+    on the way to the answer. A text in the answer has no language or is English. ARGMAX and ARGMIN return all members
+    that tie. Within another expression, ARGMAX, ARGMIN and COUNT become sub-queries.
     """
     patterns = _Patterns(dialect, count(1), {})
     if isinstance(expression, Count):
@@ -282,20 +295,23 @@ def query(expression: Expression, dialect: Dialect = "sparql") -> str:
 
 
 def members(expression: Expression, solved: Solved) -> str:
-    """Like `query`, but a thing comes once for each way to it, and the first time as soon as a way is found."""
+    """Like `query`, but a thing is repeated for each way that leads to it. So rows come as soon as they are found."""
     return f"SELECT ?x WHERE {{ {_Patterns('sparql', count(1), solved).whole(expression, '?x')} }}"
 
 
 def ordered_by(arg: Arg, solved: Solved) -> str:
-    """The SELECT whose `?x` are the values by which the members of an ARGMAX or ARGMIN are ordered, as often as found.
+    """The SELECT that finds, as `?x`, the values by which an ARGMAX or ARGMIN orders its members.
 
-    It serves to find the best of them, which then goes into `solved`.
+    The values may be repeated. The best of them is then put into `solved`.
     """
     return f"SELECT ?x WHERE {{ {_Patterns('sparql', count(1), solved).ordered(arg, '?x')} }}"
 
 
 def iri(name: str) -> str:
-    """An entity, a class or a relation as SPARQL writes it; characters that no such name has are escaped."""
+    """The IRI of an entity, a class or a relation in SPARQL's form.
+
+    Characters that no Freebase name has are escaped.
+    """
     return f"<{NS}{quote(name, safe='', errors='replace')}>"
 
 
@@ -308,7 +324,7 @@ def literal(value: Value, dialect: Dialect = "sparql") -> str:
 
 
 class _Patterns:
-    """Graph patterns whose variables are each used once; `passed` are the variables on the way to the answer."""
+    """The maker of graph patterns, each with new variables. `passed` are the variables on the way to the answer."""
 
     def __init__(self, dialect: Dialect, numbers: count[int], solved: Solved) -> None:
         self._dialect: Dialect = dialect
@@ -317,9 +333,9 @@ class _Patterns:
         self.passed: list[str] = []
 
     def whole(self, expression: Expression, variable: str) -> str:
-        """The conditions on a variable: the pattern, and that it equals nothing that was named or passed.
+        """The pattern for a variable, and filters: it equals no entity that was named and no variable that was passed.
 
-        An entity by itself has the pattern alone.
+        If the expression is only an entity, there is no such filter.
         """
         own = _Patterns(self._dialect, self._numbers, self._solved)
         found = own.of(expression, variable)
@@ -334,12 +350,12 @@ class _Patterns:
         return " ".join([found, *(f"FILTER({test})" for test in tests)])
 
     def counted(self, expression: Count, variable: str) -> str:
-        """The number of a set's members, as the rest of a SELECT."""
+        """The part of a SELECT, after its first word, that counts the members of a set."""
         own = self._new()
         return f"(COUNT(DISTINCT {own}) AS {variable}) WHERE {{ {self.whole(expression.operand, own)} }}"
 
     def of(self, expression: Expression, variable: str) -> str:
-        """The pattern under which a variable is one of the things that the expression denotes."""
+        """The pattern that makes a variable one of the things that the expression denotes."""
         match expression:
             case Entity(identity):
                 return f"VALUES {variable} {{ {iri(identity)} }}"
@@ -384,12 +400,15 @@ class _Patterns:
         return f"{{ SELECT {self.counted(expression, variable)} }}"
 
     def ordered(self, arg: Arg, value: str) -> str:
-        """The pattern under which a variable is a value by which a member is ordered."""
+        """The pattern that makes a variable a value by which a member is ordered."""
         member = self._new()
         return f"{self.whole(arg.operand, member)} {member} {iri(arg.relation)} {value} ."
 
     def _extreme(self, arg: Arg, variable: str) -> str:
-        """Two copies of the operand: one finds the best value, the other all members that have it."""
+        """The pattern of an ARGMAX or ARGMIN.
+
+        It has the operand twice: once to find the best value, and once to find all members with this value.
+        """
         own = self._new()
         outer = f"{self.of(arg.operand, variable)} {variable} {iri(arg.relation)} {own} ."
         if arg in self._solved:
@@ -401,7 +420,10 @@ class _Patterns:
         return f"{found} {outer} FILTER({own} = {value})"
 
     def _holds(self, constraint: TimeConstraint, variable: str) -> str:
-        """The start is not later than the time, and the end is not earlier; a missing bound does not exclude."""
+        """The pattern for validity: the start is not after the time, and the end is not before it.
+
+        A missing start or end excludes nothing.
+        """
         tests = [(constraint.relation, "<=")]
         until = ending(constraint.relation)
         if until is not None:
@@ -419,7 +441,7 @@ class _Patterns:
 
 
 def ending(relation: str) -> str | None:
-    """The relation that says until when, for a relation that says since when; None for names without such a twin."""
+    """For a relation that leads to a start, the relation that leads to the end; None if the name has no such twin."""
     for since, until in (("from", "to"), ("from_date", "to_date")):
         if relation.endswith(since):
             return f"{relation.removesuffix(since)}{until}"
@@ -427,7 +449,10 @@ def ending(relation: str) -> str | None:
 
 
 def _breadth(expression: Expression) -> int:
-    """A rough rank of how many things an expression denotes: 1 for an entity, 2 for a class, 3 for all with a value."""
+    """A rough rank of how many things an expression denotes.
+
+    1 for an entity, 2 for a class, 3 for all things with a certain value.
+    """
     match expression:
         case Class():
             return 2
@@ -443,7 +468,7 @@ def _breadth(expression: Expression) -> int:
 
 
 def _has_literals(expression: Expression) -> bool:
-    """Whether an expression may denote literals of a graph."""
+    """Whether an expression may denote literals that are in the graph."""
     match expression:
         case Join(reverse=reverse):
             return reverse
@@ -464,7 +489,7 @@ def _year_test(variable: str, sign: str, year: int) -> str:
 
 
 def _date_test(variable: str, sign: str) -> str:
-    """A test on the text's first ten characters; a bare year or month that is an end counts as its last day."""
+    """The test that compares a date with TODAY. An end that is only a year or a month counts as its last day."""
     day = f'SUBSTR(REPLACE(STR({variable}), "(Z|[+-][0-9][0-9]:[0-9][0-9])$", ""), 1, 10)'
     last = f'SUBSTR(CONCAT({day}, IF(STRLEN({day}) = 4, "-12-31", "-31")), 1, 10)'
     return f'{last if sign == ">=" else day} {sign} "{TODAY}"'

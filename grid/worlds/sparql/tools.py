@@ -89,66 +89,69 @@ _VALUES = ("type.int", "type.float", "type.datetime", "type.boolean", "type.text
 
 
 def names(ids: Iterable[str]) -> str:
-    """`?x` and its names `?n` that have no language or are English."""
+    """The query for the names `?n` of entities `?x`. The names have no language or are English."""
     return f"SELECT ?x ?n WHERE {{ {_among('?x', ids)} ?x {iri(NAME)} ?n . FILTER({_ENGLISH}) }}"
 
 
 def named(text: str) -> str:
-    """The `?x` that have a name."""
+    """The query for the entities `?x` that have a name."""
     plain = literal(Value(text)).rpartition("^^")[0]
     return f"SELECT DISTINCT ?x WHERE {{ VALUES ?n {{ {plain} {plain}@en }} ?x {iri(NAME)} ?n . }}"
 
 
 def types(ids: Iterable[str]) -> str:
-    """`?x` and its classes `?c`."""
+    """The query for the classes `?c` of entities `?x`."""
     return f"SELECT ?x ?c WHERE {{ {_among('?x', ids)} ?x {iri(TYPE)} ?c . }}"
 
 
 def known(identity: str) -> str:
-    """A row if a graph says anything about an entity."""
+    """The query that has a row if the graph has a fact about an entity."""
     return f"SELECT ?p WHERE {{ {{ {iri(identity)} ?p ?o }} UNION {{ ?s ?p {iri(identity)} }} }} LIMIT 1"
 
 
 def leading_to(ids: Iterable[str], most: int) -> str:
-    """The relations `?r` that lead to entities; at most so many facts are gone through."""
+    """The query for the relations `?r` that lead to entities; at most `most` facts are read."""
     return _relations(f"{_among('?x', ids)} ?s ?r ?x .", most)
 
 
 def leading_from(ids: Iterable[str], most: int, *, literals: bool = False) -> str:
-    """The relations `?r` that lead from entities, or those of them that lead to literals."""
+    """The query for the relations `?r` that lead from entities; if `literals`, only relations to literals."""
     only = " FILTER(isLiteral(?o))" if literals else ""
     return _relations(f"{_among('?x', ids)} ?x ?r ?o .{only}", most)
 
 
 def used_relations() -> str:
-    """All relations `?r` that occur in a fact."""
+    """The query for all relations `?r` that occur in a fact."""
     return "SELECT DISTINCT ?r WHERE { ?s ?r ?o . }"
 
 
 def literals_of(relation: str, most: int) -> str:
-    """A literal that a relation leads to, if one is among its first so many facts."""
+    """The query for a literal to which a relation leads. Only the first `most` facts of the relation are read."""
     some = f"{{ SELECT ?o WHERE {{ ?s {iri(relation)} ?o . }} LIMIT {most} }}"
     return f"SELECT ?o WHERE {{ {some} FILTER(isLiteral(?o)) }} LIMIT 1"
 
 
 def used_classes() -> str:
-    """All classes `?c` that have a member."""
+    """The query for all classes `?c` that have a member."""
     return f"SELECT DISTINCT ?c WHERE {{ ?x {iri(TYPE)} ?c . }}"
 
 
 def used_names(most: int) -> str:
-    """At most so many of the names `?n` that have no language or are English."""
+    """The query for at most `most` names `?n` that have no language or are English."""
     return f"SELECT DISTINCT ?n WHERE {{ ?x {iri(NAME)} ?n . FILTER({_ENGLISH}) }} LIMIT {most}"
 
 
 def declared_relations(*, literals: bool = False) -> str:
-    """The relations `?r` of Freebase's own schema, or those whose values are literals."""
+    """The query for the relations `?r` that Freebase's own schema declares.
+
+    If `literals`, only relations to literals.
+    """
     only = f" {_among('?t', _VALUES)} ?r {iri('type.property.expected_type')} ?t ." if literals else ""
     return f"SELECT DISTINCT ?r WHERE {{ ?r {iri(TYPE)} {iri('type.property')} .{only} }}"
 
 
 def declared_classes() -> str:
-    """The classes `?c` of Freebase's own schema."""
+    """The query for the classes `?c` that Freebase's own schema declares."""
     return f"SELECT DISTINCT ?c WHERE {{ ?c {iri(TYPE)} {iri('type.type')} . }}"
 
 

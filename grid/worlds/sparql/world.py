@@ -1,4 +1,4 @@
-"""The atomic query tools over a graph, or an endpoint, as the tools of one case (planning_horizon §4.1, B.1.2)."""
+"""The atomic query tools over a graph or an endpoint, as the tools of a case (planning_horizon §4.1, B.1.2)."""
 
 from __future__ import annotations
 
@@ -72,10 +72,11 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class SparqlState:
-    """The successful calls so far, each as its tool and its arguments in the tool's order, and their results.
+    """The successful calls so far, their results, and the answer.
 
-    A result follows from the calls before it, so that two states are equal if their calls are. `answer` has the values
-    of the answer that was given; None before.
+    A call is the tool's name and the arguments in the tool's order. Results follow from the calls, so that two states
+    with equal calls and answers are equal. `answer` has the values of the given answer; it is None before an answer is
+    given.
     """
 
     calls: tuple[tuple[str, ...], ...] = ()
@@ -91,20 +92,21 @@ class SparqlWorld:
     """A case's seven tools over a graph, whose state is the results so far.
 
     A successful call gives {"result": "$n", "value": ...}: n counts results from 0, and `$n` stands for that result in
-    later calls; `value` gives the number of its members and names the first ten. What a call denotes follows from the
-    whole expression that is built from the calls of its results, as published. A call that denotes nothing, or whose
-    arguments do not fit, has failed: it gives {"error": why} and leaves no result.
+    later calls; `value` gives the number of the result's members and names the first ten. As published, a call stands
+    for a whole expression, which is built from the calls of the results that it uses. A call fails if its expression
+    denotes nothing or its arguments do not fit. A failed call gives {"error": why} and leaves no result.
 
-    `answered`: the case is answered by `finish(answer)`, with `$n` or words, and values separated by `; `. After a
-    finish that has not failed the answer stays. Otherwise the latest result is the answer. Entities are answered by
-    their ids; for an entity of the reference, its name counts as well.
+    If `answered` is true, the call `finish(answer)` gives the case's answer: words or `$n`, several of them separated
+    by a semicolon and a blank. After a `finish` that succeeded, the answer stays. If `answered` is false, the latest
+    result is the answer. In an answer, entities are given by their ids. For an entity of the reference, its name counts
+    as well.
 
     Attributes:
         graph: the graph, which is never changed and may be shared.
         reference: the ids and values of the case's answer.
-        names: of the entities among these.
+        names: the names of the entities in `reference`.
         mentions: the dataset's links from texts of the question to an id, a class, or a literal with its datatype.
-        answered: which of the two rules holds.
+        answered: whether `finish` gives the answer, or the latest result is the answer.
     """
 
     graph: KnowledgeGraph
@@ -142,7 +144,7 @@ class SparqlWorld:
     async def identifiers(self, state: State, call: ToolCall) -> Mapping[str, Expected]:
         """The names that a call needs from the graph's schema and from its entities' names.
 
-        The candidates are the relations that the call's given entities have.
+        The candidates for a relation are the relations that the entities given to the call have.
         """
         results = own_state(state, SparqlState).results
         try:
@@ -152,7 +154,7 @@ class SparqlWorld:
             return {}
 
     def answer(self, state: State) -> str | None:
-        """The answer as a text, with its values separated by `; `; None before one is given."""
+        """The answer as a text, with its values separated by `; `; None before an answer is given."""
         found = self._found(state)
         return None if found is None else answer_text(found)
 
@@ -168,11 +170,14 @@ class SparqlWorld:
         return now.results[-1].texts if now.results else None
 
     async def _asked(self, question: Callable[[], T]) -> T:
-        """The answer to a question to the graph; other work goes on while a network is waited for."""
+        """Ask the graph a question and return its answer. If the graph uses a network, other work goes on meanwhile."""
         return await asyncio.to_thread(question) if self.graph.waits else question()
 
     def _run(self, results: Sequence[Result], call: ToolCall) -> tuple[tuple[str, ...], Result, str]:
-        """The call as a state keeps it, its result, and the text shown for it; raises CallError."""
+        """Run a call.
+
+        Returns the call as it is kept in a state, the result, and the result's text; raises CallError.
+        """
         words, given = _arguments(call, results)
         if call.tool == EXTRACT:
             found: list[Expression] = [resolve(self.graph, self.mentions, words["input_value"])]
@@ -187,7 +192,10 @@ class SparqlWorld:
         raise SparqlError(self._unknown(words) or nothing(call.tool, words))
 
     def _unknown(self, words: Mapping[str, str]) -> str | None:
-        """A message that a relation in a call is not in the graph; None if it is, or if the graph cannot say."""
+        """The message that a relation of a call is not in the graph.
+
+        None if it is there, or if the graph cannot say.
+        """
         for name in filter(words.__contains__, RELATIONS):
             known = self.graph.vocabularies["relation"]
             if known and words[name] not in known:
@@ -196,7 +204,7 @@ class SparqlWorld:
 
 
 def _arguments(call: ToolCall, results: Sequence[Result]) -> tuple[dict[str, str], dict[str, Result]]:
-    """The arguments that are words, and the earlier results that the other arguments name; raises CallError."""
+    """The arguments that are words, and the earlier results that the other arguments name. Raises CallError."""
     tool = TOOLS.get(call.tool)
     if tool is None:
         raise SparqlError(f"there is no tool {shown(call.tool)}")
@@ -215,7 +223,7 @@ def _arguments(call: ToolCall, results: Sequence[Result]) -> tuple[dict[str, str
 def expected(
     graph: KnowledgeGraph, mentions: Mapping[str, str], tool: str, words: Mapping[str, str], given: Mapping[str, Result]
 ) -> dict[str, Expected]:
-    """The names that a call expects, by parameter; raises SparqlError if the graph cannot say."""
+    """The names that a call expects, for each parameter. Raises SparqlError if the graph cannot say."""
     if tool == tools.EXTRACT:
         return _input(graph, mentions, words["input_value"])
     ids = next((result.ids for result in given.values()), ())
@@ -234,7 +242,7 @@ def expected(
 
 
 def _input(graph: KnowledgeGraph, mentions: Mapping[str, str], text: str) -> dict[str, Expected]:
-    """Names of entities, classes and the case's mentions; empty for an id or a literal, which no name can replace."""
+    """The expected names of entities, classes and mentions. Empty for an id or a literal, which no name can replace."""
     if ENTITY.fullmatch(text) or read(text) is not None:
         return {}
     vocabulary = graph.vocabularies["input"].with_names(mentions)
@@ -257,10 +265,10 @@ _CLASSES = 3  # of each entity
 
 
 def resolve(graph: KnowledgeGraph, mentions: Mapping[str, str], text: str) -> Entity | Class | Value:
-    """A mention of the case, a number or date, an entity's id, its name, a class, or another literal, tried in order.
+    """The meaning of a text. Tried in this order: mention, number or date, entity's id or name, class, other literal.
 
     Raises:
-        SparqlError: the text is none of these; several entities have the name; a date that does not exist.
+        SparqlError: the text is none of these, several entities have the name, or the date does not exist.
     """
     text = text.strip()
     if not text or len(text) > MAX_CHARACTERS:
@@ -290,7 +298,7 @@ def resolve(graph: KnowledgeGraph, mentions: Mapping[str, str], text: str) -> En
 
 
 def _several(graph: KnowledgeGraph, text: str, ids: Sequence[str]) -> str:
-    """A message that a name has several entities, and which these are."""
+    """The message that several entities have a name, with a list of these entities."""
     types = graph.types(ids[:_LISTED])
     found = [f"{one} ({', '.join(types[one][:_CLASSES])})" if one in types else one for one in ids[:_LISTED]]
     more = f", and {len(ids) - _LISTED:,} more" if len(ids) > _LISTED else ""
@@ -306,9 +314,10 @@ _EXTREMES: Mapping[str, Extreme] = {"ARGMAX": "ARGMAX", "ARGMIN": "ARGMIN"}
 
 
 def expressions(tool: str, words: Mapping[str, str], given: Mapping[str, Result]) -> list[Expression]:
-    """A call's expressions, for any tool but extract_entity; the second counts if the first denotes nothing.
+    """The possible expressions of a call, in the order in which they are tried, for any tool but extract_entity.
 
-    There are two if four digits may be a year or a number. Raises SparqlError.
+    There is a second expression if a literal of four digits may be a year or a number. It is used if the first
+    expression denotes nothing. Raises SparqlError.
     """
     for name in RELATIONS:
         if name in words and not NAME.fullmatch(words[name]):
@@ -364,7 +373,7 @@ def _readings(target: Expression) -> list[Expression]:
 
 
 def _values(value: Value) -> list[Value]:
-    """A literal and, if it is four digits that were read as a year, the number too."""
+    """The literal and, if it is a year of four digits, also the number with the same digits."""
     return list(dict.fromkeys([value, number(value)]))
 
 
@@ -372,7 +381,7 @@ def _values(value: Value) -> list[Value]:
 
 
 MAX_BYTES = 64 * 2**20
-"""The most bytes of an answer."""
+"""The most bytes of a server's answer."""
 _JSON = "application/sparql-results+json"
 _SHOWN = 200  # characters of a server's text in an error
 _GRACE = 5.0  # seconds beyond those that the server is given
@@ -382,7 +391,7 @@ _PARTIAL = "S1TAT"  # Virtuoso's state of an answer that it broke off
 
 
 class _TryAgainError(Exception):
-    """A failure that may pass; `wait` is how many seconds the server asked for."""
+    """A failure that may be temporary. `wait` is the number of seconds that the server asked to wait."""
 
     def __init__(self, message: str, wait: float = 0.0) -> None:
         self.wait = wait
@@ -392,17 +401,18 @@ class _TryAgainError(Exception):
 class EndpointGraph(SelectGraph):
     """A graph for which a server answers. Only SELECT is ever sent, and only JSON is accepted.
 
-    Too many rows, or too much time at the server, is a SparqlError, which counts as the query's result. A server that
-    is unreachable, hangs, or answers with other content than SPARQL's JSON is an EngineError; if the failure may pass,
-    only after all tries.
+    If a query has too many rows, or takes too much time at the server, a SparqlError is raised, which counts as the
+    query's result. If the server cannot be reached, hangs, or answers with anything but SPARQL's JSON, an EngineError
+    is raised. If such a failure may be temporary, the query is sent again, and the error is raised only after the last
+    try.
 
     Args:
-        url: of the endpoint, without user and password.
+        url: the endpoint's URL, without user and password.
         name: the graph's IRI at the endpoint; None for the default graph.
-        dialect: `virtuoso` sends the time limit along, and dates as in Freebase's dump there.
+        dialect: with `virtuoso`, the time limit is sent along, and dates have the form of Freebase's dump in Virtuoso.
         limits: the limits of one question's cost.
-        tries: how often a query is sent at most.
-        key: the config's key, for errors.
+        tries: the most times that a query is sent.
+        key: the config's key, named in errors.
 
     Raises:
         ConfigError: `url` is no URL, or contains a password.
@@ -447,7 +457,10 @@ class EndpointGraph(SelectGraph):
 
     @cached_property
     def vocabularies(self) -> Mapping[str, Vocabulary]:
-        """All relations and classes that Freebase's own schema declares, asked for once; no names of entities."""
+        """All relations and classes that Freebase's own schema declares, without names of entities.
+
+        They are asked for once.
+        """
         return vocabularies(
             self.schema(tools.declared_relations()),
             self.schema(tools.declared_relations(literals=True)),
@@ -456,7 +469,7 @@ class EndpointGraph(SelectGraph):
         )
 
     def _answer(self, query: str) -> tuple[Mapping[str, str], Any]:
-        """The answer's headers and JSON."""
+        """The headers and the JSON of the server's answer to a query."""
         for again in range(self._tries):
             try:
                 return self._once(query)
@@ -492,7 +505,10 @@ class EndpointGraph(SelectGraph):
         raise self._broken(f"HTTP {status}: {said}")
 
     def _exchange(self, query: str) -> tuple[int, Mapping[str, str], bytes]:
-        """Status, headers (names in any case) and the body; raises SparqlError if the body is too large."""
+        """The status, the headers (case of their names ignored) and the body.
+
+        Raises SparqlError if the body is too large.
+        """
         import httpx
 
         until = time.monotonic() + self.limits.seconds + _GRACE
@@ -518,7 +534,7 @@ class EndpointGraph(SelectGraph):
             raise _TryAgainError(f"the answer ({one_line(kind, _SHOWN) or 'of no type'}) is no JSON: {said}") from None
 
     def _node(self, term: object) -> Node | None:
-        """A term of SPARQL's JSON."""
+        """The node for a term of SPARQL's JSON."""
         match term:
             case None:
                 return None
@@ -550,7 +566,7 @@ class EndpointGraph(SelectGraph):
 
 
 def _table(data: Any) -> tuple[list[str], list[Mapping[str, Any]]] | None:
-    """The variables and rows of SPARQL's JSON; None if it has another shape."""
+    """The variables and rows of SPARQL's JSON; None if the JSON has another shape."""
     match data:
         case {"head": {"vars": [*names]}, "results": {"bindings": [*rows]}}:
             if all(isinstance(name, str) for name in names) and all(isinstance(row, dict) for row in rows):
