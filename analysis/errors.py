@@ -1,4 +1,4 @@
-"""The error for what an analysis refuses."""
+"""The error for specifications and data that an analysis refuses."""
 
 from __future__ import annotations
 
@@ -6,4 +6,4 @@ from grid.core.errors import GridError
 
 
 class AnalysisError(GridError):
-    """A specification or data that cannot be analysed: the message says what is wrong, and what is allowed."""
+    """A specification is wrong, or data cannot be analysed; the message says what is wrong and what is allowed."""

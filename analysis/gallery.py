@@ -1,4 +1,4 @@
-"""The index of a gallery: what every preset reproduces, what came out, and a link to its report."""
+"""The index of a gallery: what each preset reproduces, its result, and a link to its report."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ INDEX, KEPT = "index.html", "gallery.json"
 STATES = COMPLETE, INCOMPLETE, FAILED, LEFT_OUT = "complete", "incomplete", "failed", "left out"
 _OURS = " (ours)"
 _THEIRS = 3
-"""Models of the paper that a line names at most."""
+"""The largest number of the paper's models that a line names."""
 _TOLD = (
     "one row a preset of conf/experiment, each run at a small size, so that intervals are wide; cells ok: those that "
     "ended with an answer, right or wrong; seconds: from the composing to the page, of all commands that it took"
@@ -43,7 +43,7 @@ NONE = Counts()
 
 @dataclass(frozen=True)
 class Entry:
-    """What the index says about a preset; `published` are papers and tables, `command` is the command that was run.
+    """The index's entry about a preset; `published` are papers and tables, `command` is the command that was run.
 
     `verdict` are lines of its report, `image` is its first figure, in base64.
     """
@@ -64,7 +64,7 @@ class Entry:
 
     @property
     def figures(self) -> list[str]:
-        """Counts and seconds as texts; dashes if it did not run."""
+        """Counts and seconds as texts; dashes if the preset did not run."""
         ran = any(self.counts)
         return [*(f"{count:,}" if ran else "–" for count in self.counts), f"{self.seconds:,.0f}" if ran else "–"]
 
@@ -73,7 +73,7 @@ def counts(folder: Path) -> Counts:
     """The counts of a results folder.
 
     Raises:
-        StoreError: it cannot be read.
+        StoreError: the folder cannot be read.
     """
     if not (folder / "episodes").is_dir():
         return NONE
@@ -96,14 +96,14 @@ def published(names: Sequence[str]) -> list[str]:
 
 
 def _called(names: Sequence[str]) -> list[str]:
-    """The tables after one word, `table` or `tables`, then the figures, whose own names begin with `figure`."""
+    """The tables' names after the word `table` or `tables`, then the figures' names, which begin with `figure`."""
     figures = [name for name in names if name.startswith("figure")]
     others = [name for name in names if name not in figures]
     return [f"table{'s' * (len(others) > 1)} {', '.join(others)}"] * bool(others) + figures
 
 
 def verdict(tables: Sequence[Table], name: str | None, row: Sequence[str] | None) -> list[str]:
-    """What the order of methods is, and a row of a published table beside ours.
+    """The sentence about the order of methods, and a line that compares a row of a published table with our figures.
 
     Raises:
         AnalysisError: there is no such file of analysis/papers/tables, or it has no such row.
@@ -118,7 +118,10 @@ def verdict(tables: Sequence[Table], name: str | None, row: Sequence[str] | None
 
 
 def _lines(table: Table, row: Sequence[str]) -> list[str]:
-    """A line with the row's first metric that both have, or else that ours have: the paper's values, then ours."""
+    """A line with the paper's values of one metric in this row, then ours; no line if we have no value.
+
+    The metric is the first that both the paper and we have; if there is none, the first that we have.
+    """
     names = [*table.labels, *table.figures]
     rows = [dict(zip(names, cells, strict=True)) for cells in table.rows if list(cells[: len(row)]) == list(row)]
     ours = [one for one in rows if one["model"].endswith(_OURS)]
@@ -141,10 +144,10 @@ def image(drawings: Sequence[Drawing]) -> tuple[str, str]:
 
 
 def read(folder: Path) -> dict[str, Entry]:
-    """The entries that a gallery kept about its presets; none if there is no gallery.
+    """The entries that a gallery kept about its presets; empty if there is no gallery.
 
     Raises:
-        StoreError: the file is not one that a gallery wrote.
+        StoreError: the file was not written by a gallery.
     """
     path = folder / KEPT
     try:

@@ -39,7 +39,7 @@ from analysis.tables.plan_cells import SECTION as OF_PLANS
 from grid.core.untrusted import shown
 
 _LONG = ("coefficients", "trajectories", f"{study.OF_PAPER}C.1", plans.OF_PAPER, frontier.NAME, *calibration.LONG)
-"""The beginnings of the names of tables that a terminal shows only if it is asked for all."""
+"""The beginnings of the names of long tables, which a terminal shows only if all tables are asked for."""
 _WITHOUT = "no published figures are shown, as no language model answered (--papers shows them)"
 
 
@@ -53,23 +53,23 @@ def print_report(
     papers: bool | None = None,
     by: Sequence[str] = (),
 ) -> list[Table]:
-    """Print every table that applies, and where the data are; return the tables.
+    """Print every table that applies, and the places of the data; return the tables.
 
     Args:
         root: a results folder.
-        console: where they are printed; one of fewer than 100 columns counts as one of 100.
+        console: where the tables are printed; a console with fewer than 100 columns is treated as if it had 100.
         analysis: a further regression to fit.
         all_columns: print every table with all its columns, on lines as long as they need. Otherwise columns are left
             out, and tables that do not fit the console are named instead.
-        unknown: `left_out` or `failure`: how cells count whose success is not known. None: as `unknowns.counted` says,
-            left out if it says nothing.
-        metrics: names of metrics that get a table of their own, as metrics that a plugin declared do.
+        unknown: how to count cells whose success is not known: `left_out` or `failure`. None: as the context
+            `unknowns.counted` says, or `left_out` outside such a context.
+        metrics: names of metrics that get their own table, as all metrics do that a plugin declared.
         papers: whether published figures are shown beside ours. None: if a language model answered, so that nobody
             compares a simulated policy with a real model by accident.
-        by: columns of episodes, or names of `by_value.SHORT`: success is also shown by their values.
+        by: columns of episodes, or names of `by_value.SHORT`; success is also shown by the values of these columns.
 
     Raises:
-        AnalysisError: `analysis` names a column that is not there, or nobody declared one of `metrics`.
+        AnalysisError: `analysis` names a missing column, or one of `metrics` was not declared.
         StoreError: the folder cannot be read.
     """
     with unknowns.counted(unknown):
@@ -125,7 +125,7 @@ def warned(root: Path) -> list[str]:
 
 
 def _places(root: Path, all_columns: bool) -> list[str]:
-    """The places of everything else."""
+    """Lines that name the places of the data and of all other results."""
     how = f"`agent-grid report {root} --wide` prints all tables with all columns; so does report.html"
     rows = f"results: {root}/episodes/*.parquet (one row per cell), {root}/steps/*.parquet (one row per decision)"
     return [rows] if all_columns else [how, rows]
@@ -169,7 +169,7 @@ def _tables(
 
 
 def _trajectories(root: Path) -> list[Table]:
-    """Tables of the calls against the reference's calls, if anything is known about them."""
+    """Tables that compare calls with the reference's calls, if anything is known about these."""
     cells = trajectories.read(root)
     return [*trajectories.tables(root, cells), *trajectories.scaling_tables(root, cells)] if len(cells) else []
 
@@ -214,7 +214,10 @@ def _of_places(root: Path, episodes: pd.DataFrame, plan: pd.DataFrame) -> list[T
 
 
 def _differences(cases: pd.DataFrame, query: str) -> list[Table]:
-    """Differences to ReAct; and to its control, for planners that asked whether a case was resolved, if both ran."""
+    """Tables of differences to ReAct.
+
+    If planners ran that asked whether a case was resolved, and also their control, differences to that control too.
+    """
     found = []
     for reference in (rates.REFERENCE, "retry"):
         paired = rates.compared(cases, reference)
@@ -226,7 +229,7 @@ def _differences(cases: pd.DataFrame, query: str) -> list[Table]:
 
 
 def _models(root: Path, episodes: pd.DataFrame) -> list[Table]:
-    """A table for each data set on which several models ran with one planner."""
+    """A table for each data set on which the same planner ran with several models."""
     if episodes["model"].nunique() < 2:
         return []
     found = []

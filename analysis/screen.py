@@ -1,7 +1,7 @@
-"""The first screen after a sweep: what ran, how planners compare, what disturbances cost, and where all else is.
+"""The first screen after a sweep: what ran, how planners compare, what disturbances cost, where other results are.
 
-It fits into 45 lines of 100 columns however many planners, data sets and disturbances there are: it counts what it
-leaves out, and `analysis.report` has all of it.
+The screen fits into 45 lines of 100 columns however many planners, data sets and disturbances there are. If it leaves
+something out, it says how much; `analysis.report` shows everything.
 """
 
 from __future__ import annotations
@@ -27,14 +27,17 @@ from grid.core.errors import one_line
 from grid.core.untrusted import shown
 
 LINES = 45
-"""The lines that it takes at most, with READABLE columns."""
+"""The largest number of lines of the screen, on a console with READABLE columns."""
 _WARNINGS, _ROWS, _PLACES, _DISTURBANCES = 3, 18, 4, 3
-"""The numbers of warnings, rows, pairs of a model and a data set, and disturbances shown; the rest is counted."""
+"""The largest numbers of warnings, rows, places and disturbances that are shown; the rest is counted.
+
+A place is a pair of a model and a data set.
+"""
 _NAME, _BAR = 26, 21
 _WIDTHS = (_NAME, 7, _BAR, 24, 9, 6)
-"""The widths of a planner's name, its success, a drawn interval, a difference, a case's cost, failed cells.
+"""The widths of six columns: planner's name, success, drawn interval, difference, cost of a case, failed cells.
 
-A longer name has a line of its own.
+A longer planner's name gets its own line.
 """
 _FURTHER = (
     *provenance.COLUMNS,
@@ -45,7 +48,7 @@ _FURTHER = (
     "n_messages",
     *OF_CASES.values(),
 )
-"""The columns that are read of every episode: of a million episodes only what is shown."""
+"""The columns that are read of every episode; of a million episodes, only shown figures should be read."""
 _CAPTION = f"success: % of cases (●), with its 95% interval (├ ┤) {intervals.BRIEFLY}"
 _LESS = (
     "minus {}: percentage points on the cases that both ran, *: the 95% interval excludes 0, †: also by Holm's "
@@ -82,7 +85,7 @@ def print_screen(root: Path, console: Console) -> None:
 
 
 def _head(root: Path, cells: pd.DataFrame) -> list[str]:
-    """What ran, and what is to be known before its figures are read."""
+    """What ran, and what a reader has to know before the figures."""
     skipped = [line.partition(" (")[0] for line in partial.skipped(root).values()]
     warned = [
         *provenance.unsent(cells), *partial.lines(partial.planned(root, cells)), *answers.unreadable(root, cells),
@@ -94,7 +97,7 @@ def _head(root: Path, cells: pd.DataFrame) -> list[str]:
 
 
 def _success(root: Path, cells: pd.DataFrame, settings: pd.DataFrame, cases: pd.DataFrame) -> Iterator[Text]:
-    """Success of the undisturbed settings, place by place: the reference planner, then the best."""
+    """The success of undisturbed settings, place by place: first the reference planner, then the others, best first."""
     places = list(cells.groupby(["model", "dataset"], sort=False, observed=True))
     most = _ROWS // len(places[:_PLACES]) - 2
     priced = bool((cells["money"].fillna(0) > 0).any())
@@ -125,9 +128,9 @@ def _success(root: Path, cells: pd.DataFrame, settings: pd.DataFrame, cases: pd.
 
 
 def _reference(cells: pd.DataFrame) -> str:
-    """The planner that others are compared with: `rates.REFERENCE`, else the first by name that ran in only one form.
+    """The planner with which others are compared: `rates.REFERENCE`, else the first by name that ran in only one form.
 
-    An empty text if there is none.
+    An empty text if there is no such planner.
     """
     forms = Counter(load.name_of(str(planner)) for planner in cells["planner"].unique())
     alone = sorted(name for name, count in forms.items() if count == 1)
@@ -143,7 +146,7 @@ def _heading(place: str, plain: pd.DataFrame) -> str:
 
 
 def _without_model(root: Path, plain: pd.DataFrame) -> str:
-    """The success of the baselines that ask no model; an empty text if none has a success."""
+    """The success of the baselines that ask no model; an empty text if no such baseline has a success."""
     known = [
         f"{row['planner']} {100 * row['success_mean']:.1f}"
         for row in baselines(root, plain).to_dict("records")
@@ -175,13 +178,13 @@ def _planners(cases: pd.DataFrame, results: pd.DataFrame, reference: str, priced
 
 
 def _asking(cells: pd.DataFrame) -> set[str]:
-    """The planners that asked, in any case, whether it was resolved: their terms differ from those of the others."""
+    """The planners that asked, in at least one case, whether the case was resolved; other planners have other terms."""
     asked = cells["planner"][cells[rates.CHECKS].fillna(0) > 0]
     return set(map(str, asked.unique()))
 
 
 def _row(texts: Sequence[str]) -> str:
-    """Texts in their columns; the first and the drawn interval begin where their columns do."""
+    """Texts in their columns: the name and the drawn interval are left-aligned, the others right-aligned."""
     found = []
     for number, (text, width) in enumerate(zip(texts, _WIDTHS, strict=True)):
         free = max(width - cell_len(text), 0)
@@ -190,7 +193,7 @@ def _row(texts: Sequence[str]) -> str:
 
 
 def _less(cases: pd.DataFrame, reference: str) -> dict[str, str]:
-    """The difference of each planner's success from the reference's, by planner."""
+    """By planner, the text of the difference of the planner's success to the reference's."""
     paired = rates.compared(cases, reference) if reference else pd.DataFrame()
     if paired.empty:
         return {}
@@ -218,7 +221,8 @@ def _column(share: float) -> int:
 def _lost(cases: pd.DataFrame) -> Iterator[str]:
     """A line for each disturbance: how it changes each planner's success, the largest loss first.
 
-    It is compared with the setting whose success is shown above, which is undisturbed if any setting is.
+    A disturbed setting is compared with the setting whose success is shown above; that setting is undisturbed if any
+    undisturbed setting ran.
     """
     lines = []
     places = list(cases.groupby(["model", "dataset"], sort=False, observed=True))
@@ -255,7 +259,7 @@ def _changes(before: pd.Series[float], after: pd.Series[float]) -> list[str]:
 
 
 def _fitting(start: str, told: Sequence[str], others: str = "more") -> str:
-    """A line with as many texts as fit; then how many others there are, described by `others`."""
+    """A line with as many texts as fit, then the number of other texts, described by `others`."""
     for count in range(len(told), 0, -1):
         rest = f", and {len(told) - count:,} {others}" * (count < len(told))
         line = start + ", ".join(told[:count]) + rest
@@ -265,7 +269,7 @@ def _fitting(start: str, told: Sequence[str], others: str = "more") -> str:
 
 
 def _places(root: Path) -> list[str]:
-    """The places of everything else."""
+    """Lines that name the places of all other results."""
     return [
         f"all tables, and a page with figures: agent-grid report {root}",
         f"episodes, step by step: agent-grid view {root}",

@@ -1,4 +1,4 @@
-"""What a report says first, in sentences that can be quoted: who solves most, by how much, at what cost, how surely.
+"""The first sentences of a report, for quotation: which planner solves most, by how much, at what cost, how surely.
 
 All of it is read from the tables of results, differences and costs, so that it says what these say.
 """
@@ -23,16 +23,16 @@ from grid.core.untrusted import shown
 NAME = "success"
 _SURE, _UNSURE = "also after Holm's correction", "but not after Holm's correction"
 _MOST = 8
-"""Pairs of a model and a data set that are described; the tables have all."""
+"""The largest number of pairs of a model and a data set that are described; the tables have all pairs."""
 _NAMED = 4
 _PANELS, _PLANNERS = 6, 30
-"""Panels and planners of the figure at most; others are in the tables alone."""
+"""The largest numbers of panels and of planners in the figure; the tables have all of them."""
 _NAME = 34  # characters of a planner
 Row = dict[Any, Any]
 
 
 def lines(found: Sequence[Table]) -> list[str]:
-    """A line or two for each model and data set, undisturbed: the best planner, and who cannot be told from whom.
+    """One to three lines for each model and data set, undisturbed: the best planner, and differences left open.
 
     Args:
         found: the tables of a report.
@@ -44,7 +44,7 @@ def lines(found: Sequence[Table]) -> list[str]:
 
 
 def _beside(found: Sequence[Table], results: Table) -> tuple[list[Row], list[Row]]:
-    """The undisturbed differences to the reference planner, and costs."""
+    """The rows of differences to the reference planner and of costs, without disturbances."""
     place = results.name.removeprefix("results ")
     named = {table.name: table for table in found}
     differences = named.get(f"differences {rates.REFERENCE} {place}")
@@ -53,7 +53,7 @@ def _beside(found: Sequence[Table], results: Table) -> tuple[list[Row], list[Row
 
 
 def _undisturbed(values: pd.DataFrame) -> list[Row]:
-    """The rows of the first robustness setting, which is the one without disturbances if that ran."""
+    """The rows of the first robustness setting, which is the undisturbed setting if that setting ran."""
     return [row for row in values.to_dict("records") if row["robustness"] == values["robustness"].iloc[0]]
 
 
@@ -77,7 +77,7 @@ def _place(table: Table, differences: Sequence[Row], costs: Sequence[Row]) -> It
 
 
 def _told(row: Row, against: dict[str, Row], times: dict[str, float], asked: set[str]) -> str:
-    """One planner: what it solves, how much more than the reference, and at how many times its tokens."""
+    """A text about one planner: its success, its lead over the reference, and the ratio of their tokens."""
     planner = str(row["planner"])
     interval = bounds(row["success_low"], row["success_high"], missing="")
     told = f"{planner} solves most, {number(row['success_mean'], scale=100)}% {interval}".rstrip()
@@ -96,7 +96,7 @@ def _told(row: Row, against: dict[str, Row], times: dict[str, float], asked: set
 
 
 def _open(differences: Sequence[Row]) -> str:
-    """The planners not told apart from the reference, and how many cases would settle the largest difference."""
+    """The planners whose difference to the reference may be chance, and how many cases would settle the largest."""
     ordered = sorted(differences, key=lambda row: -abs(float(row["success"])))
     names = [f"{row['planner']} ({number(row['success'], POINTS, 100)})" for row in ordered]
     listed = ", ".join(names[:_NAMED]) + f" and {len(names) - _NAMED:,} more" * (len(names) > _NAMED)
@@ -110,7 +110,7 @@ def _disturbed(row: Row) -> str:
 
 
 def _ran(table: Table) -> list[Row]:
-    """The undisturbed rows of planners, without those of baselines."""
+    """The undisturbed rows of planners, without the rows of baselines."""
     return [row for row in _undisturbed(table.values) if not pd.isna(row["cells"])]
 
 

@@ -1,4 +1,4 @@
-"""YAML files that describe an analysis: read as data, with limits."""
+"""YAML files that describe an analysis; they are read as plain data, with limits on size and depth."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ MAX_DEPTH = 20
 
 
 class Checked(BaseModel):
-    """Values as they are, without conversion; other keys are refused.
+    """A model of a file's values: values are not converted, and unknown keys are refused.
 
-    The class is made ready at first use, because few reports read any of these files.
+    A model is built at its first use, because few reports read any of these files.
     """
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True, defer_build=True)
 
 
 def place_of(path: Path) -> str:
-    """The name of a file in errors."""
+    """The name of a file in messages of errors."""
     return one_line(path, 200)
 
 
@@ -33,7 +33,7 @@ def read(path: Path) -> object:
     """The values in a file.
 
     Raises:
-        AnalysisError: it cannot be read, is no YAML, or is too large or deep; the file is named.
+        AnalysisError: the file cannot be read, is no YAML, or is too large or deep; the error names the file.
     """
     place = place_of(path)
     try:
@@ -47,7 +47,7 @@ def read(path: Path) -> object:
 
 
 def refused(place: str, error: ValidationError) -> AnalysisError:
-    """The error that lists all wrong values by their keys; a key that is missing has no value to show."""
+    """The error that lists all wrong values by their keys; for a missing key it shows no value."""
     told = []
     for one in error.errors():
         key = ".".join(map(str, one["loc"])) or "the file"
@@ -57,7 +57,7 @@ def refused(place: str, error: ValidationError) -> AnalysisError:
 
 
 def _check_size(text: str, place: str) -> None:
-    """Raise AnalysisError for a text that would take long or much memory to parse, however short it is."""
+    """Raise AnalysisError for a text that would take much time or memory to parse, even a short one."""
     if len(text) > MAX_CHARACTERS:
         raise AnalysisError(f"{place}: more than {MAX_CHARACTERS:,} characters")
     depth = 0

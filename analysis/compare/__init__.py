@@ -1,6 +1,7 @@
-"""Two runs side by side: settings and cases matched, what changed, and how the runs themselves differ.
+"""Compare two runs: match their settings and cases, and show what changed and how the runs themselves differ.
 
-`runs` matches them and counts, `tables` (of this room) shows the tables and the figure; a command calls its `compare`.
+`runs` matches settings and cases, and counts. `tables` (of this room) shows the tables and the figure, and has the
+function `compare`, which a command calls.
 
 It imports `page`, `stats` and `load`.
 """

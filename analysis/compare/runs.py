@@ -22,7 +22,10 @@ from grid.core.errors import one_line
 SAME = ["dataset", "robustness", "planner"]
 """The labels that two compared settings share."""
 ACROSS = ["model", "retriever", "pool", "refine", "memory", *ASKED]
-"""Labels that they share as well, unless each run has a single value and these differ: two models can be compared."""
+"""Labels that compared settings also share.
+
+A label may differ if each run has a single value of it, so that two models can be compared.
+"""
 PARTS = [*SAME, *ACROSS]
 VERSIONS = ["dataset_version", "code_parts", "engine", "engine_version", "sampler", "git_commit", "config"]
 _SETTING = [*PARTS, "setting_id", "dataset_version"]
@@ -35,7 +38,7 @@ Key: TypeAlias = "tuple[str, ...]"
 
 @dataclass(frozen=True)
 class Run:
-    """A results folder: one row per cell, whose `place` is the index of its setting in `settings` (the labels)."""
+    """A results folder: one row per cell; `place` is the index of the cell's setting in `settings` (the labels)."""
 
     root: Path
     cells: pd.DataFrame
@@ -49,7 +52,7 @@ class Pair:
     labels: tuple[Mapping[str, str], Mapping[str, str]]
 
     def label(self, part: str) -> str:
-        """The value that both have, or `one → other`."""
+        """The label's value if both settings have the same, else `one → other`."""
         first, second = (labels[part] for labels in self.labels)
         return first if first == second else f"{first} → {second}"
 
@@ -64,12 +67,12 @@ class Matched:
 
     @cached_property
     def cases(self) -> Asked:
-        """One row per case that both settings of a pair have (`pair` is its place), in the order of pairs and ids.
+        """One row per case that both settings of a pair have, in the order of pairs and case ids.
 
-        Columns: LABELS of the pair, the cluster of the first run, `cells_a` and `cells_b`, `changed` (the request or
-        its reference is not the same in both runs), `success` and COSTS of the first run (means over trials, `_a`) and
-        of the second (`_b`), and `flip`: UP or DOWN if more than half of one run's trials solve the case, and fewer
-        than half of the other's.
+        Columns: `pair` (the number of the pair), LABELS of the pair, the case's cluster in the first run, `cells_a`,
+        `cells_b`, `changed` (the case's request or reference is not the same in both runs), and `success` and COSTS,
+        each as a mean over trials of the first run (`_a`) and of the second (`_b`). `flip` is UP or DOWN if more than
+        half of one run's trials solve the case, and fewer than half of the other run's trials.
         """
         means = ", ".join(f"avg({text}) AS {name}" for name, text in _MEANS.items())
         both = ", ".join(f"a.{name} AS {name}_a, b.{name} AS {name}_b" for name in ("cells", *_MEANS))
@@ -77,11 +80,14 @@ class Matched:
 
     @cached_property
     def versions(self) -> Asked:
-        """The versions with which each setting of both runs was made: `pair`, LABELS, `run` and VERSIONS."""
+        """The versions with which both runs made each setting; columns: `pair`, LABELS, `run` and VERSIONS."""
         return self._ask(_VERSIONS, versions=", ".join(VERSIONS))
 
     def _ask(self, template: str, **parts: str) -> Asked:
-        """Run a query over the first run's cells (`e`), the `other` run's and pairs (`p`); its text reads files."""
+        """Run a query over the first run's cells (`e`), the second run's (`other`) and pairs (`p`).
+
+        The text of the result's query reads the runs' files.
+        """
         apart = [name for name in _SETTING if any(run.settings[name].nunique() > 1 for run in self.runs)]
         rows = [
             [place, *map(pair.label, LABELS), *(labels[name] for labels in pair.labels for name in apart)]
@@ -106,7 +112,7 @@ def read(root: Path) -> Run:
 
     Raises:
         StoreError: the folder cannot be read.
-        AnalysisError: it holds no episodes.
+        AnalysisError: the folder contains no episodes.
     """
     store.check_there(root)
     store.check(root)
@@ -121,14 +127,15 @@ def read(root: Path) -> Run:
 
 
 def matched(first: Run, second: Run) -> Matched:
-    """The settings of two runs that are compared: same planner, dataset and robustness, and the same further labels.
+    """The settings of two runs that are compared: planner, dataset, robustness and further labels are equal.
 
     A label of ACROSS may differ if each run has a single value of it. If a run has several settings with the same
-    labels, the settings with the same id are compared. Of the remaining settings, those are compared whose labels
-    differ only in the changes in brackets (`react` with `react[temperature=0]`), if each run has only one of them.
+    labels, the settings with the same id are compared. Remaining settings are compared if their labels differ only in
+    the changes in brackets (`react` and `react[temperature=0]`), and each run has only one such setting.
 
     Raises:
-        AnalysisError: the runs have no setting in common, or no case of any setting; the error names what each run has.
+        AnalysisError: the runs have no setting in common, or no setting has a case in common; the error names what each
+            run has.
     """
     runs = (first, second)
     shared = [part for part in PARTS if part in SAME or not _each_its_own(part, runs)]
@@ -154,7 +161,11 @@ def _each_its_own(part: str, runs: tuple[Run, Run]) -> bool:
 def _paired(
     runs: tuple[Run, Run], left: tuple[set[int], set[int]], shared: Sequence[str], written: Callable[[str], str]
 ) -> list[tuple[int, int]]:
-    """Pairs of places, removed from `left`: first settings with the same id, then those alone with their labels."""
+    """The places of paired settings; both places are removed from `left`.
+
+    Settings with the same id are paired first. Then settings are paired if they are the only ones with their labels in
+    their run.
+    """
     found: list[tuple[int, int]] = []
     for further in (["setting_id", "dataset_version"], ["setting_id"], []):
         names = [*shared, *further]
@@ -190,7 +201,7 @@ def _setting(run: Run, place: int) -> tuple[Mapping[str, str], set[str]]:
 
 
 def _turn(pair: Pair) -> tuple[str | bool, ...]:
-    """The order of pairs: undisturbed settings come first, as everywhere."""
+    """The sorting key of pairs: undisturbed settings come first, as in all tables."""
     model, dataset, robustness, planner = (pair.label(part) for part in ("model", "dataset", "robustness", "planner"))
     return model, dataset, robustness != _NONE, robustness, planner
 
@@ -242,9 +253,10 @@ def compared(matched: Matched) -> pd.DataFrame:
     """One row per pair of settings: LABELS, counts, and the changes from the first run (a) to the second (b).
 
     Columns: `cases` and `clusters` that both runs have, `cells_a` and `cells_b` (their cells), `changed` (cases whose
-    contents differ), `success_a` and `success_b` with `_low` and `_high` (over the `known` cases, whose success is
-    known in both runs), their paired `difference` with its bounds, its `p` and, over all rows, `p_holm`; how many cases
-    flipped `up` and `down`; the ratios of COSTS (b / a) with bounds, NaN if a run has no value.
+    contents differ), and `known` (cases whose success is known in both runs). Over the known cases: `success_a` and
+    `success_b` with `_low` and `_high`, their paired `difference` with its bounds and `p`, and `p_holm` (Holm's
+    correction over all rows). `up` and `down` are the numbers of cases that flipped. The ratios of COSTS (b / a) have
+    bounds, and are NaN if a run has no value.
     """
     rows = [
         {label: own[label].iloc[0] for label in LABELS} | _row(own.set_index([CLUSTER, "case_id"]))

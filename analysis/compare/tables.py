@@ -1,4 +1,4 @@
-"""The tables and the figure of a comparison of two runs, and what was different about the runs."""
+"""The tables and the figure of a comparison of two runs, and the differences between the runs themselves."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ from grid.core.errors import one_line
 from grid.core.untrusted import loads, shown
 
 _PRINTED = 20
-"""Rows of a list that a terminal shows."""
+"""The largest number of rows of a list that a terminal shows."""
 _LEVEL = 0.05
 _NAMED = 8  # settings that a note names
 _CUT = 60  # characters of a value in a terminal
@@ -107,7 +107,7 @@ def _ratio(name: str, header: str, printed: bool = True) -> Column:
 
 
 def reading(frame: pd.DataFrame) -> str:
-    """A sentence for each difference that remains after Holm's correction, or one that says that none does."""
+    """A sentence for each difference that is significant after Holm's correction; if none is, one sentence says so."""
     left = frame[frame[HOLM] < _LEVEL].sort_values("difference", key=abs, ascending=False)
     if left.empty:
         widest = frame["difference"].abs().max()
@@ -139,7 +139,7 @@ def _notes(rows: Iterable[Mapping[Any, Any]]) -> Iterable[str]:
 
 
 def flips_table(matched: Matched) -> Table:
-    """The cases that flipped, first those that B lost."""
+    """The cases that flipped; the cases that B lost come first."""
     cases, query = matched.cases
     flips = cases.loc[cases["flip"] != "", [*LABELS, "case_id", CLUSTER, "flip", "success_a", "success_b"]]
     flips = flips.sort_values(["flip", *LABELS, "case_id"], kind="stable", ignore_index=True)
@@ -160,7 +160,7 @@ def flips_table(matched: Matched) -> Table:
 
 
 def changes_table(matched: Matched) -> Table:
-    """What was different about the runs."""
+    """The table of differences between the runs themselves: labels, configs, versions and code."""
     found = differing(matched)
     rows = [[str(value) for value in row] for row in found.itertuples(index=False)]
     by = [replace(one, brief=partial(_cut, place)) for place, one in enumerate(texts(["what", "A", "B", "settings"]))]
@@ -192,7 +192,7 @@ def _more(rows: int) -> list[str]:
 
 
 def alone_lines(matched: Matched) -> list[str]:
-    """A sentence for each run that has settings which are not compared."""
+    """A sentence for each run with settings that are not compared."""
     return [
         f"Not compared, as only {name} has them: {'; '.join(own[:_NAMED])}"
         + (f"; and {len(own) - _NAMED:,} more" if len(own) > _NAMED else "")
@@ -208,16 +208,17 @@ def alone_lines(matched: Matched) -> list[str]:
 COLUMNS = ["what", "a", "b", "settings"]
 ALL = "all"
 _NESTED = {"config": "", "code_parts": "code of "}
-"""Columns that hold JSON objects, and the prefix of the names in them."""
+"""Columns that hold JSON objects, and the prefix for the names in each column's objects."""
 _ABSENT = "(not set)"
 _DEEPEST = 8
 
 
 def differing(matched: Matched) -> pd.DataFrame:
-    """One row for each thing that differs, with its values in both runs and the settings in which it differs.
+    """One row for each label, key or version that differs, with its values in both runs and the settings concerned.
 
     Columns: `what` (a label, a dotted key of the config, a column of versions, or `code of` a group), `a` and `b` (all
-    values that the cells have, sorted), and `settings` (ALL, or their planners and robustness).
+    values that the cells have, sorted), and `settings` (ALL, or the planners and robustness settings for which it
+    differs).
     """
     found: dict[tuple[str, str, str], list[str]] = {}
     made = matched.versions.rows
@@ -256,7 +257,7 @@ def _flat(texts: Sequence[str], before: str) -> dict[str, str]:
 
 
 def _object(text: str) -> dict[str, Any]:
-    """A JSON object's values by name; any other text unchanged, under `text`."""
+    """The values of a JSON object by name; if the text is no JSON object, the text itself under `text`."""
     try:
         found = loads(text)
     except (ValueError, RecursionError):
@@ -280,7 +281,7 @@ _DRAWINGS_CUT = 70
 
 
 def compared_drawings(matched: Matched, frame: pd.DataFrame) -> list[Drawing]:
-    """One figure of all known differences; no figure if there are none, or too many to read."""
+    """One figure of all known differences; no figure if no difference is known, or if there are too many to read."""
     known = frame[frame["difference"].notna()]
     if known.empty or len(known) > _MOST:
         return []
@@ -332,10 +333,10 @@ class Comparison:
 def compare(first: Path, second: Path, unknown: unknowns.Unknown | None = None) -> Comparison:
     """Compare the run in `first` (A) with the one in `second` (B).
 
-    `unknown` says how cells count whose success is not known (`unknowns.counted`).
+    `unknown` says how to count cells whose success is not known (`unknowns.counted`).
 
     Raises:
-        AnalysisError: they are the same folder, one is empty, or they have no setting or no case in common.
+        AnalysisError: both are the same folder, a folder is empty, or the runs have no setting or no case in common.
         StoreError: a folder cannot be read.
     """
     if first.resolve() == second.resolve():

@@ -1,9 +1,11 @@
 """All drawings of a results folder.
 
-`drawings` lists them, and draws those of the planning-horizon study; `plans` and `search` draw those of their tables.
-Figures of a single table are in that table's file in `tables`: cost against success in `tables/frontier`, for example.
+`drawings` lists all drawings, and draws those of the planning-horizon study. `plans` and `search` draw the figures of
+the tables of the same name. A figure of a single table is in that table's file in `tables`: for example, cost against
+success is in `tables/frontier`.
 
-It imports all rooms before it. The names that `from analysis import figures` gave before this room existed are here.
+It imports all rooms that come before it. All names that `from analysis import figures` gave before this room existed
+can be imported from here.
 """
 
 from analysis.figures.drawings import success_against, tokens

@@ -30,7 +30,10 @@ _EDGES = "the official code's: calls / dependencies in the longest chain"
 
 
 def drawings(root: Path) -> list[Drawing]:
-    """The figures of study, varied numbers, failures, calibration, trajectories, searches, plans, if any; of cost.
+    """All figures of a folder, as far as it has data for them.
+
+    In this order: the study, planners with two varied numbers, failures, calibration, trajectories, searches, plans,
+    and cost against success.
 
     Raises:
         StoreError: the folder cannot be read.
@@ -78,7 +81,7 @@ def _of_study(root: Path) -> list[Drawing]:
 
 
 def _of_instances(root: Path, episodes: pd.DataFrame, about: str) -> list[Drawing]:
-    """Figure 3; none if no plan's shape is known."""
+    """Figure 3; no figure if no plan's shape is known."""
     cases = episodes.drop_duplicates(["dataset", "case_id"]).dropna(subset=["depth", "breadth"])
     if cases.empty:
         return []
@@ -92,7 +95,7 @@ def _of_instances(root: Path, episodes: pd.DataFrame, about: str) -> list[Drawin
 
 
 def _correlations(cases: pd.DataFrame) -> list[str]:
-    """For each data set in which both kinds of breadth vary: their correlation, and over how many cases."""
+    """For each data set in which both kinds of breadth vary: their correlation, and the number of cases."""
     found = []
     for dataset, own in cases.groupby("dataset", sort=True, observed=True):
         if own["breadth"].nunique() > 1 and own["breadth_edges"].nunique() > 1:
@@ -120,9 +123,9 @@ def _heatmaps(root: Path, episodes: pd.DataFrame, about: str) -> list[Drawing]:
 
 
 _STYLE = {FH: ("#0072B2", "o", "-", -1.0), SH: ("#D55E00", "s", "--", 1.0)}
-"""Colour, marker, line, and the side to which points are moved so that intervals do not hide one another."""
+"""Colour, marker, line, and the direction in which points are moved so that intervals do not overlap."""
 _EXACT, _QUANTILES = 8, 5
-"""Up to `_EXACT` different values have a point each; more are binned by quantiles."""
+"""Up to `_EXACT` different values have a point each; if there are more, the values are binned by quantiles."""
 _ACROSS = 3
 _LONGEST = 24  # characters of a label in front of a row or below a column
 _CELL, _FRAME = 0.42, 1.3  # inches: of a row; of titles, ticks and labels
@@ -137,7 +140,8 @@ Numbers = npt.NDArray[np.float64]
 def instances(episodes: pd.DataFrame) -> str:
     """Figure 3: how many cases of each dataset have which depth and breadth, one panel per dataset; an SVG element.
 
-    Depth and breadth are counted in calls (§3.1); a cell shows its number of cases, an empty cell shows nothing.
+    Depth and breadth are counted in calls (§3.1). Each cell of the grid shows its number of cases, or nothing if it has
+    no case.
     """
     cases = episodes.drop_duplicates(["dataset", "case_id"]).dropna(subset=["depth", "breadth"])
     groups = list(cases.groupby("dataset", sort=True, observed=True))
@@ -151,7 +155,7 @@ def instances(episodes: pd.DataFrame) -> str:
 
 
 def robustness(changes: pd.DataFrame) -> str:
-    """§4.4: the change of success from forgiving to strict tools in points, by planner; an SVG element.
+    """§4.4: the change of success, in points, from forgiving to strict tools, by planner; an SVG element.
 
     `changes` are table 4's rows. The heatmap has one row per dataset and one column per model.
     """
@@ -160,7 +164,7 @@ def robustness(changes: pd.DataFrame) -> str:
 
 
 def repeated(shares: pd.DataFrame) -> str:
-    """§4.5: the share of episodes with a repeated call in %, by planner, in both definitions; an SVG element.
+    """§4.5: the share, in %, of episodes with a repeated call, by planner and definition; an SVG element.
 
     `shares` are table 5's rows. The heatmap has one row per dataset and robustness setting, and one column per model.
     """
@@ -176,7 +180,10 @@ def repeated(shares: pd.DataFrame) -> str:
 def _planners(
     name: str, frame: pd.DataFrame, rows: Sequence[str], panels: dict[str, str], diverging: Sequence[str]
 ) -> str:
-    """A heatmap for each panel's column, three in a row; panels that are not `diverging` share one scale from 0."""
+    """One heatmap for the column of each panel, three heatmaps in a row; all use one largest value.
+
+    The scale of a panel in `diverging` begins at minus this value, that of any other panel at 0.
+    """
     tables = {label: frame.pivot_table(index=list(rows), columns="model", values=column, dropna=False) * 100
               for label, column in panels.items()}  # fmt: skip
     tables = {label: table.dropna(how="all") for label, table in tables.items()}
@@ -245,7 +252,8 @@ def _short(text: object) -> str:
 def success_against(episodes: pd.DataFrame, column: str) -> str:
     """Success by depth or breadth for FH and SH, a panel for each dataset, model and robustness; an SVG element.
 
-    A point is the mean over cases of the case's mean over trials; bars are 95% intervals (`intervals.share`).
+    A point is the mean over cases, where each case has its mean over trials; bars are 95% intervals
+    (`intervals.share`).
     """
     groups = [(key, group) for key, group in episodes.groupby(PLACE, sort=True, observed=True)]
 
@@ -262,7 +270,7 @@ def success_against(episodes: pd.DataFrame, column: str) -> str:
 
 
 def tokens(comparisons: pd.DataFrame, episodes: pd.DataFrame) -> str:
-    """Mean tokens in and out per case for FH and SH, one line per row of table 2 (`comparisons`); an SVG element.
+    """Mean input and output tokens per case for FH and SH, one line per row of table 2 (`comparisons`); an SVG element.
 
     Bars are 95% intervals (Student's t over clusters, of the logarithm of the mean).
     """

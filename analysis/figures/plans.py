@@ -1,10 +1,11 @@
 """Plans drawn: errors by task, extraneous calls, correctness by horizon and stage (figures 3 to 6, 58 and 59).
 
-It stands apart from the list of all drawings, as `tables.plans`, whose numbers it draws, does from other tables.
+It stands apart from the list of all drawings. In the same way `tables.plans`, which has the numbers that are drawn
+here, stands apart from other tables.
 
 The paper's text has only the captions of figures 58 and 59. Here figure 58 shows each error's share of all errors, one
 bar per model, and figure 59 how often each error is made in each kind of task, one line per model. Both are drawn only
-for several models.
+if there are several models.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ _TITLES = {
 
 
 def drawings(root: Path, cells: pd.DataFrame) -> list[Drawing]:
-    """Figures 3 to 6, 58 and 59, each if there are data for it."""
+    """Figures 3 to 6, 58 and 59, each only if there are data for the figure."""
     if cells.empty:
         return []
     first = f"{provenance.simulated_notice(cells)}scored by: {scorers(cells)}; bars: 95% intervals, {intervals.SHARES}"
@@ -105,7 +106,7 @@ def _across_models(root: Path, cells: pd.DataFrame, first: str) -> list[Drawing]
 
 
 def _by_error(frame: pd.DataFrame, keys: Sequence[str]) -> pd.DataFrame:
-    """A row for each row of the frame and each of ERROR_RATES: `keys`, `error` and its `share` with bounds."""
+    """One row for each pair of a row and an error of ERROR_RATES: `keys`, `error`, and `share` with bounds."""
     return pd.DataFrame([
         {**{name: row[name] for name in keys}, "error": measure.header}
         | {f"share{end}": row[f"{measure.column}{end}"] for end in ("", "_low", "_high")}
@@ -115,7 +116,7 @@ def _by_error(frame: pd.DataFrame, keys: Sequence[str]) -> pd.DataFrame:
 
 
 def diagnosed(cells: pd.DataFrame, families: Iterable[str]) -> Asked:
-    """The cases of these task families with diagnosed plans, and the number of plans with each error (`all_`)."""
+    """The cases of these task families that have diagnosed plans, with the number of plans with each error (`all_`)."""
     condition = f"{plan_cells.within(cells, task_family=sorted(families))} AND plan_errors IS NOT NULL"
     sums = {f"all_{error}": error for error in ERRORS}
     return plan_cells.cases(cells, ERRORS, condition, ["task_family", plan_cells.MODE], sums)
@@ -159,7 +160,7 @@ def _lines(
     panels: Sequence[str] = SETTING[:2],
     line: str = "planner",
 ) -> str:
-    """`y` with its interval against `x`: a line per value of `line`, a panel per value of `panels` and `further`."""
+    """`y` with its interval against `x`: a line per value of `line`, a panel per pair of `panels` and `further`."""
     frame = frame.assign(line=[_line(row) if line == "planner" else str(row[line]) for row in frame.to_dict("records")])
     groups = list(frame.groupby([*panels, *further], sort=False, observed=True))
     values = list(dict.fromkeys(map(named, frame[x])))

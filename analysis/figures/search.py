@@ -1,6 +1,7 @@
 """The figures of searches: anytime curves, sizes of trees, the frontier of cost and success.
 
-It stands apart from the list of all drawings, as `tables.search`, whose numbers it draws, does from other tables.
+It stands apart from the list of all drawings. In the same way `tables.search`, which has the numbers that are drawn
+here, stands apart from other tables.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ _ASKED = (
 def drawings(root: Path) -> list[Drawing]:
     """Figures 3 and 4, and success against cost, of each model, dataset, outline and budget.
 
-    None if no planner searched or reached a budget.
+    No drawings if no planner searched or reached a budget.
 
     Raises:
         StoreError: the folder cannot be read.
@@ -98,7 +99,7 @@ def _frontier(place: Mapping[str, str], compared: pd.DataFrame, name: str, told:
 
 
 _LINES = {False: "-", True: ":"}
-"""Line styles: dotted, with hollow markers, for planners that asked whether cases were resolved (True)."""
+"""Line styles, by whether a planner asked if cases were resolved: if it did (True), dotted lines and hollow markers."""
 _GAIN = "gain_per_second"
 _SPREAD = 0.5  # octaves over which the planners' points at one limit are spread, so that intervals do not overlap
 
@@ -111,12 +112,12 @@ class _Style(NamedTuple):
 
     @property
     def face(self) -> str:
-        """The marker's inside."""
+        """The colour of the marker's inside."""
         return self.colour if self.filled else "white"
 
 
 def anytime(curve: pd.DataFrame, name: str) -> str:
-    """Success, seconds and marginal gain per second against the limit of executed calls (figure 3); an SVG element.
+    """Success, seconds, and marginal gain per second, against the limit of executed calls (figure 3); an SVG element.
 
     `curve` are the rows of `search_cells.curve`. Each robustness setting has a row of panels; bars are 95% intervals.
     """
@@ -151,7 +152,7 @@ def anytime(curve: pd.DataFrame, name: str) -> str:
 
 
 def trees(quartiles: pd.DataFrame, name: str) -> str:
-    """Nodes, executions and rollouts of trees, medians with quartiles (figure 4); an SVG element."""
+    """The numbers of nodes, executions and rollouts of trees, as medians with quartiles (figure 4); an SVG element."""
     settings = list(quartiles["robustness"].unique())
     names = [size for size in search_cells.SIZES if size != "pruned" and quartiles[f"{size}_median"].notna().any()]
 
@@ -178,8 +179,8 @@ def trees(quartiles: pd.DataFrame, name: str) -> str:
 def frontier(compared: pd.DataFrame, name: str) -> str:
     """Success against tokens and against seconds; an SVG element.
 
-    A line joins the undominated planners (`search_cells.compared`); the others are grey. A planner whose cost is 0 or
-    not known is not drawn.
+    A line joins the undominated planners (`search_cells.compared`); dominated planners are grey. A planner is not drawn
+    if its cost is 0 or not known.
     """
     settings = list(compared["robustness"].unique())
     labels = {"tokens": "tokens per case", "seconds": "seconds per case"}
@@ -204,7 +205,7 @@ def drawable(compared: pd.DataFrame) -> bool:
 
 
 def _styles(rows: pd.DataFrame) -> dict[str, _Style]:
-    """A style for each planner, by its place among all planners and by whether it asked."""
+    """A style for each planner, by its place among all planners and by whether it asked if cases were resolved."""
     asked = rows.groupby("planner", sort=True)["asked"].any().to_dict()
     return {
         str(planner): _Style(COLOURS[place % len(COLOURS)], MARKERS[place % len(MARKERS)], _LINES[who], not who)
@@ -230,7 +231,10 @@ def _curves(axis: Axes, own: pd.DataFrame, measure: str, styles: Mapping[str, _S
 
 
 def _signed(axis: Axes, gains: pd.Series[float]) -> None:
-    """Logarithmic on both sides of 0, and linear between the smallest gains: planners differ by orders of magnitude."""
+    """Make the axis logarithmic on both sides of 0, and linear between the smallest gains.
+
+    Gains of planners differ by orders of magnitude.
+    """
     sizes_ = gains[gains != 0].abs().dropna()
     if sizes_.empty:
         return

@@ -1,12 +1,13 @@
-"""A results folder as data frames and as SQL, and what has to be known before its figures are read.
+"""A results folder as data frames and as SQL, and what a reader has to know before the figures.
 
-`frames` comes first: episodes with labels that tell settings apart, read once for all tables; what notebooks need from
-it can be imported from here. `queries`: how SQL is put together, run by DuckDB and shown; what a table counts is
-written in that table's own file. `unknowns`: cells whose success is not known. Then the columns that are derived:
-`spending`, `grading`; and `baselines`, which need no model.
+`frames` comes first: episodes with labels that tell settings apart, read once for all tables. The names of `frames`
+that notebooks need can be imported from here. `queries`: how SQL is put together, run by DuckDB and shown; what a table
+counts is written in that table's own file. `unknowns`: cells whose success is not known. `spending` and `grading`:
+derived columns. `baselines`: figures of baselines that need no model.
 
 What a report says before its tables: `provenance` (which engine answered, which data, by which command), `partial`
-(settings that are not complete, records that were skipped), `answers` (who gave them, which could not be read).
+(settings that are not complete, records that were skipped), `answers` (which models gave the answers, which answers
+could not be read).
 
 It imports `page` and `stats`, because tables have notes below them and shares have intervals.
 """

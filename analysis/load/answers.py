@@ -1,4 +1,4 @@
-"""Facts about answers: who gave them, which have no token counts, and which could not be read."""
+"""Facts about answers: which models gave them, which have no token counts, and which could not be read."""
 
 from __future__ import annotations
 
@@ -31,7 +31,9 @@ _SHOWN = 5  # names in a line
 
 
 def served(root: Path) -> list[str]:
-    """A line for each model whose server gave answers without token counts, or for which another may have answered.
+    """Lines about models whose server gave no token counts, or for which another model may have answered.
+
+    Further lines name the servers, providers and configurations that answered if there are several.
 
     Raises:
         StoreError: the folder cannot be read.
@@ -46,7 +48,7 @@ def served(root: Path) -> list[str]:
 
 
 def same_model(asked: str, answered: str) -> bool:
-    """Whether two names mean one model: a name may have a version at its end, no owner, or capital letters."""
+    """Whether two names mean one model: versions at the end of a name, owners and capital letters do not matter."""
     return _plain(asked) == _plain(answered)
 
 
@@ -56,7 +58,7 @@ def _plain(name: str) -> str:
 
 
 def _alone(root: Path, cells: pd.DataFrame) -> Iterator[str]:
-    """Lines about agents that have a model of their own: their success is not that of the setting's model."""
+    """Lines about agents that use their own model: their success says nothing about the setting's model."""
     for planner, part in cells.groupby("planner", observed=True, sort=True):
         of = frames.rows(root, ["planner"], pc.field("planner") == str(planner)).num_rows
         yield (
@@ -104,7 +106,7 @@ def _others(cells: pd.DataFrame) -> Iterator[str]:
 
 
 def _counted(names: pd.Series[str]) -> dict[str, int]:
-    """The number of cells that have each name, the most frequent name first; a cell may have several names."""
+    """By name, the number of cells with this name, the most frequent name first; a cell may have several names."""
     parts = names.dropna().str.split(BETWEEN, regex=False).explode()
     return {str(name): int(count) for name, count in parts.value_counts().items()}
 
@@ -119,11 +121,11 @@ def _shown(names: dict[str, int]) -> str:
 
 
 MOST = 0.5
-"""A larger share of a setting's answers causes a warning."""
+"""If a larger share of a setting's answers could not be read, there is a warning."""
 MANY = 0.01
-"""If any row has a larger share of its answers, the table gets a column for it."""
+"""If a larger share of any row's answers could not be read, the table gets a column with this share."""
 COLUMNS = ("n_messages", "cut_answers")
-"""The columns of `episodes` that are read for shares of answers, besides those that every table reads."""
+"""The columns of `episodes` that are read for shares of unreadable answers, besides those that every table reads."""
 _MESSAGES = ["cell_id", "role", "n", "unreadable"]
 _QUERY = f"""WITH a AS (SELECT cell_id, role::VARCHAR AS role, n AS answers, coalesce(len(unreadable), 0) AS unread
   FROM messages WHERE n IS NOT NULL
@@ -135,11 +137,11 @@ FROM e JOIN a USING (cell_id) GROUP BY ALL ORDER BY ALL"""  # noqa: S608  names 
 
 
 def unreadable(root: Path, episodes: pd.DataFrame | None = None) -> list[str]:
-    """A line for each setting and role if more than half of its answers could not be read.
+    """A line for each setting and role of which more than half of the answers could not be read.
 
     Args:
         root: the folder.
-        episodes: its cells with `n_messages`, if they have been read already.
+        episodes: the folder's cells with `n_messages`, if they have been read already.
 
     Raises:
         StoreError: the folder cannot be read.
@@ -158,11 +160,11 @@ def unreadable(root: Path, episodes: pd.DataFrame | None = None) -> list[str]:
 
 
 def by_setting(root: Path, episodes: pd.DataFrame | None = None) -> Asked:
-    """By setting and role, the number of `answers` that were sampled, and how many of them are `unread`.
+    """By setting and role, the number of `answers` that were sampled, and the number of `unread` answers.
 
     If a cell's requests were not kept (`store.transcripts`), each decision on any branch counts as an answer of the
-    acting model, and so does a plan that could not be read after all tries. `episodes` are all cells of the folder with
-    `n_messages`, if they have been read already.
+    acting model. A plan that could not be read after all tries counts as an answer too. `episodes` are all cells of the
+    folder with `n_messages`, if they have been read already.
     """
 
     def made() -> Asked:

@@ -1,8 +1,11 @@
-"""Baselines without a model: the retriever's first and its ceiling, chance, constant answers and ends, solvable cases.
+"""Baselines that need no model.
 
-The first three come from the first passes' decisions on a followed outline. These record how many options there were
-and at which rank the reference's tool was. The planner does not matter: per substep one decision counts, the one that
-most settings met.
+They are: the retriever's first tool, the retriever's ceiling, chance, constant answers, fixed ways to end an episode,
+and the share of solvable cases.
+
+The first three are computed from first-pass decisions on a followed outline, which record the number of options and the
+rank of the reference's tool. They do not depend on the planner: per substep one decision counts, the one that most
+settings met.
 """
 
 from __future__ import annotations
@@ -26,7 +29,7 @@ OF_CASES = {
     SOLVABLE: "solvable", CONSTANT: "constant_success", BY_FUNCTION: "constant_by_function_success",
     NOTHING: "nothing_success", TRANSFER: "transfer_success",
 }  # fmt: skip
-"""The baselines whose success is the share of cases for which a column of `episodes` is true, with this column."""
+"""The baselines whose success is the share of cases in which a column of `episodes` is true, with this column."""
 _COLUMNS = [*SETTING, "cases", "success_mean", "tool_match_rate_mean", "action_accuracy_mean"]
 _RETRIEVAL = """SELECT model, dataset, robustness, retriever, pool, planner, count(*) AS cases,
   avg(tool_match) AS tool_match_rate, avg(acted) AS action_accuracy, avg(success) AS success
@@ -66,11 +69,11 @@ def baselines(root: Path, episodes: pd.DataFrame) -> pd.DataFrame:
     probability. Both have a tool match and an action accuracy, but no arguments, and so no success. `retriever's
     ceiling` is right if the reference's tool was offered, and succeeds if this holds for all calls of a case. The
     success of `solvable cases` is their share. `constant answer` gives every question the commonest answer of the
-    training questions; `constant answer by last function` knows the function in which the question's program ends, and
-    gives the commonest answer of the training questions that end in it. `doing nothing` ends the work without a call,
-    `transfer at once` after the one call that hands the user over to a person; `doing nothing` has a row only if it
-    resolves any case. Columns: `SETTING`, `cases` and the rates, NaN if not defined. A baseline has no row if nothing
-    is known about it: no outline was followed, or its column is not known for any case.
+    training questions; `constant answer by last function` knows the last function of the question's program, and gives
+    the commonest answer of the training questions whose programs end with the same function. `doing nothing` ends the
+    work without a call, and has a row only if it resolves any case. `transfer at once` makes one call, which hands the
+    user over to a person, and ends. Columns: `SETTING`, `cases` and the rates, NaN if not defined. A baseline has no
+    row if no outline was followed, or if its column is not known for any case.
     """
     steps = decisions(root, episodes)
     found = selects(episodes, steps)
@@ -92,7 +95,7 @@ def decisions(root: Path, episodes: pd.DataFrame) -> pa.Table:
 
 
 def selects(episodes: pd.DataFrame, steps: pa.Table, condition: str = "true") -> list[str]:
-    """The queries of the baselines about which anything is known; the most frequent decision of a substep counts.
+    """The queries of the baselines for which there are data; for each substep the most frequent decision counts.
 
     Of equally frequent decisions, the one with the fewest options counts, then the one that ranks the reference's tool
     first.
@@ -107,7 +110,10 @@ def selects(episodes: pd.DataFrame, steps: pa.Table, condition: str = "true") ->
 
 
 def named(found: pd.DataFrame) -> pd.DataFrame:
-    """The rows of `selects` by name; the retriever is added if there are several, the pool if it is not all."""
+    """The rows of `selects`, named.
+
+    The name includes the retriever if there are several retrievers, and the pool if it is not `all`.
+    """
     if found.empty:
         return pd.DataFrame(columns=_COLUMNS)
     names = found["planner"].astype(str)

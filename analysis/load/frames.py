@@ -25,11 +25,14 @@ from grid.store.schema import APART, JOINED
 
 T = TypeVar("T")
 SETTING = ["model", "dataset", "robustness", "planner"]
-"""The labels that tell settings apart; `episodes` makes sure that they do."""
+"""The labels that tell settings apart; `episodes` makes sure that no two settings have the same labels."""
 ALL = "all"
-"""The pool that labels do not mention: every tool of the benchmark."""
+"""The pool of all tools of the benchmark; labels do not mention it."""
 UNCHANGED = "none"
-"""The value that labels do not mention: the plan is used as it was first written, no other case is remembered."""
+"""The usual value of refinement and memory, which labels do not mention.
+
+The plan is used as it was first written, and no other case is remembered.
+"""
 _TEXTS = [*APART, "case_id", "cluster", "status", "error_kind"]
 _EPISODES = [
     *_TEXTS, "cell_id", "trial", "success", "tool_match_rate", "action_accuracy", "retrieval_rate", "input_tokens",
@@ -69,9 +72,9 @@ def episodes(
     """One row per cell, setting by setting, undisturbed ones first; flags as floats, NaN if not known.
 
     If success is not known, it is set as `unknown` says (None: as `unknowns.counted` says), and the column `unknown` is
-    true. Texts are categories in alphabetical order: a million rows hold few different ones. `further` are additional
-    columns of the table to read, `where` says which rows (`grid.store.read`). `names` are the columns of every table,
-    unless only the columns of some tables are asked for (`FEW`).
+    true. Texts are categories in alphabetical order, because even a million rows have few different texts. `further`
+    are additional columns of the table to read, `where` says which rows (`grid.store.read`). `names` are the columns to
+    read; by default all columns that any table needs. `FEW` are those that every frame needs.
     """
     names = list(dict.fromkeys([*names, *further]))
     with unknowns.counted(unknown):
@@ -134,7 +137,7 @@ def _sorted(frame: pd.DataFrame, root: Path) -> pd.DataFrame:
 def rows(
     root: Path, names: Sequence[str], where: pc.Expression | None = None, categories: Sequence[str] = ()
 ) -> pa.Table:
-    """`store.read(root, "episodes", …)` with columns kept in memory, as a report's tables ask for the same ones."""
+    """`store.read(root, "episodes", …)` with columns kept in memory, because a report's tables ask for the same."""
     files = store.files_of(root, "episodes")
     held = _held(folder_at(root), files)
     named = _named(root, where)
@@ -162,10 +165,10 @@ def rows(
 
 
 def once(root: Path, what: str, make: Callable[[], T], few: bool = False) -> T:
-    """The result of `make`, made once for these rows, so that tables and figures show the same numbers.
+    """The result of `make`, which is called once for these rows, so that tables and figures show the same numbers.
 
-    If the folder is too large to be held in memory, the result is made each time, unless it has `few` rows however many
-    cells there are.
+    If the folder is too large to be held in memory, `make` is called each time, unless `few` is true: the result is
+    small however many cells there are.
     """
     files = store.files_of(root, "episodes")
     if not few and not _fit(files, len(_LIKELY)):
@@ -186,7 +189,7 @@ def hold(root: Path) -> None:
 
 
 def _free() -> int:
-    """Bytes of available memory, including that of cached files; 0 if the system does not tell."""
+    """Bytes of available memory, including that of cached files; 0 if the system does not say."""
     with contextlib.suppress(OSError, StopIteration):
         told = next(line for line in _MEMORY.read_text().splitlines() if line.startswith("MemAvailable:"))
         return 1024 * int(told.split()[1])
@@ -194,7 +197,7 @@ def _free() -> int:
 
 
 _whole = set[Path]()
-"""The folders that are read for all their tables."""
+"""The folders for which columns of all tables are kept, so that more memory may be used."""
 
 
 def _limit(root: Path) -> int:
@@ -202,7 +205,7 @@ def _limit(root: Path) -> int:
 
 
 def _fit(files: Sequence[store.File], columns: int, limit: int = _HELD_BYTES) -> bool:
-    """Whether so many columns of these files may stay in memory."""
+    """Whether this number of columns of these files may stay in memory."""
     return 8 * sum(file.rows for file in files) * columns <= limit
 
 
@@ -214,12 +217,12 @@ def _made(root: Path, files: tuple[store.File, ...]) -> dict[tuple[str, str], An
 
 @lru_cache(maxsize=4)
 def _held(root: Path, files: tuple[store.File, ...]) -> dict[str, pa.ChunkedArray]:
-    """The columns that were read from these files, whose names are hashes of their contents."""
+    """The columns that were read from these files; the files' names are hashes of their contents."""
     return {}
 
 
 def _taken(column: pa.ChunkedArray, places: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Rows of a column; a dictionary-encoded column keeps only their texts, in the order in which they occur."""
+    """Some rows of a column; a dictionary-encoded column keeps only the texts of these rows, in order of occurrence."""
     found = column.take(places)
     if not pa.types.is_dictionary(found.type):
         return found
@@ -237,7 +240,7 @@ def _formed(column: pa.ChunkedArray, encoded: bool) -> pa.ChunkedArray:
 
 
 def answer_prefixes(root: Path) -> dict[str, str]:
-    """What the engine puts before its answers, by the model's label, for models with such a prefix."""
+    """By the model's label, the text with which the engine begins its answers, for models with such a prefix."""
     found = rows(root, ["model", "config"], categories=["model", "config"])
     pairs = found.group_by(["model", "config"]).aggregate([]).to_pylist()
     prefixes = {
@@ -252,7 +255,7 @@ def _ordered(texts: pd.Series[Any]) -> pd.Series[Any]:
 
 
 def models(root: Path) -> dict[str, str]:
-    """The names of models in tables, by the models' stored labels, if the two differ; raises StoreError."""
+    """By stored label, the names that tables give to models, if name and label differ; raises StoreError."""
 
     def made() -> dict[str, str]:
         found = shown_labels.short(map(str, rows(root, ["model"], categories=["model"])["model"].unique().to_pylist()))
@@ -269,11 +272,11 @@ def _configs(root: Path) -> dict[str, str]:
 
 
 def told_apart(frame: pd.DataFrame, configs: Callable[[], Mapping[str, str | None]]) -> pd.Series[Any]:
-    """The planners' labels, with the retriever if it varies, roles if a model has several, and what settings add.
+    """The planners' labels, with the parts that tell settings apart: the retriever if it varies, roles that vary.
 
-    Settings add the pool if it is not all, refinement and memory. If labels do not suffice, what differs between the
-    settings is added (`react (seed=1)`): keys of their `configs`, which are asked for only then, the data or the code;
-    or the setting's id if nothing is known to differ.
+    The pool is added if it is not all, and so are refinement and memory if they are used. If labels are still equal,
+    the differences between the settings are added (`react (seed=1)`): keys of their `configs`, which are read only in
+    this case, or the data or the code. If no difference is known, the setting's id is added.
     """
     varying = [name for name in APART if frame[name].nunique(dropna=False) > 1] or ["planner"]
     place = frame.groupby(varying, sort=False, dropna=False).ngroup()
@@ -333,12 +336,12 @@ def lengthened(root: Path) -> pd.DataFrame:
 
 
 def name_of(label: str) -> str:
-    """The planner's name in a label, without its changes and without what follows."""
+    """The planner's name in a label, without the changes in brackets and without the text after them."""
     return label.partition("[")[0].partition(" ")[0]
 
 
 def places(frame: pd.DataFrame) -> Iterator[tuple[str, str, pd.DataFrame]]:
-    """Each model and dataset of the rows with its rows, in their order; nothing for an empty frame."""
+    """Each model and dataset of a frame with its rows, in the frame's order; nothing for an empty frame."""
     if len(frame):
         for (model, dataset), own in frame.groupby(SETTING[:2], sort=False, observed=True):
             yield str(model), str(dataset), own

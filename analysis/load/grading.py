@@ -1,4 +1,4 @@
-"""Success as in planning_horizon's tables: an evaluator's verdict on the answer, if one was asked for (its B.3)."""
+"""Success as in planning_horizon's tables: an evaluator's verdict on the answer, if asked for (B.3 there)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from analysis.load import unknowns
 from grid.core.engine import EVALUATOR
 
 COLUMN = "graded_success"
-"""The column derived from SOURCES: if a setting has verdicts, whether the answer is correct, else its success."""
+"""The derived column: whether the verdict is that the answer is correct; in settings without verdicts, the success."""
 SOURCES = ("verdict",)
 """The columns of `episodes` that are read in addition to those of `load.episodes`."""
 CORRECT = "correct"
@@ -19,7 +19,7 @@ CORRECT = "correct"
 
 
 def added(cells: pd.DataFrame) -> pd.DataFrame:
-    """Add COLUMN to `cells`, which have SOURCES; unknown verdicts count as unknown successes do (`unknowns`)."""
+    """Add COLUMN to `cells`, which have SOURCES; unknown verdicts are treated like unknown successes (`unknowns`)."""
     verdict = cells["verdict"].astype(object)
     known = verdict.notna()
     right = (verdict == CORRECT).astype("float64").where(known | (unknowns.how_counted() == unknowns.FAILURE))
@@ -27,13 +27,13 @@ def added(cells: pd.DataFrame) -> pd.DataFrame:
 
 
 def taken(cells: pd.DataFrame) -> pd.DataFrame:
-    """Add COLUMN, and set `success` to it."""
+    """Add COLUMN, and give `success` the same values."""
     found = added(cells)
     return found.assign(success=found[COLUMN])
 
 
 def sql() -> str:
-    """COLUMN in DuckDB, over cells as in `queries.latest`."""
+    """The SQL expression of COLUMN, over cells as in `queries.latest`."""
     right = f"verdict = '{CORRECT}'"
     right = f"coalesce({right}, false)" if unknowns.how_counted() == unknowns.FAILURE else right
     over = f"OVER (PARTITION BY {', '.join(unknowns.SETTING)})"
@@ -41,7 +41,9 @@ def sql() -> str:
 
 
 def notes(cells: pd.DataFrame) -> list[str]:
-    """What success means for each data set and model with verdicts, how many were unreadable, and who has none.
+    """Notes on settings with verdicts: what success means, and how many verdicts were unreadable.
+
+    Further notes name the settings without verdicts.
 
     There are no notes if no setting has verdicts. `cells` are those of `load.episodes` with SOURCES.
     """

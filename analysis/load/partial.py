@@ -14,15 +14,16 @@ from analysis.page.table import Table
 from grid import store
 
 _NAMED = 3
-"""Settings that a line names at most."""
+"""The largest number of settings that a line names."""
 
 
 def planned(root: Path, episodes: pd.DataFrame) -> pd.DataFrame:
-    """One row per setting: `SETTING`, the number of cells that are `done`, and the number that is `planned`.
+    """One row per setting: `SETTING`, and the numbers of cells that are `done` and that are `planned`.
 
-    The sweep's own record says how many cells are planned, and which settings have no cell yet; these come last. If a
-    folder has no record, because it was made before sweeps kept one or was gathered from other folders, its rows
-    decide: as many cells are planned as the largest setting has of the same model, dataset and robustness setting.
+    The sweep's own record says how many cells are planned, and which settings have no cell yet. Settings without cells
+    come last. If a folder has no record, because it was made before sweeps kept one or was gathered from other folders,
+    its rows decide: as many cells are planned as the largest setting has of the same model, dataset and robustness
+    setting.
 
     Raises:
         StoreError: the record cannot be read.
@@ -51,7 +52,7 @@ def planned(root: Path, episodes: pd.DataFrame) -> pd.DataFrame:
 
 
 def with_planned(results: pd.DataFrame, plan: pd.DataFrame) -> pd.DataFrame:
-    """The settings of `rates.results`, with the number of their cells that are `planned`."""
+    """The settings of `rates.results`, with a column `planned`: the number of cells that are planned."""
     cells = plan.set_index(SETTING)["planned"]
     keys = pd.MultiIndex.from_frame(results[SETTING].astype(str))
     return results.assign(planned=cells.reindex(keys).to_numpy())
@@ -77,11 +78,11 @@ def lines(plan: pd.DataFrame) -> list[str]:
 
 
 _KINDS = 5
-"""Reasons that a line names; the record of the runs has all."""
+"""The largest number of reasons that a line names; the record of the runs has all reasons."""
 
 
 def skipped(root: Path) -> dict[str, str]:
-    """A line for each data set that left out records, by the data set's label; none if nobody recorded it.
+    """By label, a line for each data set that left out records; no line if the runs did not record this.
 
     Raises:
         StoreError: the record cannot be read.
@@ -90,7 +91,7 @@ def skipped(root: Path) -> dict[str, str]:
 
 
 def with_skipped(tables: Sequence[Table], lines: Mapping[str, str]) -> list[Table]:
-    """The tables, each with the lines of the data sets that it shows among its notes."""
+    """The tables; the notes of each table now include the lines of the data sets that it shows."""
     return [replace(table, notes=[*table.notes, *_shown(table, lines)]) for table in tables]
 
 

@@ -34,14 +34,14 @@ _FOLLOWS = {
     "temperature": "the server's own temperature holds, whatever planners and roles ask for",
     "seed": "trials cannot be repeated",
 }
-"""The consequences if requests leave out a key."""
+"""For each key, the consequence if requests leave it out."""
 _READ = "read from released or own files"
 _GENERATED = ("kqa_synthetic", "gta_generated", "apb_synthetic", "slate", "null_cases")
 """Data sets that this project generates from a seed; SLATE may be read from a folder instead."""
 
 
 def answered(episodes: pd.DataFrame) -> bool:
-    """Whether a language model answered in any episode that ran here, as far as is recorded."""
+    """Whether, as far as is recorded, a language model answered in any episode that ran here."""
     return not episodes["engine"].astype(object).isin([*_ENGINES, *RECORDED]).all()
 
 
@@ -55,7 +55,7 @@ def headline(root: Path) -> str:
 
 
 def lines(root: Path) -> list[str]:
-    """The first line, then lines on what requests left out and on settings that are not complete; raises StoreError."""
+    """The first line, then lines on keys that requests left out and on incomplete settings. Raises StoreError."""
 
     def made() -> list[str]:
         episodes = frames.episodes(root, COLUMNS)
@@ -65,7 +65,7 @@ def lines(root: Path) -> list[str]:
 
 
 def unsent(episodes: pd.DataFrame) -> list[str]:
-    """A line for each model whose requests leave out the temperature or the seed (`model.omit`): the consequences."""
+    """A line for each model whose requests leave out keys (`model.omit`), with the consequences."""
     found: dict[tuple[str, str], set[str]] = {}
     for text in episodes["config"].dropna().unique():
         config = json.loads(text)
@@ -96,7 +96,7 @@ def first_line(episodes: pd.DataFrame) -> str:
 
 
 def made_up(episodes: pd.DataFrame) -> dict[str, str]:
-    """By label, for data sets that are not a paper's own: what can still be compared with the paper's figures."""
+    """By label, for data sets that differ from a paper's: which comparisons with the paper's figures still hold."""
     told = {}
     for row in episodes.drop_duplicates(["dataset", "dataset_version", "config"]).to_dict("records"):
         data = _data(str(row["dataset"]), str(row["dataset_version"]), row["config"])
@@ -108,7 +108,7 @@ def made_up(episodes: pd.DataFrame) -> dict[str, str]:
 
 
 def model_line(name: str, engine: object) -> str:
-    """What a model is: its name with its engine, and whether it is a language model."""
+    """A model's name and engine, and whether it is a language model."""
     if engine in _ENGINES:
         return _ENGINES[str(engine)].format(name)
     if engine in RECORDED:
@@ -148,13 +148,13 @@ def _path(config: object) -> object:
 
 
 MADE_UP, INVENTED, TICKET = "-simulated", "-witness", "-ticket"
-"""Parts of the versions of such datasets."""
+"""Parts of the versions of datasets with simulated tools, with invented facts, or with a ticket as their user."""
 SYNTHETIC = "real questions, logical forms and schema; synthetic facts"
 TOLD_ALL = "the user's instructions are the ticket: an easier task, comparable with itself alone"
 
 
 def notice(episodes: pd.DataFrame) -> str:
-    """The beginning of captions about these episodes if any of their datasets is of these kinds; else empty."""
+    """The beginning of captions if any dataset of these episodes has such a version; else an empty text."""
     simulated, invented, ticket = (_named(episodes, mark) for mark in (MADE_UP, INVENTED, TICKET))
     return (
         (f"simulated tools ({simulated}): what they return is made up, no server was reached; " if simulated else "")
@@ -164,12 +164,12 @@ def notice(episodes: pd.DataFrame) -> str:
 
 
 def kinds(episodes: pd.DataFrame) -> pd.DataFrame:
-    """The columns of episodes that tell which policy and which data they are of, each combination once."""
+    """The columns of episodes that say which policy and data they come from, each combination of values once."""
     return episodes[["model", ENGINE, "dataset", "dataset_version"]].astype(object).drop_duplicates()
 
 
 def captioned(tables: Sequence[Table], kinds: pd.DataFrame, more: str = "") -> list[Table]:
-    """The tables, whose captions now begin with the notices about the policy and the tools of their data sets.
+    """The tables; each caption now begins with the notices about the policy and about the data sets' tools.
 
     Args:
         tables: the tables.
@@ -187,14 +187,14 @@ def captioned(tables: Sequence[Table], kinds: pd.DataFrame, more: str = "") -> l
 
 
 def _shown(table: Table) -> frozenset[str]:
-    """The data sets that a table says it is about; none if it says nothing."""
+    """The data sets that a table names as its subject; no data set if it names none."""
     if table.data or "dataset" not in table.values:
         return table.data
     return frozenset(table.values["dataset"].dropna().astype(str))
 
 
 def _named(episodes: pd.DataFrame, mark: str) -> str:
-    """The datasets whose version has a mark."""
+    """The names of the datasets whose version contains a mark."""
     marked = episodes["dataset_version"].astype(str).str.contains(mark, regex=False)
     return ", ".join(sorted(map(str, episodes["dataset"][marked].unique())))
 
@@ -205,16 +205,15 @@ def _named(episodes: pd.DataFrame, mark: str) -> str:
 _FACTS = ["model", "engine", "engine_version", "git_commit", "config"]
 _UNKNOWN = "not recorded"
 _COMMANDS = 5
-"""Commands that are shown; the folder's record has all."""
+"""The largest number of commands that are shown; the folder's record has all commands."""
 _COMMIT = 12
-"""Characters of a commit."""
+"""The number of characters of a commit that are shown."""
 
 
 def terms(root: Path) -> list[tuple[str, str]]:
-    """Terms and their values; none for a folder without episodes.
+    """The head of the page as terms and their values; empty for a folder without episodes.
 
-    Rows say when they were made, by which code and engine, and with which seed; the sweep's record of its runs says the
-    rest.
+    Date, code, engine and seed come from the rows; all else comes from the sweep's record of its runs.
 
     Raises:
         StoreError: the folder cannot be read.
@@ -247,7 +246,7 @@ def _listed(texts: Iterable[str], most: int | None = None) -> str:
 
 
 def _cut(runs: Iterable[store.RunRecord]) -> str | None:
-    """The limits on models' answers below what planners asked for, one line each."""
+    """The limits on models' answers that are lower than those which planners asked for, one line each."""
     lines = [line for run in runs for line in run.get("cut", [])]
     return _listed(lines) if lines else None
 

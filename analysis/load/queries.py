@@ -1,4 +1,4 @@
-"""SQL over the cells of a folder: DuckDB counts and averages what tables show, and tables show the query that it ran.
+"""SQL over the cells of a folder: DuckDB computes the figures of tables, and tables show the query that it ran.
 
 A query reads `e`, one row per cell as in `load.episodes`. `ask` runs it over these rows; `of_files` puts before it how
 DuckDB alone gets `e` from the files. A cell that ran again has several rows in the files; the latest counts, as in
@@ -22,7 +22,7 @@ from grid.store import sql
 from grid.store.schema import TABLES
 
 LABELLED = "model, dataset, robustness <> 'none' AS disturbed, robustness, planner"
-"""The labels of settings, which tell them apart, in the order of tables."""
+"""The labels that tell settings apart, in the order in which tables show them."""
 _LINE = ",\n  "
 
 
@@ -44,13 +44,12 @@ class Asked(NamedTuple):
 
 
 def ask(cells: pd.DataFrame, query: str, **further: pa.Table | pd.DataFrame) -> Asked:
-    """The result of a query that reads these cells as `e`; labels stay categories.
+    """The result of a query that reads these cells as the table `e`; columns of labels stay categories.
 
     Args:
         cells: the rows of `load.episodes`, or some of them.
         query: SQL; DuckDB refuses columns that the cells lack.
-        further: the other tables that the query reads, by their names in it: results of `store.read`, or frames of
-            cells.
+        further: the other tables, by their names in the query: results of `store.read`, or frames of cells.
     """
     connection = _connection()
     words = set(re.findall(r"\w+", query))
@@ -71,10 +70,10 @@ def of_cases(
     further: Sequence[str] = (),
     source: str = "e",
 ) -> str:
-    """A query of each case's means over trials, by setting and further `keys`, over which intervals are computed.
+    """A query of each case's means over trials, by setting and `keys`; intervals are computed from these means.
 
-    `values` are columns, or SQL expressions by name; `further` are other aggregates. `source` has the cells, with other
-    facts about them if needed.
+    `values` are columns, or SQL expressions by name; `further` are other aggregates. `source` is the table of the
+    cells, which may have further columns.
     """
     named = values if isinstance(values, Mapping) else {value: value for value in values}
     means = [f"avg({_value(text)}::DOUBLE) AS {name}" for name, text in named.items()]
@@ -83,12 +82,12 @@ def of_cases(
 
 
 def of_settings(values: Sequence[str], condition: str) -> str:
-    """A query of aggregates of the cells of each setting."""
+    """A query of aggregates over the cells of each setting."""
     return f"SELECT {_LINE.join([LABELLED, *values])}\nFROM e WHERE {condition} GROUP BY ALL ORDER BY ALL"
 
 
 def of_files(root: Path, *queries: str) -> str:
-    """Queries that `ask` ran, after views of a folder's files as their tables, so that DuckDB can run the text."""
+    """Queries that `ask` ran, with views before them that read a folder's files, so that DuckDB can run the text."""
     text = "\n".join(queries)
     words, read = set(re.findall(r"\w+", text)), set(re.findall(r"(?:FROM|JOIN) (\w+)", text))
     cells = f"SELECT * FROM {_text(f'{root}/episodes/*.parquet')}\n  QUALIFY {sql.COUNTS}"
@@ -104,7 +103,7 @@ def of_files(root: Path, *queries: str) -> str:
 
 
 def _sources(root: Path) -> dict[str, str]:
-    """The tables other than that of cells; only rows of the latest tries count."""
+    """The SQL source of each table except that of cells; only rows of cells' latest tries count."""
     latest = " SEMI JOIN e USING (cell_id, attempt_id)"
     sources = dict.fromkeys(("steps", "nodes", "improvements", "messages"), latest)
     sources |= dict.fromkeys(("comparisons", "rescores", "scorings"), "")
@@ -126,7 +125,7 @@ def _rows(root: Path, table: str) -> str:
 
 
 def _told_apart(root: Path, cells: str) -> str:
-    """The same cells with the names that `load.episodes` gives to models and planners, if these differ."""
+    """A query of cells in which models and planners have the names that `load.episodes` gives them."""
     if models := frames.models(root):
         names = " ".join(f"WHEN {_text(label)} THEN {_text(name)}" for label, name in models.items())
         cells = f"SELECT * REPLACE (CASE model {names} ELSE model END AS model)\n  FROM ({cells})"
@@ -147,7 +146,10 @@ def values(rows: Iterable[Iterable[object]]) -> str:
 
 
 def latest(root: Path, condition: str = "true") -> str:
-    """The common table expression `e`: one row per cell that fulfils a condition; success as it is counted now."""
+    """The common table expression `e`: one row per cell that fulfils a condition.
+
+    `success` of unknown cells follows the way in which unknown cells are counted at present.
+    """
     cells = f"SELECT * FROM {_text(f'{root}/episodes/*.parquet')} WHERE {condition}\n  QUALIFY {sql.COUNTS}"
     return f"WITH e AS ({unknowns.sql(cells)})"
 
@@ -162,7 +164,7 @@ def _value(text: str) -> str:
 
 
 def shapes(root: Path, condition: str) -> str:
-    """Depth and breadth of each case's reference, in both definitions."""
+    """A query of the depth and breadth of each case's reference, in both definitions."""
     return (
         f"{latest(root)}\nSELECT DISTINCT dataset, case_id, depth, breadth, depth_edges, breadth_edges\n"
         f"FROM e WHERE depth IS NOT NULL AND {condition}\nORDER BY ALL"
@@ -170,7 +172,7 @@ def shapes(root: Path, condition: str) -> str:
 
 
 def steps(root: Path, columns: Sequence[str], condition: str) -> str:
-    """The steps of some cells' latest tries."""
+    """A query of the steps of some cells' latest tries."""
     return (
         f"{latest(root)}\nSELECT {', '.join(f's.{name}' for name in columns)}\n"
         f"FROM {_text(f'{root}/steps/*.parquet')} AS s JOIN e USING (cell_id, attempt_id)\n"
@@ -179,7 +181,7 @@ def steps(root: Path, columns: Sequence[str], condition: str) -> str:
 
 
 def rows(columns: Sequence[str], condition: str) -> str:
-    """A query of the rows that a regression is given, in the order of `e`; `success` is `grading.COLUMN`."""
+    """A query of the rows for a regression, in the order of `load.episodes`; `success` is `grading.COLUMN`."""
     every = dict.fromkeys(["model", "planner", *columns, "error_kind"])
     named = [f"{grading.COLUMN}::DOUBLE AS success" if name == "success" else name for name in every]
     order = "model, dataset, robustness <> 'none', robustness, planner, trial, case_id"
@@ -187,11 +189,11 @@ def rows(columns: Sequence[str], condition: str) -> str:
 
 
 def where(rows: Mapping[str, Sequence[str]]) -> str:
-    """The condition that each column has one of its values; a planner is compared by name, whatever its changes."""
+    """The condition that each column has one of the given values; planners are compared by name, without changes."""
     columns = {name: "split_part(split_part(planner, '[', 1), ' ', 1)" if name == "planner" else name for name in rows}
     return " AND ".join(f"{columns[name]} IN ({', '.join(map(_text, rows[name]))})" for name in rows) or "true"
 
 
 def place(model: str, dataset: str) -> str:
-    """The condition for rows of one model and dataset, as `where` writes it."""
+    """The condition, written by `where`, for rows of one model and dataset."""
     return where({"model": [model], "dataset": [dataset]})

@@ -1,4 +1,4 @@
-"""The tokens of all requests of a planner, whichever model answered them."""
+"""The tokens of all requests of a planner, whether its own model, its judge or its critic answered."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ if TYPE_CHECKING:
 _ROLES = ("", "judge_", "critic_")
 _TOKENS = [f"{role}{way}_tokens" for role in _ROLES for way in ("input", "output")]
 SPENT = [*_TOKENS, "judge_calls", "critic_calls"]
-"""Columns of episodes: tokens of the acting model, its judge and its critic, and calls, which say if these two exist.
+"""Columns of episodes: tokens of the acting model, its judge and its critic; calls say whether judge and critic exist.
 
-Tokens of an evaluator, a simulator or a user are not counted: these belong to the environment.
+Tokens of an evaluator, a simulator or a user are not counted, because these three belong to the environment.
 """
 TOLD = "tokens: in and out, of the acting model, its judge and its critic"
-"""The caption about them."""
+"""The caption about these tokens."""
 _TOGETHER = {
     **{f"all_{way}_tokens": [f"{role}{way}_tokens" for role in _ROLES] for way in ("input", "output")},
     "all_calls": ["llm_calls", *(f"{role}calls" for role in _ROLES if role)],
@@ -26,7 +26,11 @@ ADDED_UP = [name for names in _TOGETHER.values() for name in names]
 
 
 def sql(names: Sequence[str]) -> str:
-    """The sum of such columns: a role that a setting lacks counts as 0, a role whose answers are uncounted as NULL."""
+    """The SQL of the sum of these columns.
+
+    A role that a setting lacks counts as 0. The sum is NULL if nobody counted the tokens of a role that the setting
+    has.
+    """
     parts = []
     for name in names:
         role = name.partition("_")[0] + "_"
@@ -36,13 +40,13 @@ def sql(names: Sequence[str]) -> str:
 
 SQL = sql(_TOKENS)
 OF_JUDGED = sql(_TOKENS[:4])
-"""The SQL of the tokens without the critic's."""
+"""The SQL of the tokens of the acting model and its judge, without the critic's."""
 DERIVED: Mapping[str, str] = {total: sql(names) for total, names in _TOGETHER.items()}
-"""Totals of the acting model, its judge and its critic together, and their SQL."""
+"""The SQL of each total over the acting model, its judge and its critic, by the total's name."""
 
 
 def tokens(cells: pd.DataFrame) -> pd.Series[float]:
-    """The sum of the token columns of SPENT for each cell; NaN if it is not known, because nobody counted them."""
+    """The sum of the token columns of SPENT for each cell; NaN if nobody counted a role's tokens."""
     return added(cells, _TOKENS)
 
 

@@ -1,8 +1,8 @@
-"""Cells whose success is not known: how tables count them, and what they leave open.
+"""Cells whose success is not known: how tables count them, and between which bounds they leave success open.
 
-They are cells that failed because of the infrastructure, a tool or the code, and cells for which a judge gave no
-verdict that could be read. Tables leave them out, or count them as failures; `counted` says which, for all tables made
-inside it.
+Success is not known if a cell failed because of the infrastructure, a tool or the code, or if a judge's verdict could
+not be read. Tables leave these cells out, or count them as failures; the context `counted` says which, for all tables
+that are made inside it.
 """
 
 from __future__ import annotations
@@ -23,24 +23,24 @@ Unknown = Literal["left_out", "failure"]
 LEFT_OUT: Unknown = "left_out"
 FAILURE: Unknown = "failure"
 MOST = 0.02
-"""If a larger share of a row's cells is unknown, bounds are shown beside the row's success, with a warning."""
+"""If a larger share of a row's cells is unknown, bounds are shown beside the row's success, and there is a warning."""
 COLUMN = "unknown"
-"""The column of a frame that says for which cells success is not known, however these are counted."""
+"""The column of a frame that is true if a cell's success is not known, however unknown cells are counted."""
 UNREAD = ("evaluator_failures", "judge_failures")
 READ = ("status", "error_kind", *UNREAD)
-"""The columns of `episodes` that are needed, besides those of SETTING."""
+"""The columns of `episodes` that `applied` needs, besides those of SETTING and `success`."""
 SETTING = ("setting_id", "dataset_version", "code")
 LABELS = ("model", "dataset", "robustness", "planner")
 VERDICT, UNJUDGED = "verdict that could not be read", "not judged"
 LEAST, LARGEST = "success_least", "success_most"
 _NAMED = 6
-"""Settings that a note names."""
+"""The largest number of settings that a note names."""
 _counted: ContextVar[Unknown] = ContextVar("unknown", default=LEFT_OUT)
 
 
 @contextmanager
 def counted(how: str | None) -> Iterator[None]:
-    """Inside this context, tables count unknown cells in this way: `left_out` or `failure`. None: as outside.
+    """Inside this context, tables count unknown cells in this way: `left_out` or `failure`. None: as before.
 
     Raises:
         ConfigError: `how` is neither.
@@ -55,18 +55,18 @@ def counted(how: str | None) -> Iterator[None]:
 
 
 def how_counted() -> Unknown:
-    """How tables count unknown cells now."""
+    """How tables count unknown cells at present."""
     return _counted.get()
 
 
 def applied(cells: pd.DataFrame, setting: Sequence[str] = SETTING) -> pd.DataFrame:
-    """Cells with COLUMN, and success as it is counted now.
+    """The cells with COLUMN; `success` is 0 for unknown cells if these count as failures at present.
 
-    If no case of a setting has a success, although some cells ended without anything unreadable, then the setting has
-    no success at all, and nothing is unknown in it.
+    A setting has no success at all if no success of its cells is known, although some cells ended without unreadable
+    verdicts. In such a setting no cell counts as unknown.
 
     Args:
-        cells: `success` as numbers, NaN if it is not known, and READ.
+        cells: cells with `success` (a number, NaN if not known) and READ.
         setting: the columns that tell settings apart.
     """
     unread = cells[[*UNREAD]].fillna(0).sum(axis=1) > 0
@@ -81,9 +81,9 @@ def applied(cells: pd.DataFrame, setting: Sequence[str] = SETTING) -> pd.DataFra
 
 
 def sql(cells: str, told: bool = False) -> str:
-    """The same in DuckDB, for a query of cells, with COLUMN, if unknown cells count as failures or COLUMN is `told`.
+    """A query of cells with the changes of `applied`, in DuckDB.
 
-    Otherwise the query itself.
+    The query stays as it is, unless unknown cells count as failures, or `told` asks for COLUMN.
     """
     failures = _counted.get() == FAILURE
     if not (failures or told):
@@ -96,9 +96,10 @@ def sql(cells: str, told: bool = False) -> str:
 
 
 def bounds(cells: pd.DataFrame, by: Sequence[str]) -> pd.DataFrame:
-    """By the columns `by`: `cells`, COLUMN (how many are unknown), and success if these all failed or all succeeded.
+    """By the columns `by`: `cells`, COLUMN (the number of unknown cells), LEAST and LARGEST.
 
-    LEAST and LARGEST are means over cases of the means over trials, as success is. NaN if a setting has no success.
+    LEAST is the success if all unknown cells failed, LARGEST if all succeeded. Like success, both are means over cases
+    of the means over trials. Both are NaN if a setting has no success.
     """
     known = cells["success"].mask(cells[COLUMN])
     filled = cells.assign(
@@ -112,7 +113,7 @@ def bounds(cells: pd.DataFrame, by: Sequence[str]) -> pd.DataFrame:
 
 
 def warnings(cells: pd.DataFrame) -> list[str]:
-    """A line for each setting with more than a share of MOST unknown cells: how many, why, and what success may be.
+    """A line for each setting with more than a share of MOST unknown cells: number, reasons, and bounds of success.
 
     Args:
         cells: those of `load.episodes`.
@@ -139,9 +140,10 @@ def left_open(cells: pd.DataFrame) -> pd.DataFrame:
 
 
 def under(tables: Sequence[Table], settings: pd.DataFrame) -> list[Table]:
-    """The tables; a table of success whose rows have no bounds gets them in its notes.
+    """The tables; if a table of success has no bounds in its rows, its notes now have the bounds.
 
-    Only the values of a table decide: whether a column begins with `success`, and the data sets and planners they have.
+    Only a table's values decide: whether a column's name begins with `success`, and which data sets and planners they
+    name.
 
     Args:
         tables: the tables of a report.
@@ -175,7 +177,7 @@ _HOW: dict[Unknown, str] = {
 
 
 def _kinds(cells: pd.DataFrame) -> str:
-    """How many cells are unknown for each reason, the commonest reason first."""
+    """A text with the number of unknown cells for each reason, the commonest reason first."""
     unread = cells[[*UNREAD]].fillna(0).sum(axis=1) > 0
     kinds = cells["error_kind"].astype(object).where(cells["status"] != "ok", UNJUDGED)
     kinds = kinds.mask((cells["status"] == "ok") & unread, VERDICT)
@@ -191,14 +193,15 @@ ONE_CLUSTER = "all cases are of one cluster, which may succeed and fail together
 ALIKE = "no two clusters differ, or all cases of which it is known are of one cluster, or there are too few clusters"
 _LOW = "low"
 _UNBOUNDED_NAMED = 4
-"""Rows that a note names."""
+"""The largest number of rows that a note names."""
 _COUNTED = {"cases", "clusters"}
 
 
 def noted(tables: Sequence[Table]) -> list[Table]:
     """The tables, each with a note for every reason why one of its means has no 95% interval.
 
-    Only the values of a table decide: columns `NAME_low` or `low` beside their means, `cases` and `clusters`.
+    Only a table's values decide: its columns `cases` and `clusters`, and each column `NAME_low` or `low` beside its
+    mean.
     """
     return [replace(table, notes=[*table.notes, *_notes(table)]) for table in tables]
 
@@ -217,7 +220,7 @@ def _notes(table: Table) -> list[str]:
 
 
 def _pairs(columns: Sequence[str]) -> Iterator[tuple[str | None, str]]:
-    """The column of each mean (None: it has no name of its own), and that of its lower bound."""
+    """The columns of each mean and of its lower bound; None for the mean if the bound is just `low`, without a name."""
     for column in columns:
         if column == _LOW:
             yield None, column
@@ -227,7 +230,7 @@ def _pairs(columns: Sequence[str]) -> Iterator[tuple[str | None, str]]:
 
 
 def _reason(row: Mapping[Any, Any], pairs: Sequence[tuple[str | None, str]]) -> str | None:
-    """Why a row has means without bounds; None if all have bounds, or if the number of clusters is not known."""
+    """The reason why means of a row have no bounds; None if all have bounds, or the number of clusters is not known."""
     if pd.isna(row["clusters"]) or pd.isna(row["cases"]) or not row["cases"]:
         return None
     single = row["clusters"] <= 1
@@ -240,7 +243,7 @@ def _reason(row: Mapping[Any, Any], pairs: Sequence[tuple[str | None, str]]) -> 
 
 
 def _name(row: Mapping[Any, Any]) -> str:
-    """The name of a row: its planner and robustness setting; if it has no planner, its first text."""
+    """The name of a row: its planner and robustness setting; if the row has no planner, the row's first text."""
     planner = row.get("planner")
     if planner is None:
         return next((str(value) for value in row.values() if isinstance(value, str)), "a row")

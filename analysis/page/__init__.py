@@ -1,8 +1,8 @@
-"""Tables and figures, and how they are written: for a terminal, a file, a page.
+"""Tables and figures, and how they are written to a terminal, a file or a page.
 
-Read it in this order. `table`: columns, each with its format and its sentence in the caption; also how numbers,
-intervals and p values are formatted. `render` makes terminal text, Markdown, CSV and LaTeX from a table. `drawing`: an
+Read this package in this order. `table`: columns, each with its format and its clause of the caption; also the formats
+of numbers, intervals and p values. `render` makes terminal text, Markdown, CSV and LaTeX from a table. `drawing`: an
 SVG with its caption and query, panels, colours, a legend. `html`: one page of tables and figures, which loads nothing.
 
-It knows nothing about results folders, and imports nothing from the other rooms.
+This package knows nothing about results folders, and imports nothing from the other rooms.
 """

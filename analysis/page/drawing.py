@@ -1,6 +1,7 @@
-"""Figures as SVG, the same bytes for the same rows: what a drawing is, panels, and how lines are told apart.
+"""Figures as SVG, with the same bytes for the same rows: drawings, panels, and the styles that tell lines apart.
 
-Colours are Okabe and Ito's, which the colour-blind can tell apart; lines differ by marker too, for print.
+The colours are those of Okabe and Ito, which colour-blind readers can tell apart. Lines also differ by marker, for
+print.
 """
 
 from __future__ import annotations
@@ -31,11 +32,11 @@ _DPI = 72
 """SVG units per inch; a unit is a point."""
 _UNTOLD = ("Date", "Creator", "Format", "Type")
 _PAD, _LEAST, _TURNS = 3 / _DPI, 1e-3, 3
-"""Inches around a panel with its texts; the least share of a figure for a panel; how often texts may be measured."""
+"""Inches around a panel and its texts; a panel's least share of the figure; how often texts may be measured."""
 _ABOUT = {"left": 0.08, "right": 0.98, "bottom": 0.12, "top": 0.92, "wspace": 0.25, "hspace": 0.35}
-"""The positions of panels before their texts are measured, as parts of the figure and of a panel."""
+"""The margins and gaps of panels before their texts are measured, as parts of the figure and of a panel."""
 _COLUMN, _TEXT = 3.35, 6.9
-"""The width in inches of a paper's column, and of its text."""
+"""The widths, in inches, of a paper's column and of a paper's text."""
 _LOWEST = 0.75  # of a figure's height on a page, however much narrower it is
 _PAPER: Any = {"svg.fonttype": "path", "pdf.fonttype": 42, "font.size": 7, "xtick.labelsize": 6}
 _RC: Any = {
@@ -50,7 +51,7 @@ _RC: Any = {
 
 @dataclass(frozen=True, repr=False)
 class Drawing:
-    """An SVG element with its title, caption, the query of its numbers, and its section of a page."""
+    """An SVG element with its title, its caption, the query of its numbers, and its section on a page."""
 
     name: str
     title: str
@@ -60,27 +61,27 @@ class Drawing:
     section: str = ""
 
     def __post_init__(self) -> None:
-        """Make `query` name the columns that it reads, as a table's query does."""
+        """Make `query` name the columns that it reads, instead of `SELECT *`, as in a table."""
         object.__setattr__(self, "query", sql.joined(self.query))
 
     def __repr__(self) -> str:
-        """Its title and caption."""
+        """The drawing's title and caption."""
         return f"{self.title}\n{self.caption}"
 
     def _repr_html_(self) -> str:
-        """As a notebook shows it."""
+        """The drawing's HTML for a notebook."""
         return f"<b>{escape(self.title)}</b><br>{self.svg}<p>{escape(self.caption)}</p>"
 
 
 def each_panel(axes: Sequence[Axes], parts: Sequence[T]) -> Iterator[tuple[Axes, T]]:
-    """An axis for each part; those that are left over are not shown."""
+    """An axis for each part; axes that are left over are not shown."""
     for axis in axes[len(parts) :]:
         axis.set_visible(False)
     return zip(axes, parts, strict=False)
 
 
 def reach(points: pd.DataFrame, name: str, bounds: npt.NDArray[np.float64] | None = None) -> npt.NDArray[np.float64]:
-    """How far bars reach below and above the values of a column, 0 where it has no bounds; shape (2, n).
+    """How far bars reach below and above the values of a column, 0 if a value has no bounds; shape (2, n).
 
     `bounds` are NAME_low and NAME_high, shape (n, 2), unless others are given.
     """
@@ -89,7 +90,7 @@ def reach(points: pd.DataFrame, name: str, bounds: npt.NDArray[np.float64] | Non
 
 
 class Picture(str):
-    """An SVG element; `file` draws the same figure by itself, in a form that papers accept."""
+    """An SVG element; `file` draws the same figure as a separate file, in a form that papers accept."""
 
     file: Callable[[str], bytes]
 
@@ -102,9 +103,9 @@ def svg_of(
     width: float = _WIDTH,
     height: float = _HEIGHT,
 ) -> Picture:
-    """The element that `draw` makes from rows x across panels; `width` and `height` are one panel's, in inches.
+    """The element that `draw` makes from `rows` x `across` panels; `width` and `height` of a panel are in inches.
 
-    Its ids begin with `name`, because a page may hold it beside figures with other names.
+    The ids in the element begin with `name`, because a page may show several figures.
     """
     with mpl.rc_context({**_RC, "svg.hashsalt": name}):
         figure, out = Figure(figsize=(width * across, height * rows), dpi=_DPI), io.StringIO()
@@ -123,7 +124,9 @@ def svg_of(
 def _file(
     name: str, rows: int, across: int, draw: Callable[[Sequence[Axes]], None], size: tuple[float, float], form: str
 ) -> bytes:
-    """The figure as `pdf` or `svg`, as wide as a paper's column, or as a paper's text if panels are side by side.
+    """The figure as `pdf` or `svg`, as wide as a paper's column.
+
+    If panels are side by side, the figure is as wide as a paper's text.
 
     Everything is drawn as lines and letters: a PDF embeds its fonts, an SVG has them as outlines.
     """
@@ -141,7 +144,7 @@ def _file(
 
 
 def _placed(figure: Figure, panels: npt.NDArray[Any], renderer: Any) -> None:
-    """Give panels one size, and margins with room for ticks, titles and names; the legend is below them.
+    """Give all panels one size, and margins with room for ticks, titles and names; the legend is below all panels.
 
     Matplotlib's constrained layout does the same, but it measures each text many times, and also data, which cannot
     extend beyond a panel.
@@ -168,9 +171,9 @@ def _ticks(panels: npt.NDArray[Any]) -> list[list[float]]:
 
 
 def _margins(axis: Axes, renderer: Any) -> tuple[float, float, float, float]:
-    """The inches that a panel's texts need to its left, right, above and below; 0 if it is not shown.
+    """The inches that a panel's texts need on its left, on its right, above and below it; 0 for a hidden panel.
 
-    Its labels are placed where its ticks end.
+    The labels of the axes are moved next to the ends of the ticks.
     """
     if not axis.get_visible():
         return 0.0, 0.0, 0.0, 0.0
@@ -199,7 +202,7 @@ def _margins(axis: Axes, renderer: Any) -> tuple[float, float, float, float]:
 
 
 def _inlined(document: str, name: str) -> str:
-    """The element without the XML prologue; its ids get its name, because a page holds several elements."""
+    """The element without the XML prologue; `name` is put before each id, because a page has several elements."""
     element = document[document.index("<svg") :]
     return re.sub(r'(\bid="|href="#|url\(#)', rf"\g<1>{name}-", element)
 
@@ -210,14 +213,14 @@ def _inlined(document: str, name: str) -> str:
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")  # Okabe and Ito's
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*", "<", ">", "h")
 ACROSS = 4
-"""Columns of a legend at most."""
+"""The largest number of columns of a legend."""
 _DOWN = 8  # entries of a column, while more columns are allowed: panels need the room
 _PER_LINE, _PER_CHARACTER = 0.6, 0.075  # inches of an entry's line and gap, and of a character at the usual size
 _SMALLEST = 6.0  # points
 
 
 def legend(axes: Sequence[Axes], across: int = ACROSS) -> None:
-    """One legend below all panels, with the entries of all of them, in at most `across` columns, no more than fit."""
+    """Draw one legend below all panels, with the entries of all panels, in as many columns up to `across` as fit."""
     found: dict[str, Any] = {}
     for axis in axes:
         handles, labels = axis.get_legend_handles_labels()

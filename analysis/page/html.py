@@ -1,6 +1,6 @@
 """All tables and figures of a results folder as one page that loads nothing.
 
-On top is what can be quoted, then the two figures that most readers come for, then everything, by subject.
+On top are the statements that can be quoted, then the two figures that most readers want, then everything by subject.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from grid.core.untrusted import shown_lines
 
 _HERE = Path(__file__).parent
 Viewer = Callable[[str, str], str]
-"""Gives the address of the episodes of a model and dataset; of all episodes if both are empty."""
+"""A function that returns the viewer's address for a model and dataset; for all episodes if both are empty."""
 REST = "By model and data set"
-"""The section of tables and figures that name no section."""
+"""The section for tables and figures that name no section."""
 LEADING = ("success", "cost-1")
 """The names of the figures that come before all tables."""
 _SHOWN = 2_000
-"""Rows of a table that a page shows, so that it stays small; the files of tables have them all."""
+"""The largest number of rows of a table that a page shows, so that it stays small; the tables' files have all rows."""
 
 
 def page(
@@ -57,20 +57,22 @@ def document(
     viewer: Viewer | None = None,
     summary: Sequence[str] = (),
 ) -> str:
-    """A page: what it shows, contents, tables, figures, and below each the query of its numbers.
+    """A page: what it shows, its contents, tables and figures.
 
-    Everything is escaped, except the figures, which matplotlib wrote. A Content-Security-Policy forbids requests, and
-    all scripts except the one that sorts tables, which it identifies by its hash.
+    Below each table and figure is the query of its numbers.
+
+    Everything is escaped except the figures, which matplotlib wrote. A Content-Security-Policy forbids requests and
+    scripts; the only script that it allows, by its hash, sorts tables.
 
     Args:
-        title: its heading.
-        told: the place of the data of all queries.
-        tables: its tables.
-        drawings: its figures.
-        lines: what it shows, in sentences.
+        title: the page's heading.
+        told: a sentence on where the data of all queries are.
+        tables: the tables to show.
+        drawings: the figures to show.
+        lines: sentences on what the page shows.
         head: terms and their values, one line each (`provenance.terms`).
-        viewer: gives the addresses that tables link to; None: no links.
-        summary: the statements at its top.
+        viewer: the function that gives the addresses to which tables link; None: no links.
+        summary: the statements at the top of the page.
     """
     leading = [drawing for drawing in drawings if drawing.name in LEADING]
     sections = _sections([*map(_bounded, tables), *(drawing for drawing in drawings if drawing not in leading)])
@@ -102,7 +104,7 @@ def element(table: Table) -> str:
 
 
 def environment() -> Environment:
-    """The template environment of pages: everything that is not marked as safe is escaped.
+    """The template environment of pages, which escapes everything that is not marked as safe.
 
     `sorting` is the script that sorts tables, `sorting_hash` its hash.
     """
@@ -126,7 +128,7 @@ def _place(table: Table) -> tuple[str, str]:
 
 
 def _sections(parts: Sequence[Table | Drawing]) -> list[tuple[str, list[Table | Drawing]]]:
-    """The parts by section, sections in the order of their first parts; the study's section comes before all others."""
+    """The parts by section; sections are in the order of their first parts, but the study's section comes first."""
     found: dict[str, list[Table | Drawing]] = {}
     for part in parts:
         found.setdefault(part.section or REST, []).append(part)
@@ -134,7 +136,7 @@ def _sections(parts: Sequence[Table | Drawing]) -> list[tuple[str, list[Table | 
 
 
 def _finalized(value: object) -> object:
-    """Texts without control characters, which no page may hold; line ends stay, for queries."""
+    """Texts without control characters, which no page may contain; line ends stay, because queries need them."""
     return shown_lines(value) if type(value) is str else value
 
 

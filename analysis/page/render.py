@@ -20,13 +20,16 @@ from grid.core.untrusted import shown, shown_lines
 _MARKDOWN = re.compile(r"([\\`*_{}\[\]<>|#~&])")
 _endless = Console(width=10_000)
 READABLE = 100
-"""Terminal columns for which a report's tables are made."""
+"""The terminal width, in columns, for which a report's tables are made."""
 _WIDTH = 160
-"""Terminal columns that tables of a sweep's replicas and settings need; narrower terminals get as many anyway."""
+"""The width of tables of a sweep's replicas and settings, in terminal columns.
+
+On a narrower terminal they keep this width.
+"""
 _BETWEEN = 2
-"""Terminal columns between two columns of a table, and at its edges."""
+"""The terminal columns between two columns of a table, and at the table's edges."""
 _LABEL = 14
-"""Terminal columns that a label keeps if there is little room."""
+"""The terminal columns that a label has at least if there is little room."""
 _FORMULA = frozenset("=+-@\t\r\n＝＋－＠")
 _NUMBER = re.compile(r"[-+]?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?")
 _LATEX = {
@@ -43,11 +46,11 @@ _TEXT_POINTS = 345.0  # the width of a line of the article class
 _LABEL_POINTS = 120.0  # the width of a label before it wraps
 _CHARACTER, _GAP = 4.25, 3.0  # points of a character in footnotes' size, and beside a column
 _LATIN = frozenset(map(chr, range(0xA0, 0x180))) - frozenset("ĦħĸĿŀŉŦŧſ") | frozenset("–—‘’“”")
-"""The characters besides ASCII that LaTeX's T1 fonts have."""
+"""The non-ASCII characters that LaTeX's T1 fonts have."""
 
 
 def wide(console: Console, width: int = _WIDTH) -> Console:
-    """A console with the same output that has at least so many columns."""
+    """A console with the same output and at least this number of columns."""
     return _like(console, max(console.width, width))
 
 
@@ -68,7 +71,7 @@ def text(table: Table) -> str:
 def show(console: Console, table: Table, wide: bool = False) -> bool:
     """Print a table with its title and captions; if the console is too narrow, print nothing and return False.
 
-    Labels and headers take several lines if there is little room. `wide`: all columns and figures, on lines as long as
+    Labels and headers take several lines if there is little room. `wide`: all columns are shown, on lines as long as
     they need.
     """
     figures, rows = table.brief() if not wide else (table.columns, table.rows)
@@ -91,7 +94,7 @@ def show(console: Console, table: Table, wide: bool = False) -> bool:
 
 
 def _narrowest(table: Table, figures: Sequence[str], rows: Sequence[Sequence[str]]) -> int:
-    """The terminal columns that a table needs if its labels take several lines."""
+    """The terminal columns that a table needs if its labels are spread over several lines."""
     columns = zip([*table.labels, *figures], *rows, strict=True)
     widest = sum(max(cell_len(shown(text)) for text in column) + _BETWEEN for column in columns)
     lengths = [max(len(shown(row[place])) for row in (table.labels, *rows)) for place in range(len(table.labels))]
@@ -101,7 +104,7 @@ def _narrowest(table: Table, figures: Sequence[str], rows: Sequence[Sequence[str
 def _drawn(
     table: Table, figures: Sequence[str], rows: Sequence[Sequence[str]], wide: bool, folded: bool = False
 ) -> Drawn:
-    """A table whose labels may take several lines unless it is `wide`, and whose headers may if they are `folded`."""
+    """A table for a terminal; labels may take several lines unless it is `wide`, headers only if it is `folded`."""
     drawn = Drawn(box=box.SIMPLE_HEAD, collapse_padding=True, pad_edge=False)
     for name in table.labels:
         drawn.add_column(_rich(name), no_wrap=wide, overflow="fold")
@@ -120,7 +123,7 @@ def _rich(text: str) -> str:
 
 
 def markdown(table: Table) -> str:
-    """A pipe table (GitHub's) under its title in bold."""
+    """A pipe table, as on GitHub, under the table's title in bold."""
     rule = ["---"] * len(table.labels) + ["---:"] * len(table.figures)
     lines = [_piped([*table.labels, *table.figures], _markdown), _piped(rule, str)]
     lines += [_piped(row, _markdown) for row in table.rows]
@@ -141,7 +144,7 @@ def _markdown(text: str) -> str:
 
 
 def csv(table: Table) -> str:
-    """The unrounded values, in RFC 4180 except for line ends; missing values are empty.
+    """The unrounded values as CSV, which follows RFC 4180 except for line ends; missing values are empty.
 
     A text that a spreadsheet would take for a formula has an apostrophe in front of it (OWASP, CSV injection).
     """
@@ -152,7 +155,7 @@ def csv(table: Table) -> str:
 
 
 def _inert(value: Any) -> Any:
-    """A text that is no formula and holds no control characters; numbers and anything else unchanged."""
+    """A text in a form that is no formula, without control characters; numbers and other values unchanged."""
     if not isinstance(value, str):
         return value
     formula = value[:1] in _FORMULA and not _NUMBER.fullmatch(value)
@@ -162,7 +165,8 @@ def _inert(value: Any) -> Any:
 def latex(table: Table) -> str:
     """A floating table with booktabs' rules: a short caption, and everything else known about it as a note below.
 
-    If it is wider than a page's text, its figures are split into several parts below one another, each with the labels.
+    A table that is wider than a page's text is split into several parts below one another: each part has all labels and
+    some of the figures.
     """
     caption, note = _captioned(table)
     parts = [_tabular(table, places) for places in _parts(table)]
@@ -183,7 +187,11 @@ def latex(table: Table) -> str:
 
 
 def _captioned(table: Table) -> tuple[str, str]:
-    """The title with as many clauses as two lines have room for, and the rest, notes included."""
+    """The short caption and the note.
+
+    The short caption is the title with as many clauses as fit into two lines; the note has the other clauses and the
+    table's notes.
+    """
     first, rest = table.title, [clause for clause in table.caption.split("; ") if clause]
     while rest and len(first) + len(rest[0]) + 2 <= _TWO_LINES:
         first += f"{'. ' if first == table.title else '; '}{rest.pop(0)}"
@@ -191,7 +199,7 @@ def _captioned(table: Table) -> tuple[str, str]:
 
 
 def _parts(table: Table) -> list[list[int]]:
-    """The places of the columns of each part: all labels, and as many figures as fit into the text, at least one."""
+    """The places of each part's columns: all labels, and as many figures as fit into the text's width, at least one."""
     widths = [_points(max((len(shown(row[place])) for row in (_heads(table), *table.rows)), default=0))
               for place in range(len(_heads(table)))]  # fmt: skip
     labels = [*range(len(table.labels))]
@@ -233,7 +241,7 @@ def _tabular(table: Table, places: Sequence[int]) -> str:
 
 
 def _column(table: Table, place: int) -> str:
-    """A column's letter: figures are aligned right, so that their digits are too; long texts take several lines."""
+    """A column's letter in LaTeX: figures are right-aligned, so that digits align; long texts take several lines."""
     longest = max((len(shown(row[place])) for row in table.rows), default=0)
     if table.wraps:
         return "l" if longest <= 20 else r"p{0.38\linewidth}"
@@ -254,7 +262,7 @@ def _marks(text: str) -> str:
 
 
 def _latex(text: str) -> str:
-    """A text escaped for LaTeX; a hyphen before a number becomes a minus, and no two hyphens join to a dash.
+    """A text escaped for LaTeX; a hyphen before a number becomes a minus sign, and two hyphens never become a dash.
 
     Characters that LaTeX's fonts lack are written as their code points, because LaTeX would stop at them.
     """

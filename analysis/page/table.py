@@ -1,7 +1,7 @@
-"""A table: the values of its rows, and columns that say how a value is written and what the caption says about it.
+"""A table: the values of its rows, and its columns, each with the format of its values and a clause of the caption.
 
-Every form of a table is made from it: terminal, Markdown, CSV and LaTeX by `render`, a page by `html`. The format of
-numbers, intervals and p values is decided here, once.
+Every form of a table is made from such an object: `render` writes terminal text, Markdown, CSV and LaTeX, and `html`
+writes a page. This module alone decides the formats of numbers, intervals and p values.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ import pandas as pd
 from grid.store import sql
 
 Row: TypeAlias = Any
-"""The row that columns read: a mapping of names to values, or texts by their places."""
+"""The row that columns read: a mapping of names to values, or a sequence of texts."""
 NONE = "none"
-"""The text for a value that cannot be told."""
+"""The text for a value that is not defined or cannot be known."""
 MISSING = "–"
 """The text for a value that does not exist."""
 FIRST_SECTION = "Planning horizon"
@@ -36,11 +36,11 @@ class Column:
     """One column of a table.
 
     Attributes:
-        header: the text above it.
+        header: the text above the column.
         text: gives the text for a row.
         brief: gives the text for a row in a terminal, which has less room; None: the same.
         printed: whether a terminal shows the column when it is not asked for all columns.
-        said: a clause of the caption; if several columns have the same clause, it appears once.
+        said: the column's clause of the caption; a clause that several columns share appears once.
         briefly: the clause of a terminal's caption; None: the same.
     """
 
@@ -57,23 +57,24 @@ class Table:
     """A table as it is shown, and the values from which it is made.
 
     Attributes:
-        name: tells it from the other tables of a report.
-        title: the text above it.
-        by: its first columns, texts that name a row; a name alone is both the header and the row's key.
+        name: the name that tells the table from other tables of a report.
+        title: the text above the table.
+        by: the first columns, whose texts name a row; a plain name is both the header and the key of the row's value.
         columns: the other columns, figures, aligned to the right.
         values: the unrounded values, for CSV.
-        query: gives the values: SQL, or a line of Python.
-        about: the beginning of its caption, before the columns' clauses.
+        query: the SQL, or the line of Python, that gives the values.
+        about: the beginning of the caption, before the columns' clauses.
         briefly: the beginning of a terminal's caption; None: as `about`.
         lines: the rows that columns read; None: a mapping for each row of `values`.
-        breaks: keys of rows; a line is drawn where one of them changes, or before the rows of these numbers.
+        breaks: keys of rows: a line is drawn before a row in which such a value changes. Or the numbers of the rows
+            before which a line is drawn.
         notes: what readers must know about the table, one line each.
         reading: what the table says in words, one line per statement.
         section: the heading on a page under which it is shown with others.
-        wraps: whether its texts are long and take several lines.
+        wraps: whether the table's texts are long, so that they take several lines.
         printed: the largest number of rows that a terminal shows; None: all.
-        data: labels of the data sets that it is about, if its values have no column `dataset` with them.
-        before: the beginning of every caption of a report, such as that no language model answered.
+        data: the labels of the table's data sets, if its values have no column `dataset`.
+        before: the beginning of every caption of a report, for example the notice that no language model answered.
     """
 
     name: str
@@ -95,34 +96,34 @@ class Table:
     before: str = ""
 
     def __post_init__(self) -> None:
-        """Make the query name the columns that it reads."""
+        """Make the query name the columns that it reads, instead of `SELECT *`."""
         object.__setattr__(self, "query", sql.joined(self.query))
 
     def __repr__(self) -> str:
-        """As a terminal shows it, with all its columns."""
+        """The table's text as a terminal shows it, with all columns."""
         from analysis.page import render
 
         return render.text(self)
 
     def _repr_html_(self) -> str:
-        """As a notebook shows it."""
+        """The table's HTML for a notebook."""
         from analysis.page import html
 
         return html.element(self)
 
     @cached_property
     def named(self) -> list[Column]:
-        """The first columns."""
+        """The first columns, whose texts name a row."""
         return [label(one) if isinstance(one, str) else one for one in self.by]
 
     @property
     def labels(self) -> list[str]:
-        """The first columns' headers."""
+        """The headers of the first columns."""
         return [column.header for column in self.named]
 
     @property
     def figures(self) -> list[str]:
-        """The others' headers."""
+        """The headers of the other columns."""
         return [column.header for column in self.columns]
 
     @cached_property
@@ -132,7 +133,7 @@ class Table:
 
     @cached_property
     def rows(self) -> list[list[str]]:
-        """The texts of each row, one per column."""
+        """The texts of each row, one text per column."""
         return [[column.text(row) for column in (*self.named, *self.columns)] for row in self.read]
 
     def brief(self) -> tuple[list[Column], list[list[str]]]:
@@ -153,12 +154,12 @@ class Table:
 
     @property
     def caption(self) -> str:
-        """The text below it: what it is about, then what its columns are."""
+        """The text below the table: what the table is about, then what its columns are."""
         return self.before + "; ".join(_once([self.about, *(column.said for column in (*self.named, *self.columns))]))
 
     @property
     def short(self) -> str:
-        """The text below it in a terminal, about the columns that are shown there."""
+        """The text below the table in a terminal, about the columns that a terminal shows."""
         shown = [*self.named, *(column for column in self.columns if column.printed)]
         said = (column.said if column.briefly is None else column.briefly for column in shown)
         return self.before + "; ".join(_once([self.about if self.briefly is None else self.briefly, *said]))
@@ -170,19 +171,19 @@ def label(key: str, header: str = "") -> Column:
 
 
 def texts(headers: Iterable[str], first: int = 0) -> list[Column]:
-    """Columns for rows that are sequences of texts; the first column reads the place `first`."""
+    """Columns for rows that are sequences of texts; the first of these columns shows the text at the place `first`."""
     return [Column(header, itemgetter(place)) for place, header in enumerate(headers, first)]
 
 
 def count(key: str, header: str = "", said: str = "", printed: bool = True) -> Column:
-    """A whole number."""
+    """A column of whole numbers."""
     return Column(header or key, lambda row: number(row[key], ",.0f", missing=MISSING), printed=printed, said=said)
 
 
 def mean(
     key: str, header: str, form: str = ".1f", scale: float = 100.0, said: str = "", printed: bool = True
 ) -> Column:
-    """A value without an interval; a share in % unless told otherwise."""
+    """A column of values without intervals; by default the values are shares, shown in %."""
     return Column(header, lambda row: number(row[key], form, scale), printed=printed, said=said)
 
 
@@ -194,7 +195,7 @@ def named(value: Any) -> str:
 
 
 def number(value: Any, form: str = ".1f", scale: float = 1.0, missing: str = NONE) -> str:
-    """A number times `scale` in a format; infinite numbers by their sign."""
+    """A number times `scale` in a format; infinite numbers are shown as `+inf` or `-inf`."""
     if value is None or pd.isna(value):
         return missing
     if not np.isfinite(value):
@@ -219,9 +220,9 @@ def bounded(
         key: the key of the value.
         form: the format of numbers.
         scale: the factor for numbers.
-        marks: the text after the value.
+        marks: a text that follows the value.
         missing: the text if the value is not known.
-        of: the key before `_low` and `_high`, if it is a different one.
+        of: the key before `_low` and `_high`, if it is not `key`.
     """
     if row[key] is None or pd.isna(row[key]):
         return missing
@@ -230,12 +231,12 @@ def bounded(
 
 
 def marks(low: Any, high: Any, holm: Any = np.nan, at: float = 0.0, level: float = 0.05) -> str:
-    """`*` if an interval excludes `at`, `†` if Holm's p is below the level."""
+    """`*` if an interval excludes the value `at`, `†` if the p value by Holm's correction is below the level."""
     return "*" * bool(low > at or high < at) + "†" * bool(holm < level)
 
 
 def probability(value: Any) -> str:
-    """A p value: three digits, or that it is below 0.001."""
+    """The text of a p value: three digits, or `<0.001`."""
     return NONE if pd.isna(value) else "<0.001" if value < 0.001 else f"{value:.3f}"
 
 
@@ -244,7 +245,8 @@ def changed(
 ) -> str:
     """A difference of shares in points (columns `name`, `_low`, `_high`), and the verdict that its interval supports.
 
-    The first verdict is for an interval below 0, the second for one above 0, `otherwise` for one that includes 0.
+    The first verdict is for an interval below 0, the second for an interval above 0, and `otherwise` for an interval
+    that includes 0.
     """
     value, low, high = (100 * row[f"{name}{end}"] for end in ("", "_low", "_high"))
     if pd.isna(value):
@@ -256,16 +258,16 @@ def changed(
 
 
 def shown_by(low: float, high: float, verdicts: tuple[str, str]) -> str | None:
-    """The verdict that an interval supports: the first if it is below 0, the second if it is above; None: neither."""
+    """The first verdict if an interval is below 0, the second if it is above 0; None if it includes 0."""
     return verdicts[1] if low > 0 else verdicts[0] if high < 0 else None
 
 
 def joined(parts: Sequence[str], comparisons: int | None = None) -> str:
-    """One line per part, with a full stop; if there are several comparisons, a last line says how many."""
+    """One line per part, ended by a full stop; if there are several comparisons, a last line gives their number."""
     several = len(parts) if comparisons is None else comparisons
     return "\n".join([*(f"{part}." for part in parts), *[_SEVERAL.format(several)] * (several > 1)])
 
 
 def _once(said: Iterable[str]) -> list[str]:
-    """The clauses that are not empty, each once."""
+    """The clauses that are not empty, without repetitions."""
     return list(dict.fromkeys(filter(None, said)))

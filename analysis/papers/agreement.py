@@ -1,4 +1,4 @@
-"""The plans of a results folder with what each scorer said about them, and how far scorers agree."""
+"""The plans of a results folder with each scorer's verdicts on them, and how far scorers agree."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from analysis.stats.intervals import CLUSTER, Interval, n_clusters
 from grid.core.types import ERRORS
 
 PEOPLE, COMPUTED = "people", "computed"
-"""The source of the truth: a file of labels, or what is computed."""
+"""The source of the verdicts that count as true: people's labels in a file, or the computed verdicts."""
 _PLAN = ("correct", "grade", "errors")
 _COLUMNS = [
     "config", "evaluator", "trial", "exact_match", "judge_contradicted", "task_family",
@@ -31,18 +31,21 @@ _COLUMNS = [
 
 
 class Matched(NamedTuple):
-    """Labels with their episodes: the cell of each label, and how many labels have none."""
+    """Labels matched with episodes: the label of each labelled cell, and the number of labels without an episode."""
 
     cells: dict[str, Label]
     unmatched: int
 
 
 class Comparison(NamedTuple):
-    """One scorer against what counts as true; `plans` are those of `agreement.against`, with a further column `same`.
+    """One scorer compared with what counts as true.
+
+    `plans` have the columns that `agreement.against` reads, and `same`.
 
     `scorer` is a judge's name, with (blind) if it saw no known solution, or COMPUTED; `truth` is PEOPLE or COMPUTED.
-    `asked` counts the plans that were to be judged, `unreadable` those of them without a verdict, `contradicted` those
-    whose verdict and errors disagree, among the `verdicts` plans that have both.
+    `asked` is the number of plans that were to be judged, and `unreadable` the number of these without a verdict.
+    `verdicts` is the number of plans with a verdict and errors, and `contradicted` the number of these whose verdict
+    and errors disagree.
     """
 
     scorer: str
@@ -55,7 +58,7 @@ class Comparison(NamedTuple):
 
 
 def episodes(root: Path) -> pd.DataFrame:
-    """The episodes that have a scorer of plans, with `scorer` (the key dataset.scorer) and `judge`, its name or None.
+    """The episodes whose plans have a scorer, with `scorer` (the key dataset.scorer) and `judge` (its name or None).
 
     Raises:
         StoreError: the folder cannot be read.
@@ -72,10 +75,10 @@ def episodes(root: Path) -> pd.DataFrame:
 
 
 def matched(frame: pd.DataFrame, labels: Sequence[Label], path: Path) -> Matched:
-    """The episode of each label, found by all that the label names.
+    """The episode of each label, found by all keys that the label gives.
 
     Raises:
-        AnalysisError: a label fits several episodes, or an episode two labels; the line is named.
+        AnalysisError: a label fits several episodes, or two labels fit one episode; the line is named.
     """
     texts = frame[["case_id", *APART]].astype(str)
     by_case = {str(case): own for case, own in texts.groupby("case_id", sort=False, observed=True)}
@@ -102,7 +105,7 @@ def matched(frame: pd.DataFrame, labels: Sequence[Label], path: Path) -> Matched
 
 
 def comparisons(frame: pd.DataFrame, labels: Matched | None) -> list[Comparison]:
-    """Every judge against the truth, and the computed verdicts against people's if people labelled the plans."""
+    """Each judge compared with the truth; if people labelled the plans, also the computed verdicts with the labels."""
     found = []
     truth = COMPUTED if labels is None else PEOPLE
     if labels is not None:
@@ -138,7 +141,7 @@ def _comparison(scorer: str, truth: str, own: pd.DataFrame, labels: Matched | No
 
 
 def _parts(who: str, of: dict[str, pd.Series[Any]]) -> Iterator[tuple[str, pd.Series[float]]]:
-    """`correct`, `grade` and each error as numbers; NaN if nobody said."""
+    """`correct`, `grade` and each error as numbers; NaN if the scorer or the truth does not give them."""
     yield f"{who}_correct", of["correct"].astype("float64")
     yield f"{who}_grade", of["grade"].astype("float64")
     told = [None if errors is None else frozenset(errors) for errors in of["errors"]]
@@ -152,7 +155,7 @@ def _parts(who: str, of: dict[str, pd.Series[Any]]) -> Iterator[tuple[str, pd.Se
 
 PAPER = "agent_planning_benchmark"
 YES, NO = "always correct", "never correct"
-"""Judges that look at nothing."""
+"""Imaginary judges that do not look at the plans."""
 _PERCENT = ("agreement", "precision", "recall", "error_types", "true_rate", "judged_rate", "rate_bias",
             "passed_wrong", "failed_right")  # fmt: skip
 _HEADERS = {
@@ -173,17 +176,17 @@ _VERDICTS = (
 
 
 _UNTOLD = ("comparison", "verdicts")
-"""The keys of lines that values do not have."""
+"""The keys of lines that are left out of the table's values."""
 
 
 def tables(root: Path, found: Sequence[Comparison]) -> list[Table]:
-    """All tables for which some comparison has figures."""
+    """All tables for which any comparison has figures."""
     shown = [overall(root, found), errors(root, found), _different(root, found), _biases(root, found)]
     return [table for table in shown if table]
 
 
 def overall(root: Path, found: Sequence[Comparison]) -> Table | None:
-    """All measures of each scorer, and below it those of judges that look at nothing; None without comparisons."""
+    """All measures of each scorer, and below them those of judges that look at nothing; None without comparisons."""
     names = ("agreement", "kappa", "precision", "recall", "f1", "mae", "error_types")
     lines = list[dict[str, Any]]()
     for place, one in enumerate(found):
@@ -201,7 +204,7 @@ def overall(root: Path, found: Sequence[Comparison]) -> Table | None:
 
 
 def errors(root: Path, found: Sequence[Comparison]) -> Table | None:
-    """Each error by itself; None if no error is named."""
+    """The agreement on each error separately; None if no error is named."""
     names = ("agreement", "kappa", "precision", "recall", "f1")
     lines = [
         _told(place, one)
@@ -252,7 +255,7 @@ def _biases(root: Path, found: Sequence[Comparison]) -> Table | None:
 
 
 _WHOSE = {"true": "true", "named": "said"}
-"""The columns that count errors, and the prefix of the flags that they count."""
+"""The columns that count errors, with the prefix of the flags that each column counts."""
 
 
 def _told(place: int, one: Comparison) -> dict[str, Any]:
@@ -281,7 +284,7 @@ def _table(
     lines: Sequence[Mapping[str, Any]],
     number: str | None,
 ) -> Table | None:
-    """The table, or None if there are no lines; `number` is that of the paper's table."""
+    """The table, or None if there are no lines; `number` is the number of the paper's table."""
     values = pd.DataFrame([{key: value for key, value in line.items() if key not in _UNTOLD} for line in lines])
     return Table(
         name=name,
@@ -298,7 +301,7 @@ def _table(
 
 
 def _published(number: str) -> list[str]:
-    """The paper's rows, one line each."""
+    """A heading, then one line for each row of the paper's table."""
     published = files.load(files.FOLDER / f"{PAPER}_table{number}.yaml")
     lines = [
         f"The paper's table {number} ({published.title}; its plans, models and prompts): {', '.join(published.metrics)}"

@@ -1,6 +1,7 @@
-"""Which settings of a sweep belong beside which rows of a published table, and what they measured.
+"""Which settings of a sweep belong beside which rows of a published table, and the figures of these settings.
 
-One query per table gives each case's means over trials, by setting and kind of cells; blocks hold rows of its result.
+One query per table gives each case's means over trials, by setting and kind of cells; a block has some rows of the
+query's result.
 """
 
 from __future__ import annotations
@@ -26,9 +27,9 @@ from analysis.tables.win_rates import REFERENCE
 
 
 def measured(published: Published, beside: Sequence[Block], block: Block, model: str, name: str) -> Measured | None:
-    """The value of a metric in a row for one of our models, combined from parts if the table says so.
+    """The value of a metric for one of our models in a row; combined from parts if the table says so.
 
-    None if a part is not known for any case, or if several of our settings belong beside it.
+    None if a part is not known for any case, or if several of our settings belong beside the part's row.
     """
     how = published.combined.get(name)
     if how is None or how.stands not in (None, block.row.labels[published.labels.index(how.label)]):
@@ -49,7 +50,10 @@ def measured(published: Published, beside: Sequence[Block], block: Block, model:
 def _part(
     published: Published, beside: Sequence[Block], block: Block, how: Combined, label: str | None
 ) -> Block | None:
-    """The block of another row whose setting differs in its data set alone; of any setting if `block` has none."""
+    """The block of another row, for the same setting as `block` except for data set and pool.
+
+    If `block` has no setting, the other block may have any. None if not exactly one block fits.
+    """
     labels = list(block.row.labels)
     if label is not None:
         labels[published.labels.index(how.label)] = label
@@ -60,13 +64,13 @@ def _part(
 
 
 def _alike(one: Mapping[str, str] | None, other: Mapping[str, str]) -> bool:
-    """Whether settings are the same except for their data set, whose keys tell the rows apart, and their pool."""
+    """Whether settings are the same except for data set and pool; keys of the data set tell the rows apart."""
     apart = ("dataset", "pool")
     return one is not None and all(one.get(part) == label for part, label in other.items() if part not in apart)
 
 
 def _together(rows: Sequence[pd.Series[float]], most: float | None) -> Measured | None:
-    """The combination case by case; None if the rows are not of the same cases."""
+    """The rows combined case by case; None if the rows do not have the same cases."""
     both = pd.concat(rows, axis=1, join="inner")
     if len(both) < max(map(len, rows)):
         return None
@@ -75,7 +79,7 @@ def _together(rows: Sequence[pd.Series[float]], most: float | None) -> Measured 
 
 
 def _apart(rows: Sequence[pd.Series[float]], weights: Sequence[float], most: float | None) -> Measured:
-    """The combination of rows of different cases, with bounds from theirs (square and add: Zou and Donner 2008)."""
+    """Rows with different cases combined; bounds come from the rows' bounds (square and add: Zou and Donner 2008)."""
     own = [
         share(values, most * weight) if most and weight > 0 else interval(values, reach=abs(weight))
         for values, weight in zip(rows, weights, strict=True)
@@ -90,19 +94,22 @@ def _apart(rows: Sequence[pd.Series[float]], weights: Sequence[float], most: flo
 
 
 NAMED = ("planner", "dataset", "robustness", "retriever", "pool", "refine", "memory")
-"""The groups of files in conf/ whose names in a row say which settings belong beside it."""
+"""Groups of conf/. A row names files of these groups, and so says which settings belong beside it."""
 
 
 EITHER = {"retriever.model": ("retriever.path", "retriever.hub.id")}
-"""Keys that no config has: the embedding model is a folder or, without one, a model of the hub."""
+"""Keys that no config has, and the keys that are read instead.
+
+The embedding model is a folder or, if no folder is given, a model of the hub.
+"""
 
 
 HIGHEST = {"share": 1.0, "percent": 1.0, "count": 1.0, "score": 10.0}
-"""The largest value of a unit's columns, if it has one."""
+"""The largest possible value of columns with a unit, for units that have such a value."""
 
 
 class Measured(NamedTuple):
-    """A metric of one of our models: the number of cases, and its mean over them with its interval."""
+    """A metric of one of our models: the number of cases, and the mean over these cases with its interval."""
 
     cases: int
     of: Interval
@@ -112,9 +119,9 @@ class Measured(NamedTuple):
 class Block:
     """A row of a published table and one of our settings that belongs beside it, or none.
 
-    `setting` has the labels of dataset, robustness and planner; `cases` are its rows from the table's query, for all
-    models. `alike`: the row has, or could have, other settings whose labels differ in the dataset alone. `others` are
-    the rows of the setting with which this one is compared, if the table compares settings.
+    `setting` has the labels of dataset, robustness and planner; `cases` are the setting's rows from the table's query,
+    for all models. `alike`: the row has, or could have, other settings whose labels differ only in the dataset. If the
+    table compares settings, `others` are the rows of the setting with which this setting is compared.
     """
 
     row: Row
@@ -124,7 +131,7 @@ class Block:
     others: pd.DataFrame | None = None
 
     def measured(self, model: str, metric: Metric) -> Measured | None:
-        """The value of a metric for one of our models; None if no case has one, or no case has one in both settings."""
+        """The value of a metric for one of our models; None if no case has a value, or has it in both settings."""
         if not metric.columns or self.setting is None:
             return None
         if metric.columns[0] in DECISIONS:
@@ -160,7 +167,7 @@ def _means(cases: pd.DataFrame, model: str, metric: Metric) -> pd.Series[float]:
 
 
 def _decided(own: pd.DataFrame, name: str) -> Measured | None:
-    """A count of first-pass decisions, or a rate with an interval over clusters; None if there are no decisions."""
+    """A figure of first-pass decisions: a count, or a rate with an interval; None if there are no decisions."""
     if own.empty:
         return None
     figure: float
@@ -175,7 +182,10 @@ def _decided(own: pd.DataFrame, name: str) -> Measured | None:
 
 
 def _rate(own: pd.DataFrame) -> Interval:
-    """Errors per decision over cases with different numbers of these: each case's part in the ratio (linearization)."""
+    """Errors per decision, with an interval, over cases with different numbers of decisions.
+
+    The interval is that of the cases' contributions to the ratio (linearization).
+    """
     errors, decisions = own["errors"], own["decisions"]
     rate = float(errors.sum() / decisions.sum())
     return share(rate + (errors - rate * decisions) / float(decisions.mean()))
@@ -186,7 +196,7 @@ Told = tuple[dict[Any, Any], Mapping[str, Any]]
 
 
 class Standing(NamedTuple):
-    """A setting that belongs beside a row: its labels, the models that ran it, and the setting it is compared with."""
+    """A setting that belongs beside a row: its labels, the models that ran, and the setting to compare with."""
 
     labels: dict[str, str]
     models: Set[str]
@@ -202,7 +212,7 @@ def settings_of(cells: pd.DataFrame) -> list[Told]:
 
 
 def standing(published: Published, told: Sequence[Told]) -> list[list[Standing]]:
-    """For each row of the table, our settings beside it; settings that differ in the model alone are one."""
+    """For each row of the table, our settings beside it; settings that differ only in the model count as one."""
     found = []
     for row in published.rows:
         conditions, models = published.conditions(row), dict[tuple[str, ...], set[str]]()
@@ -226,7 +236,7 @@ def query(published: Published, there: Sequence[Sequence[Standing]]) -> str:
 
 
 def _mean(columns: Sequence[str]) -> str:
-    """A cell's mean of columns, all of which must be known."""
+    """The SQL of a cell's mean over columns; NULL unless all of them are known."""
     each = [_SQL.get(name, name) for name in columns]
     return each[0] if len(each) == 1 else f"({' + '.join(f'({one})::DOUBLE' for one in each)}) / {len(each)}"
 
@@ -234,12 +244,12 @@ def _mean(columns: Sequence[str]) -> str:
 def blocks(published: Published, cases: pd.DataFrame, there: Sequence[Sequence[Standing]] | None = None) -> list[Block]:
     """The table's rows in their order, each with every setting of ours that belongs beside it.
 
-    A row of the paper without any setting of ours has a block without a setting; a row without figures has no such
-    block. There are no blocks if fewer rows have settings of ours than the table's `least`.
+    A row without any setting of ours has a block without a setting if the paper has figures in this row, else no block.
+    There are no blocks at all if fewer than `least` rows of the table have settings of ours.
 
     Args:
         published: the table.
-        cases: the rows of `query`; if they lack the columns that tell kinds of cells apart, all cells count.
+        cases: the rows of `query`; if these lack the columns that tell kinds of cells apart, all cells count.
         there: the result of `standing`; None: `cases` are cells, with the columns that `standing` needs.
     """
     beside: list[Block] = []
@@ -270,7 +280,7 @@ def blocks(published: Published, cases: pd.DataFrame, there: Sequence[Sequence[S
 
 
 def _other(labels: Mapping[str, str], published: Published, told: Sequence[Told]) -> dict[str, str] | None:
-    """The labels of the setting to compare with: that with the same changes, else that which `horizon.only` finds."""
+    """The labels of the setting to compare with: the one with the same changes, else the one from `horizon.only`."""
     found = dict(labels)
     for key, name in published.against.items():
         rest = {part: label for part, label in labels.items() if part != key}
@@ -296,7 +306,7 @@ def _found(config: Mapping[str, Any], key: str) -> Any:
 
 
 def _is(found: Any, wanted: Value) -> bool:
-    """Whether a value is the wanted one; a hub's name or a folder may also match by its last part."""
+    """Whether a value is the wanted value; for a hub's name or a folder it is enough that the last part is equal."""
     if isinstance(found, str) and isinstance(wanted, str):
         return wanted in (found, found.rstrip("/").rpartition("/")[2])
     return type(found) is type(wanted) and bool(found == wanted)
@@ -305,7 +315,7 @@ def _is(found: Any, wanted: Value) -> bool:
 def _of(
     cases: pd.DataFrame, labels: Mapping[str, str], kinds: Mapping[str, Wanted], models: Set[str] | None = None
 ) -> pd.DataFrame:
-    """The rows of a setting, of these kinds and models (None: of all)."""
+    """The rows of a setting that are of these kinds, and of these models (None: of all models)."""
     mine = pd.Series(True, index=cases.index) if models is None else cases["model"].isin(models)
     for part, label in labels.items():
         mine &= cases[part] == label
@@ -322,7 +332,7 @@ def _of(
 
 
 AGAINST = "zero_shot"
-"""The planner against which the papers' win rates are counted."""
+"""The planner with which all others are compared for the papers' win rates."""
 _COMPARED = f"FROM comparisons WHERE split_part(against, '[', 1) = '{AGAINST}'"
 _WRONG = {
     part: f"((r_{part} >= (e.config::VARCHAR->'judge'->>'{part}_threshold')::DOUBLE) <> {part}_right)::INT"

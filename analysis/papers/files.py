@@ -24,19 +24,19 @@ FOLDER = Path(__file__).with_name("tables")
 _PLACE = "analysis/papers/tables"
 Value = str | int | float | bool | None
 Wanted = Value | list[Value]
-"""The value that a key must have; if it is a list, any of its values."""
+"""The value that a key must have; a list means that any of its values will do."""
 
 
 JUDGE_ERROR = "judge_error"
-"""The share of a judge's decisions in an episode that is wrong."""
+"""The share of wrong decisions among a judge's decisions in an episode."""
 WIN = "win"
-"""An evaluator's verdict on an episode against the reference planner's: 1, 0.5 or 0 (`launch/win_rate.py`)."""
+"""An evaluator's verdict, comparing an episode with the reference planner's: 1, 0.5 or 0 (`launch/win_rate.py`)."""
 DECISIONS = ("decisions", "errors", "error_rate", "tools", "decisions_per_tool")
 """Measures of first-pass decisions that need a tool (egb_slate §6.2).
 
-Counts are over all cases, where each case counts with the mean of its trials; an error is a tool other than the
-reference's. `error_rate` is the ratio of errors to decisions; `tools` counts the different tools that the references of
-these cases call, `decisions_per_tool` the calls of each tool.
+Counts are sums over all cases, and the count of a case is the mean over its trials. An error is a decision for a tool
+other than the reference's. `error_rate` is the ratio of errors to decisions; `tools` is the number of different tools
+that the references of these cases call, and `decisions_per_tool` is the mean number of the references' calls per tool.
 """
 _OF = {
     "cells": f"episodes, nor {WIN!r} or {JUDGE_ERROR!r}",
@@ -45,20 +45,23 @@ _OF = {
     "agreement": "an agreement",
 }
 COMPARING = ("change", "ratio")
-"""Units that compare a setting with another one."""
+"""Units of metrics that compare a setting with another setting."""
 
 
 class Metric(Checked):
-    """Our columns that measure what a column of the paper does, and the paper's unit for it.
+    """Our columns that measure the same as a column of the paper, and the paper's unit for this column.
 
-    A `score` is from 0 to 10, a `count` is out of so many cases (`Row.over`), an `amount` has no largest value, and
-    neither has a `mean`, which is shown with decimals; `cases` is the number of cases for which the column is 1. A
-    `change` is a difference of shares, a `ratio` is one of means, both against another setting (`Published.against`);
-    `points` are a column's differences of shares, in %, a `difference` is such a difference unscaled. `logit` is a
-    coefficient's scale, `p` a p-value. `column` is one of `episodes`, of those derived for plans
-    (`plan_cells.DERIVED`), of the sums of spending (`spending.DERIVED`) or by verdicts (`grading.COLUMN`), of DECISIONS
-    or a regression's coefficients (`Published.of`), WIN, JUDGE_ERROR, or several columns, whose mean counts; null if
-    none of ours measures it. Our value is shown times `scale`, because a paper may count over so many cases.
+    Units: a `score` is from 0 to 10. A `count` is a number of cases out of `Row.over` cases. An `amount` and a `mean`
+    have no largest value, and a `mean` is shown with decimals. `cases` is the number of cases for which the column is
+    1. A `change` is a share minus the same share of another setting, and a `ratio` is a mean over the same mean of
+    another setting (`Published.against`). `points` are differences of shares, in %, that a column already has; a
+    `difference` is such a difference unscaled. `logit` is the scale of a coefficient, `p` a p-value.
+
+    `column` is a column of `episodes`, a column derived for plans (`plan_cells.DERIVED`), a sum of spending
+    (`spending.DERIVED`), success by verdicts (`grading.COLUMN`), WIN or JUDGE_ERROR; depending on `Published.of`, a
+    measure of DECISIONS or a figure of a regression's coefficients. If `column` lists several, their mean counts; it is
+    null if no column of ours measures the same. Our value is multiplied by `scale`, because the paper's value may be a
+    count over several cases.
     """
 
     column: str | list[str] | None
@@ -70,24 +73,25 @@ class Metric(Checked):
 
     @property
     def columns(self) -> list[str]:
-        """The columns whose mean it is."""
+        """The columns whose mean is the metric."""
         return [self.column] if isinstance(self.column, str) else self.column or []
 
     @property
     def value(self) -> str:
-        """The name of its value in a query."""
+        """The name of the metric's value in a query."""
         return "_and_".join(self.columns)
 
 
 class Row(Checked):
     """The labels of a row in the paper, our settings that belong beside it, and each model's figures.
 
-    `ours` has names of files (`planner: react`) and values of keys (`dataset.level: hard`), in addition to the table's
-    own; null if none of our settings can belong beside the row. `cells` are columns of `episodes` and their values
-    (null: no value): only a setting's cells with these values, and with the table's own, count. `entropy`: only those
-    of their decisions count whose entropy (nats) is at least the first bound and below the second, which null leaves
-    open. `over`: the number of the paper's cases over which its counts are; ours are shown over as many. `figures` are
-    in the order of the table's metrics; there are none if the paper has no such row, but we do.
+    `ours` are conditions on our settings, in addition to those of the table: names of files (`planner: react`) and
+    values of keys (`dataset.level: hard`). It is null if none of our settings can belong beside the row. `cells` are
+    columns of `episodes` with values (null: no value): only cells with these values, and with those of the table's
+    `cells`, count. `entropy`: only decisions count whose entropy (nats) is at least the first bound and below the
+    second; null means no bound. `over`: the number of cases out of which the paper counts in this row; our counts are
+    shown out of the same number. `figures` are in the order of the table's metrics; they are empty for a row that we
+    have and the paper does not.
     """
 
     labels: list[str]
@@ -99,17 +103,20 @@ class Row(Checked):
 
     @property
     def bounds(self) -> tuple[float | None, float | None]:
-        """The least entropy that counts, and the least that is too large; None: no such bound; both None: all count."""
+        """The least entropy that counts, and the least that is too large.
+
+        None: no such bound; if both are None, all decisions count.
+        """
         low, high = self.entropy or (None, None)
         return (low or 0.0 if self.entropy else None), high
 
     def counted(self, metric: Metric) -> Metric:
-        """The metric as this row shows it."""
+        """The metric as this row shows it: a count is multiplied by `over`."""
         return metric.model_copy(update={"scale": metric.scale * self.over}) if metric.unit == "count" else metric
 
 
 class Part(Checked):
-    """One of the figures that are added up: a metric of the row whose label is `row` (null: the same row), weighted."""
+    """A summand of a combined metric: a weighted metric of the row whose label is `row` (null: the same row)."""
 
     row: str | None = None
     metric: str
@@ -117,9 +124,10 @@ class Part(Checked):
 
 
 class Combined(Checked):
-    """A metric that is a sum of others of the table.
+    """A metric that is a weighted sum of figures of the table.
 
-    It appears in the rows whose `label` is `stands` (null: in all). The rows of its parts differ in that label alone.
+    The metric is combined in the rows that have the value `stands` as their label `label` (null: in all rows). The rows
+    of its parts differ from such a row in this label alone.
     """
 
     label: str
@@ -128,12 +136,12 @@ class Combined(Checked):
 
 
 class Published(Checked):
-    """One table of a paper; `labels` are the headers of its rows' labels, `notes` what a reader must know.
+    """One table of a paper; `labels` are the headers of the rows' labels, `notes` what a reader must know.
 
-    `of`: what is measured: settings' cells, decisions of their first passes, the coefficients of a regression, or how
-    far scorers agree. `against`: the planner or robustness setting against which `change` and `ratio` are measured.
-    `combined` are those of its metrics that are sums of others. `unpublished` are metrics that only we have, shown
-    below the paper's. The table is shown beside our figures if we have at least `least` of its rows.
+    `of` says what the table measures: settings' cells, decisions of first passes, the coefficients of a regression, or
+    how far scorers agree. `against`: the planner or robustness setting with which `change` and `ratio` compare.
+    `combined` are the metrics that are sums of other figures. `unpublished` are metrics that only we have; they are
+    shown after the paper's. The table is shown beside our figures if we have at least `least` of its rows.
     """
 
     paper: str
@@ -153,37 +161,37 @@ class Published(Checked):
 
     @property
     def models(self) -> list[str]:
-        """The models with figures in it, as the paper names them."""
+        """The models with figures in the table, as the paper names them."""
         return list(dict.fromkeys(model for row in self.rows for model in row.figures))
 
     @property
     def every_metric(self) -> dict[str, Metric]:
-        """The paper's metrics, then those that only we have."""
+        """The paper's metrics, then the metrics that only we have."""
         return self.metrics | self.unpublished
 
     @property
     def columns(self) -> list[str]:
-        """The columns that its metrics read."""
+        """The columns that the table's metrics read."""
         return list(dict.fromkeys(column for metric in self.every_metric.values() for column in metric.columns))
 
     @property
     def kinds(self) -> list[str]:
-        """The columns by which its rows tell a setting's cells apart."""
+        """The columns by which the table's rows tell a setting's cells apart."""
         return list(dict.fromkeys([*self.cells, *(name for row in self.rows for name in row.cells)]))
 
     @property
     def bins(self) -> list[tuple[float | None, float | None]]:
-        """The different bounds of its rows' entropies; none if all decisions count in every row."""
+        """The different bounds of entropy that the rows have; empty if all decisions count in every row."""
         return list(dict.fromkeys(row.bounds for row in self.rows if any(row.entropy for row in self.rows)))
 
     @property
     def called(self) -> str:
-        """Its name in the paper: a table, unless its name says that it is a figure."""
+        """The table's name in the paper: `table N`, unless the name says that it is a figure."""
         return self.table if self.table.startswith("figure") else f"table {self.table}"
 
     @property
     def file(self) -> str:
-        """The name of its file, without the ending."""
+        """The name of the table's file, without the ending."""
         return (
             f"{self.paper}_table{self.table}"
             if self.table.isdigit()
@@ -194,7 +202,7 @@ class Published(Checked):
         """The row with these labels.
 
         Raises:
-            AnalysisError: there is no such row; the file, the row and the rows that there are are named.
+            AnalysisError: there is no such row; the error names the file, the row and the existing rows.
         """
         found = next((row for row in self.rows if row.labels == list(labels)), None)
         if found is None:
@@ -204,16 +212,16 @@ class Published(Checked):
         return found
 
     def figure(self, row: Row, model: str, metric: str) -> float | None:
-        """A figure of the paper; None if it has none."""
+        """A figure of the paper; None if the paper does not have it."""
         return dict(zip(self.metrics, row.figures.get(model, []), strict=False)).get(metric)
 
     def named(self, row: Row, key: str) -> list[str]:
-        """The names that a row's conditions have under a key."""
+        """The names that a row's conditions give for a key."""
         found = (self.conditions(row) or {}).get(key)
         return [name for name in (found if isinstance(found, list) else [found]) if isinstance(name, str)]
 
     def of_ours(self, key: str, there: Container[str]) -> tuple[Published, list[str]]:
-        """The table without the rows whose names under a key are not `there`, and a note about these rows."""
+        """The table without the rows whose names for a key are all missing in `there`, and a note about such rows."""
         kept, gone = [], dict[str, None]()
         for row in self.rows:
             names = self.named(row, key)
@@ -225,7 +233,10 @@ class Published(Checked):
         return self.model_copy(update={"rows": kept}), [told] * bool(gone)
 
     def conditions(self, row: Row) -> dict[str, Wanted] | None:
-        """The conditions on a setting beside a row; None if none can fulfil them. Memory is used only if asked for."""
+        """The conditions on settings beside a row; None if no setting can fulfil them.
+
+        A setting with memory fulfils them only if the conditions ask for memory.
+        """
         return None if row.ours is None else {"memory": UNCHANGED, **self.ours, **row.ours}
 
     @model_validator(mode="after")
@@ -269,7 +280,7 @@ def load(path: Path) -> Published:
     """The table in a file.
 
     Raises:
-        AnalysisError: it cannot be read, or a key or value is wrong; the place is named.
+        AnalysisError: the file cannot be read, or a key or value is wrong; the place is named.
     """
     found = path.stat() if path.is_file() else None
     return _load(path, (found.st_mtime_ns, found.st_size) if found else None)
@@ -289,7 +300,7 @@ def find(name: str, folder: Path = FOLDER) -> Published:
     """The table in a file of analysis/papers/tables, by the file's name without its ending.
 
     Raises:
-        AnalysisError: there is no such file, and the existing ones are named; or as for `load`.
+        AnalysisError: there is no such file (the error names the existing files); or as for `load`.
     """
     names = sorted(path.stem for path in folder.glob("*.yaml"))
     if name not in names:
@@ -298,7 +309,7 @@ def find(name: str, folder: Path = FOLDER) -> Published:
 
 
 def every(folder: Path = FOLDER) -> list[Published]:
-    """All tables in a folder, by paper and table.
+    """All tables in a folder, in the order of papers and tables.
 
     Raises:
         AnalysisError: as for `load`.
@@ -308,12 +319,12 @@ def every(folder: Path = FOLDER) -> list[Published]:
 
 
 def _natural(name: str) -> Sequence[tuple[str, int]]:
-    """A sorting key in which numbers in a name count as numbers: 2 before 2 ratios before 10."""
+    """A sorting key by which numbers in a name are sorted as numbers: `2`, then `2 ratios`, then `10`."""
     return [(text, int(number or 0)) for text, number in re.findall(r"(\D*)(\d*)", name)]
 
 
 def value_at(config: Any, key: str) -> Any:
-    """The value of a resolved config at a dotted key; None if there is nothing."""
+    """The value of a resolved config at a dotted key; None if there is no such key."""
     for part in key.split("."):
         config = config.get(part) if isinstance(config, dict) else None
     return config

@@ -1,4 +1,4 @@
-"""Comparisons of `fh` and `sh`, paired over cases, and what they say in words (planning_horizon §4.2, §4.4, §4.5)."""
+"""Comparisons of `fh` and `sh`, paired over cases, and their results in words (planning_horizon §4.2, §4.4, §4.5)."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ HIGH, LOW = "tools_forgiving", "tools_strict"
 """The robustness settings that §4.4 calls high and low."""
 PLACE = ["dataset", "model", "robustness"]
 REPEATS = {"repeated_call": "any two", "repeated_call_in_a_row": "in a row"}
-"""The columns of both definitions of a repeated call (`grid.metrics.stepwise`), and their names in tables."""
+"""The columns for the two definitions of a repeated call (`grid.metrics.stepwise`), and their names in tables."""
 _MEASURES = ["success", "input_tokens", "output_tokens"]
 
 
 def folded(episodes: pd.DataFrame) -> pd.DataFrame:
-    """The rows with planners' plain names; a planner's changes (`sh[temperature=0]`) are added to the model's name."""
+    """The rows with plain planner names; changes of a planner (`sh[temperature=0]`) are added to the model's name."""
     labels = [str(label) for label in episodes["planner"].unique()]
     names = {label: re.split(r"\[| ", label)[0] for label in labels}
     changes = {label: label[len(names[label]) :].removeprefix(" / ") for label in labels}
@@ -40,11 +40,11 @@ def folded(episodes: pd.DataFrame) -> pd.DataFrame:
 def accuracy_and_tokens(episodes: pd.DataFrame) -> pd.DataFrame:
     """Table 2: for each dataset, model and robustness, accuracy and mean tokens per case for FH and SH.
 
-    `episodes` are cells, here and below, or each case's means over them.
+    Here and in the functions below, `episodes` are cells, or each case's means over its cells.
 
-    Columns: `cases` and their `clusters` (those that both planners have; `unpaired` counts the other cases), each
-    measure with `_fh` and `_sh`, `success_difference` (SH - FH) and `input_tokens_ratio`, `output_tokens_ratio` (SH /
-    FH), each with `_low` and `_high`, its 95% interval; NaN if there is none.
+    Columns: `cases` that both planners have, and their `clusters`; `unpaired`, the number of other cases; each measure
+    with `_fh` and `_sh`. `success_difference` (SH - FH), `input_tokens_ratio` and `output_tokens_ratio` (SH / FH) have
+    a 95% interval, `_low` and `_high`; NaN if there is none.
     """
     rows = []
     for found, cases in _places(episodes, _MEASURES):
@@ -58,7 +58,7 @@ def accuracy_and_tokens(episodes: pd.DataFrame) -> pd.DataFrame:
 def repeated_calls(episodes: pd.DataFrame) -> pd.DataFrame:
     """Table 5: the share of episodes with a repeated call, for FH and SH, by both of `REPEATS`' definitions.
 
-    Columns as in `accuracy_and_tokens`, for each definition; those of FH and SH have intervals too.
+    Columns as in `accuracy_and_tokens`, for each definition; the columns of FH and SH have intervals too.
     """
     rows = []
     for found, cases in _places(episodes, list(REPEATS)):
@@ -75,8 +75,8 @@ def robustness_change(episodes: pd.DataFrame) -> pd.DataFrame:
     """Table 4: accuracy under `LOW` minus that under `HIGH`, for FH, SH, and SH minus FH, with 95% intervals.
 
     Columns: dataset, model, `cases` (with all four values), `clusters`, `change_fh`, `change_sh`, `change_difference`,
-    each with `_low` and `_high`. A model and dataset without both settings is left out; if it has no setting with
-    exactly that name, the only one with changes (`tools_strict[similarity=embeddings]`) takes its place.
+    each with `_low` and `_high`. A model and dataset without both settings is left out. If there is no setting with
+    exactly such a name, the only setting of this name with changes (`tools_strict[similarity=embeddings]`) is used.
     """
     rows: list[dict[str, object]] = []
     for key, group in episodes.groupby(["dataset", "model"], sort=True, observed=True):
@@ -99,7 +99,7 @@ def robustness_change(episodes: pd.DataFrame) -> pd.DataFrame:
 
 
 def only(labels: Sequence[str], name: str) -> str:
-    """The name itself or, if it is not among the settings' labels, the only label of that name with changes."""
+    """The name; if it is not among the labels, but a single label is the name with changes, this label."""
     changed = [label for label in labels if label.startswith(f"{name}[")]
     return changed[0] if name not in labels and len(changed) == 1 else name
 
@@ -109,7 +109,7 @@ def _places(
 ) -> Iterator[tuple[dict[str, object], dict[str, pd.DataFrame]]]:
     """Each place's means by planner, and its cases: for each measure, a column for each planner.
 
-    Means are over the cases that both planners have, so that a difference is that of the two means beside it.
+    Means are over the cases that both planners have, so that each difference equals that of the two means shown.
     """
     for key, group in episodes.groupby(PLACE, sort=True, observed=True):
         means = group.groupby([CLUSTER, "case_id", "planner"], observed=True)[list(measures)].mean()
@@ -142,11 +142,11 @@ _EFFECTS = {
     "depth:SH": ("SH loses more with depth than FH", "SH loses less with depth than FH"),
     "breadth:SH": ("SH loses more with breadth than FH", "SH loses less with breadth than FH"),
 }
-"""What a coefficient says if it is below 0, and if it is above; `_edges` in a column's name changes nothing."""
+"""The meaning of a coefficient below 0, and of one above 0; the same for columns with `_edges` in their names."""
 
 
 def accuracy(comparisons: pd.DataFrame) -> str:
-    """Table 2 in words (the rows of `accuracy_and_tokens`): who solves more, and at what cost."""
+    """Table 2 in words, from the rows of `accuracy_and_tokens`: which planner solves more, and at what cost."""
     parts = []
     for row in comparisons.to_dict("records"):
         verdict = _verdict(row, "success_difference", ("FH solves more questions", "SH solves more questions"))
@@ -155,7 +155,7 @@ def accuracy(comparisons: pd.DataFrame) -> str:
 
 
 def robustness(changes: pd.DataFrame) -> str:
-    """Table 4 in words (the rows of `robustness_change`): what strict tools cost, and who loses more."""
+    """Table 4 in words, from the rows of `robustness_change`: what strict tools cost, which planner loses more."""
     parts = []
     for row in changes.to_dict("records"):
         told = [
@@ -168,7 +168,7 @@ def robustness(changes: pd.DataFrame) -> str:
 
 
 def repeats(shares: pd.DataFrame) -> str:
-    """Table 5 in words (the rows of `repeated_calls`): who repeats calls more often."""
+    """Table 5 in words, from the rows of `repeated_calls`: which planner repeats calls more often."""
     parts = []
     for row in shares.to_dict("records"):
         told = [
@@ -180,7 +180,7 @@ def repeats(shares: pd.DataFrame) -> str:
 
 
 def coefficients(found: pd.DataFrame, per: Sequence[str]) -> str:
-    """A regression's effects in words, from its coefficients (columns `per`, `name`, `coefficient`, `low`, `high`)."""
+    """The effects of a regression in words, from columns `per`, `name`, `coefficient`, `low`, `high`."""
     fits: dict[str, list[str]] = {}
     for row in found.to_dict("records"):
         name = str(row["name"]).replace("_edges", "")
@@ -194,7 +194,7 @@ def coefficients(found: pd.DataFrame, per: Sequence[str]) -> str:
 
 
 def _verdict(row: Mapping[Any, Any], name: str, verdicts: tuple[str, str]) -> str:
-    """SH minus FH in points, and what that says."""
+    """SH minus FH in points, and the conclusion from it."""
     return changed(row, name, "SH − FH", verdicts, "no difference is shown")
 
 

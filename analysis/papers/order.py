@@ -24,7 +24,7 @@ from analysis.stats.intervals import CLUSTER
 NAME = "order of methods"
 AGREES, DISAGREES, UNKNOWN = "agrees", "disagrees", "cannot tell"
 LEAST_METHODS, LEAST_CLUSTERS = 3, 10
-"""Fewer methods hardly have an order; with fewer clusters a bootstrap's interval is too narrow."""
+"""With fewer methods an order means little; with fewer clusters a bootstrap's interval is too narrow."""
 DRAWS, SEED = 2_000, 20_261_124
 _METHOD = ("planner", "refine", "memory", "judge", "budget")
 """The keys, or their beginnings, in which the rows of one order may differ."""
@@ -48,9 +48,10 @@ Floats = NDArray[np.float64]
 
 
 class Order(NamedTuple):
-    """Tau-b and its 95% interval (NaN if there is none), with the numbers of methods, cases and clusters.
+    """Tau-b and its 95% interval (NaN without an interval), with the numbers of methods, cases and clusters.
 
-    `alike` of `pairs` of methods are in the same order; `by_chance`: the share of random orders with a tau as high.
+    `pairs` counts the pairs of methods, `alike` those in the same order; `by_chance` is the share of random orders
+    whose tau is at least as high.
     """
 
     methods: int
@@ -65,7 +66,7 @@ class Order(NamedTuple):
 
     @property
     def verdict(self) -> str:
-        """Whether the interval is above 0, below it, or neither."""
+        """Whether the interval is above 0, below 0, or includes 0."""
         return AGREES if self.low > 0 else DISAGREES if self.high < 0 else UNKNOWN
 
 
@@ -82,11 +83,11 @@ def order(methods: Sequence[pd.Series[float]], published: Sequence[float]) -> Or
     """How far our methods' order agrees with the published one.
 
     Args:
-        methods: for each method the values of cases, indexed by cluster and case, as `Block.values` gives them.
+        methods: for each method the values of cases, indexed by cluster and case, from `Block.values`.
         published: the same methods' figures.
 
     Returns:
-        None without a case that all methods have. Draws in which all methods are tied count as 0: no order.
+        The order, or None if no case has values of all methods. Draws in which all methods are tied count as tau 0.
     """
     frame = pd.concat(methods, axis=1, join="inner", keys=range(len(methods)))
     if frame.empty:
@@ -109,7 +110,7 @@ def order(methods: Sequence[pd.Series[float]], published: Sequence[float]) -> Or
 
 
 def tables(papers: Sequence[tuple[Published, Sequence[Block]]], query: str, simulated: bool) -> list[Table]:
-    """One table of orders, a row for each table, metric, published model and model of ours; none without any order.
+    """One table with a row for each paper's table, metric, published model and model of ours; no table without orders.
 
     Args:
         papers: published tables with the blocks beside them.
@@ -160,7 +161,7 @@ def _orders(published: Published, beside: Sequence[Block]) -> Iterator[tuple[lis
 def _compared(
     table: Published, blocks: Sequence[Block], named: tuple[str, Metric], theirs: str, model: str
 ) -> Order | None:
-    """The order over the methods that have a published figure and cases of ours; None if these are too few."""
+    """The order of the methods that have a published figure and cases of ours; None for too few methods."""
     methods, published = list["pd.Series[float]"](), list[float]()
     for block in blocks:
         figure, values = table.figure(block.row, theirs, named[0]), block.values(model, named[1])
@@ -171,10 +172,10 @@ def _compared(
 
 
 def _parts(published: Published, beside: Sequence[Block]) -> Iterator[tuple[str, str, list[Block]]]:
-    """Groups of rows that differ in the method alone, on the same data of ours: common labels, our data, the blocks.
+    """Groups of rows that differ only in the method and have the same data of ours: labels, our data, blocks.
 
-    If several of our settings belong beside a row, the one without changes is used; without such a one the row is left
-    out.
+    If several of our settings belong beside a row, the setting without changes is used; if there is not exactly one
+    such setting, the row is left out.
     """
     parts: dict[str, list[Block]] = {}
     for block in beside:
@@ -198,7 +199,7 @@ def _parts(published: Published, beside: Sequence[Block]) -> Iterator[tuple[str,
 
 
 def _one_each(blocks: Sequence[Block]) -> list[Block]:
-    """The blocks of rows with a single setting, or with a single plain one, which is then used."""
+    """One block for each row that has a single setting or, among several settings, a single plain setting."""
     several = Counter(tuple(block.row.labels) for block in blocks)
     plain = [block for block in blocks if _is_plain(block.setting or {})]
     of_plain = Counter(tuple(block.row.labels) for block in plain)
@@ -210,18 +211,18 @@ def _one_each(blocks: Sequence[Block]) -> list[Block]:
 
 
 def _is_plain(setting: Mapping[str, str]) -> bool:
-    """Whether its planner has no changes, and is not another form of the paper's planner (`sampled/tooltree`)."""
+    """Whether a setting's planner has no changes, and is no other form of the paper's planner (`sampled/tooltree`)."""
     planner = setting["planner"].partition(" ")[0]
     return planner == name_of(planner) and "/" not in planner
 
 
 def _products(ours: Floats, theirs: Floats) -> Floats:
-    """For each row and pair of methods 1 if both have the same order, -1 if the reverse, 0 for a tie."""
+    """For each row and pair of methods: 1 if ours and theirs order the pair alike, -1 if inversely, 0 for a tie."""
     return _pairs(ours) * _pairs(theirs[None])
 
 
 def _pairs(values: Floats) -> Floats:
-    """For each row and pair of columns the sign of their difference, 0 if they are equal except for rounding."""
+    """For each row and pair of columns: the sign of the difference, 0 if both are equal except for rounding."""
     first, second = np.triu_indices(values.shape[1], 1)
     one, other = values[:, first], values[:, second]
     apart = np.abs(one - other) > _ROUNDING * np.maximum(np.abs(one), np.abs(other))

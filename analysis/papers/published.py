@@ -1,4 +1,4 @@
-"""Published tables with our figures below the paper's, in the papers' own shape: methods down, metrics across."""
+"""Published tables with our figures below the paper's, in the shape that papers use: methods down, metrics across."""
 
 from __future__ import annotations
 
@@ -59,9 +59,9 @@ _CAPTION = (
 
 
 def tables(root: Path, papers: Sequence[Published] | None = None) -> list[Table]:
-    """The published tables beside which any setting of a sweep belongs, and after them the order of methods.
+    """The published tables beside which at least one setting belongs, followed by the order of methods.
 
-    `papers` are all of analysis/papers/tables if not given.
+    `papers` are the published tables to try; by default, all of analysis/papers/tables.
 
     Raises:
         AnalysisError: a file of analysis/papers/tables is wrong.
@@ -110,7 +110,7 @@ def _cells(root: Path, papers: Sequence[Published]) -> pd.DataFrame:
 
 
 def _further(root: Path, published: Published) -> dict[str, pa.Table]:
-    """The other tables that a published table's query reads."""
+    """The tables besides that of cells that a published table's query reads."""
     found: dict[str, pa.Table] = {}
     if WIN in published.columns:
         found["comparisons"] = store.read(root, "comparisons", _COMPARED)
@@ -122,7 +122,7 @@ def _further(root: Path, published: Published) -> dict[str, pa.Table]:
 
 
 def _unjudged(published: Published, lines: Sequence[Mapping[str, Any]]) -> list[str]:
-    """A note on the metrics that ours lack because nobody was asked to judge their answers."""
+    """A note on the metrics that our rows lack because no evaluator was asked to judge our answers."""
     lacking = {
         name: metric.columns
         for name, metric in published.every_metric.items()
@@ -134,7 +134,7 @@ def _unjudged(published: Published, lines: Sequence[Mapping[str, Any]]) -> list[
 
 
 def _table(published: Published, lines: Sequence[Mapping[str, Any]], text: str, notes: Sequence[str]) -> Table:
-    """In the paper's shape: a line per method and model, a column per metric with values, ours below theirs."""
+    """A table in the paper's shape: a line per method and model, a column per metric with values, ours below theirs."""
     metrics = {
         name: metric
         for name, metric in published.every_metric.items()
@@ -163,7 +163,7 @@ def _table(published: Published, lines: Sequence[Mapping[str, Any]], text: str, 
 
 
 def _lines(published: Published, beside: Sequence[Block], block: Block) -> list[dict[str, Any]]:
-    """A block's lines: the models that the paper has, then ours, each with its value of every metric."""
+    """A block's lines: first the paper's models, then ours, each line with its value of every metric."""
     counted = {name: block.row.counted(metric) for name, metric in published.every_metric.items()}
     common = dict(zip(published.labels, block.row.labels, strict=True)) | {"block": id(block), "metrics": counted}
     found = []
@@ -189,7 +189,7 @@ def _cell(name: str, line: Mapping[str, Any]) -> str:
 
 
 def _setting(block: Block, published: Published) -> str:
-    """The label of our setting, without what the row or the whole table says: robustness, refinement and tasks."""
+    """The label of our setting, without parts that the row or the table names: robustness, refinement and tasks."""
     if block.setting is None:
         return MISSING
     told = (_UNDISTURBED, published.ours.get("robustness"))
@@ -220,7 +220,7 @@ def _mean(name: str, line: Mapping[str, Any]) -> str:
 
 
 def _unrounded(line: Mapping[str, Any], labels: Sequence[str], names: Sequence[str]) -> dict[str, Any]:
-    """Each metric's figure in the table's units; if it is ours, also its interval and cases."""
+    """Each metric's unrounded figure in the table's units; for our figures, also interval and number of cases."""
     found: dict[str, Any] = {name: line[name] for name in labels}
     if "theirs" in line:
         return found | {name: line["theirs"][name] for name in names}
@@ -245,7 +245,7 @@ _COEFFICIENTS_CAPTION = (
 
 
 class _Fitted(NamedTuple):
-    """A row and the fits of one family and robustness setting beside it, by model; without fits `label` is MISSING."""
+    """A row, and by model the fits of one family and robustness setting beside it; without fits, `label` is MISSING."""
 
     row: Row
     label: str
@@ -255,10 +255,12 @@ class _Fitted(NamedTuple):
 def coefficient_tables(
     fits: Fits, query: str, notes: Sequence[str] = (), papers: Sequence[Published] | None = None
 ) -> list[Table]:
-    """The published regressions beside which any of these fits belongs; `query` and `notes` are about the fitted rows.
+    """The published regressions beside which any of our fits belongs.
 
-    A level's coefficient is relative to its factor's reference level; if that is not the paper's, the coefficient is
-    left out.
+    `query` and `notes` are about the rows that were fitted.
+
+    A level's coefficient is relative to its factor's reference level. If our reference level is not the paper's, the
+    coefficient is left out.
 
     Raises:
         AnalysisError: a file of analysis/papers/tables is wrong.
@@ -275,7 +277,7 @@ def coefficient_tables(
 
 
 def _beside(published: Published, fits: Fits) -> list[_Fitted]:
-    """The rows in their order, each with every family and robustness setting of ours that belongs beside it."""
+    """The paper's rows in their order, each with every family and robustness setting of ours that belongs beside it."""
     found: list[_Fitted] = []
     for row in published.rows:
         conditions = published.conditions(row) or {}
@@ -293,7 +295,7 @@ def _beside(published: Published, fits: Fits) -> list[_Fitted]:
 
 
 def _is(label: str, wanted: object) -> bool:
-    """Whether a fit's label, without its changes, is the wanted one or one of several wanted ones."""
+    """Whether a fit's label, without its changes, is the wanted label or one of several wanted labels."""
     return wanted is None or name_of(label) in (wanted if isinstance(wanted, list) else [wanted])
 
 
@@ -332,7 +334,7 @@ def _fits_table(published: Published, beside: Sequence[_Fitted], query: str, not
 
 
 def _figures(row: Row, fit: Fit | None, columns: Sequence[str]) -> list[float | None]:
-    """Our coefficient, error and p; none if the fit has no such coefficient, or another reference level."""
+    """Our coefficient, error and p; empty if the fit has no such coefficient, or has another reference level."""
     wanted = row.ours or {}
     name = str(wanted.get(COEFFICIENT))
     if fit is None or wanted.get(REFERENCE) not in (None, fit.references.get(name.partition("[")[0])):

@@ -1,4 +1,4 @@
-"""The tables of a study that compares planners by regression: planning_horizon's tables 2 to 5 and C.1."""
+"""The tables of planning_horizon, a study that compares planners by regression: tables 2 to 6 and C.1."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ PLANNING_HORIZON = CONF / "analysis" / "planning_horizon.yaml"
 COLUMNS = ["depth", "breadth", "breadth_edges", "last_step", "task_family", *horizon.REPEATS, *grading.SOURCES]
 _TABLE_3, _OWN = "table 3: regression coefficients (planning_horizon §4.3)", "Regression"
 SUCCESS = {"success": grading.COLUMN}
-"""The success that queries read."""
+"""The SQL of the success that queries read."""
 PLANNERS = {"planner": [horizon.FH, horizon.SH]}
 Family: TypeAlias = Callable[[str], str]
-"""The family of a data set by its label (`Spec.family`)."""
+"""A function that returns a data set's family by the data set's label (`Spec.family`)."""
 OF_PAPER = "published planning_horizon "
-"""The beginning of the names of its published tables."""
+"""The beginning of the names of the study's published tables."""
 TOKENS = ("input_tokens", "output_tokens")
 PAIRED = f"95% intervals: {intervals.TOLD}; {intervals.ALIKE}"
 _REPEATED = (
@@ -57,8 +57,8 @@ _HELD_OUT = {
 def rows(root: Path, further: Sequence[str] = ()) -> pd.DataFrame:
     """The episodes of the planners `fh` and `sh`, with the columns that the study needs and `further` ones.
 
-    Success is an evaluator's verdict if there is one (`grading`). Episodes whose plans are diagnosed instead of run are
-    left out: tables of plans have them.
+    `success` is an evaluator's verdict if there is a verdict (`grading`). Episodes whose plans are diagnosed, not run,
+    are left out, because they are in the tables of plans.
 
     Raises:
         StoreError: the folder cannot be read.
@@ -67,7 +67,7 @@ def rows(root: Path, further: Sequence[str] = ()) -> pd.DataFrame:
 
 
 def _cells(root: Path, further: Sequence[str]) -> pd.DataFrame:
-    """The same episodes, with labels as in queries."""
+    """The same episodes as in `rows`, with labels as in queries."""
     planner = pc.match_substring_regex(pc.field("planner"), r"^(fh|sh)(\[|$)")
     run = planner & pc.field("task_family").is_null()
     return grading.taken(load.episodes(root, [*COLUMNS, *further], run))
@@ -95,13 +95,14 @@ def _folded(asked: Asked) -> Asked:
 def tables(
     root: Path, analysis: Spec | None = None, published: Sequence[Table] = (), papers: bool = True
 ) -> list[Table]:
-    """Tables 2 to 6 and C.1 if the study's planners ran; the regression is the one given, else the study's own.
+    """Tables 2 to 6 and C.1 if both of the study's planners ran; a given regression is fitted in any case.
 
-    Each table is followed by the paper's own tables of its number (`published`), and by published coefficients
-    (`papers`) if the regression has the coefficients of the study's, whatever its errors.
+    Without a given regression, the study's own is fitted. Each table is followed by the paper's tables of the same
+    number (`published`). Published coefficients (`papers`) follow if the regression has the same coefficients as the
+    study's regression, whatever its errors.
 
     Raises:
-        AnalysisError: the regression's file is wrong.
+        AnalysisError: the file of the regression is wrong.
         StoreError: the folder cannot be read.
     """
     cells = _cells(root, provenance.COLUMNS)
@@ -138,7 +139,7 @@ def tables(
 
 
 def _with(published: Sequence[Table], own: Sequence[Table]) -> list[Table]:
-    """Our tables, each followed by the paper's of its number (2, 2 ratios); the paper's others come at the end."""
+    """Our tables, each followed by the paper's of its number (2, 2 ratios); the paper's other tables come last."""
     last = {_number_of(table.title): place for place, table in enumerate(own)}
     behind: dict[int, list[Table]] = {}
     for table in published:
@@ -154,7 +155,7 @@ def _number_of(title: str) -> str:
 
 
 def both(episodes: pd.DataFrame) -> bool:
-    """Whether both planners ran."""
+    """Whether both of the study's planners ran."""
     return set(episodes["planner"].astype(str)) >= {horizon.FH, horizon.SH}
 
 
@@ -190,7 +191,7 @@ def accuracy_tables(root: Path, cells: pd.DataFrame, family: Family) -> list[Tab
 
 
 def robustness_tables(root: Path, cells: pd.DataFrame, family: Family) -> list[Table]:
-    """Table 4; none if not both settings were run."""
+    """Table 4; no table unless both robustness settings were run."""
     settings = (horizon.HIGH, horizon.LOW)
     changed = [name for name in _robustness(cells) if load.name_of(name) in settings]
     asked = _asked(cells, SUCCESS, sorted({*settings, *changed}))
@@ -245,13 +246,16 @@ def repeated_tables(root: Path, cells: pd.DataFrame, family: Family) -> list[Tab
 
 
 def _by_family(rows: pd.DataFrame, family: Family) -> tuple[pd.DataFrame, list[str]]:
-    """The rows family by family, and their labels; the family is one of these if any family has a name of its own."""
+    """The rows family by family, and the label columns.
+
+    `family` is a label column only if some family's name differs from its data set's label.
+    """
     ordered = rows.assign(family=rows["dataset"].map(family)).sort_values(["family", "dataset", "model"], kind="stable")
     return ordered, [*["family"] * len(_breaks(ordered)), "dataset", "model"]
 
 
 def _breaks(rows: pd.DataFrame) -> list[str]:
-    """The column `family` if any family has a name: lines are drawn between families."""
+    """The columns where lines between rows are drawn: `family`, if any family's name differs from the data set's."""
     return ["family"] * bool((rows["family"] != rows["dataset"]).any())
 
 
@@ -262,7 +266,7 @@ def _robustness(cells: pd.DataFrame) -> list[str]:
 
 
 def _asked(cells: pd.DataFrame, values: Sequence[str] | Mapping[str, str], robustness: Sequence[str]) -> Asked:
-    """Each case's means under these robustness settings."""
+    """Each case's means over trials under these robustness settings."""
     condition = f"{queries.where({**PLANNERS, 'robustness': robustness})} AND task_family IS NULL"
     return _folded(ask(cells, queries.of_cases(values, condition)))
 
@@ -284,14 +288,17 @@ def _tokens(name: str, told: str) -> list[Column]:
 
 
 def _column(name: str, header: str, form: str, scale: float = 1.0) -> Column:
-    """A value with its interval."""
+    """A column of values with their intervals."""
     return Column(header, lambda row: bounded(row, name, form, scale))
 
 
 def held_out(episodes: pd.DataFrame) -> list[str]:
-    """A line for each data set on what its demonstrations left out: near copies of a question make it easier.
+    """A line for each data set that says which near copies of a question are left out of its demonstrations.
 
-    There is no line if there are no demonstrations, or if it is not recorded. `episodes` have `dataset` and `config`.
+    Near copies among the demonstrations would make a question easier.
+
+    There is no line for a data set without demonstrations, or if what was left out is not recorded. `episodes` have
+    `dataset` and `config`.
     """
     found: dict[str, None] = {}
     for dataset, text in episodes[["dataset", "config"]].dropna().drop_duplicates().itertuples(index=False, name=None):
@@ -310,7 +317,7 @@ _HOW = "`agent-grid sweep -m +experiment=planning_horizon` runs what they need"
 
 
 def missing(root: Path) -> list[str]:
-    """A sentence for each part that is missing; none if nothing is, or if neither `fh` nor `sh` was run.
+    """A sentence for each missing part of the study; no sentence if neither `fh` nor `sh` was run.
 
     Raises:
         StoreError: the folder cannot be read.
@@ -320,9 +327,9 @@ def missing(root: Path) -> list[str]:
 
 
 def opened(root: Path) -> tuple[pd.DataFrame, list[str]]:
-    """The start of a notebook: the result of `rows`, and what it shows and lacks, in sentences.
+    """The start of a notebook: the result of `rows`, and sentences on what these rows show and lack.
 
-    A folder that cannot be read has no rows, and the reason is its sentence.
+    For a folder that cannot be read there are no rows, and one sentence with the reason.
     """
     try:
         episodes = rows(root, provenance.COLUMNS)
@@ -357,7 +364,7 @@ def sentences(episodes: pd.DataFrame) -> list[str]:
 
 
 SEED = 0
-"""The seed of the draw; every report of the same rows shows the same trajectories."""
+"""The seed of the draw; with it, every report of the same rows shows the same trajectories."""
 _KEY = ["model", "dataset", "robustness", "case_id", "trial"]
 _STEPS = ["cell_id", "step", "chosen_tool", "written", "arguments", "observation", "failed", "output_tokens"]
 _LONG = 300  # characters of a call or an outcome that are shown
@@ -376,7 +383,9 @@ _CAPTION = (
 
 
 def example_tables(root: Path, episodes: pd.DataFrame) -> list[Table]:
-    """A table for each model and dataset in which both planners ran the same case; `episodes` have plain planner names.
+    """A table for each model and dataset for which both planners ran the same case.
+
+    `episodes` have plain planner names.
 
     Raises:
         StoreError: the folder cannot be read.
@@ -394,7 +403,7 @@ def example_tables(root: Path, episodes: pd.DataFrame) -> list[Table]:
 
 
 def _pairs(episodes: pd.DataFrame) -> pd.DataFrame:
-    """Cases and trials that both planners ran to an end: `_KEY`, `cell_id_` and `success_` of each."""
+    """The cases and trials that both planners ran to an end: `_KEY`, and for each planner `cell_id_` and `success_`."""
     ended = episodes[(episodes["status"] == "ok").to_numpy()]
     halves = [
         ended.loc[(ended["planner"].astype(str) == planner).to_numpy(), [*_KEY, "cell_id", "success"]]
@@ -405,7 +414,7 @@ def _pairs(episodes: pd.DataFrame) -> pd.DataFrame:
 
 
 def _repeating(root: Path, cells: list[str]) -> set[str]:
-    """The cells in which a call that failed is made again as it was written."""
+    """The cells in which a failed call is made again, word for word."""
     taken = _steps(root, cells).dropna(subset="written").assign(place=lambda steps: range(len(steps)))
     call = ["cell_id", "written"]
     failed = taken[taken["failed"].fillna(False).astype(bool)].drop_duplicates(call)[[*call, "place"]]
@@ -420,7 +429,7 @@ def _steps(root: Path, cells: list[str]) -> pd.DataFrame:
 
 
 def _marked(steps: pd.DataFrame) -> Iterator[tuple[dict[Any, Any], bool]]:
-    """Each step of one cell, and whether its call has failed before, word for word."""
+    """Each step of one cell, and whether the same call, word for word, has failed before."""
     failed: set[str] = set()
     for row in steps.to_dict("records"):
         call = row["written"] if isinstance(row["written"], str) else None
@@ -465,7 +474,7 @@ def _calls(steps: pd.DataFrame) -> Iterator[list[str]]:
 
 
 def _plans(steps: pd.DataFrame) -> Iterator[list[str]]:
-    """One row per plan: a plan begins with the step that has an answer's tokens, whose number may be unknown."""
+    """One row per plan; a plan begins at a step with the tokens of an answer (their number may be unknown)."""
     plans: list[list[tuple[dict[Any, Any], bool]]] = []
     for row, again in _marked(steps):
         if not plans or row["output_tokens"] != 0:
@@ -479,7 +488,7 @@ def _plans(steps: pd.DataFrame) -> Iterator[list[str]]:
 
 
 def _call(row: dict[Any, Any]) -> str:
-    """`tool(name=value)` as it was written; a decision without a call by its name."""
+    """`tool(name=value)` as the call was written; for a decision without a call, the decision's name."""
     text = next((row[name] for name in ("written", "arguments") if isinstance(row[name], str)), None)
     if text is None:
         return str(row["chosen_tool"]) if isinstance(row["chosen_tool"], str) else "(an answer that cannot be read)"
@@ -502,7 +511,7 @@ def _ended(chosen: dict[Any, Any], planner: str) -> str:
 
 
 def _question(root: Path, cell: str) -> str:
-    """The question as in the cell's first prompt."""
+    """The question, as in the first prompt of the cell."""
     try:
         requests = store.transcript(root, cell)
     except StoreError:

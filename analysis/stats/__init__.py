@@ -1,9 +1,9 @@
-"""Statistics over clusters of cases: series and arrays go in, numbers come out.
+"""Statistics over clusters of cases: functions from series and arrays to numbers.
 
-`intervals` comes first: how the intervals and p values of all tables are computed; a bootstrap that only one table
-needs is in that table's file. Then further subjects: `power` (how many cases a study needs) with its model of
-successes, `latent`; `calibration` of confidences, and handing decisions over; `agreement` of scorers of plans;
-regressions, with `spec` (what a user's file asks for, and its formula) and `design` (its rows and columns).
+`intervals` comes first: it computes the intervals and p values of all tables. A bootstrap that only one table needs is
+in that table's file. `power` computes how many cases a study needs, with `latent`, its model of successes.
+`calibration` is about confidences, and about handing decisions over to people. `agreement` is about scorers of plans.
+Regressions have two files: `spec` (a user's file and its formula) and `design` (the rows and columns of a fit).
 
-It reads no results folder, and imports nothing from the other rooms, except the reader of users' files.
+This package reads no results folder. It imports nothing from the other rooms, except the reader of users' files.
 """

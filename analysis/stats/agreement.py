@@ -2,7 +2,8 @@
 
 Raw agreement, precision, recall, the mean error of grades and the agreement on errors are means over plans, and have
 the intervals of `intervals`. Kappa and F1 are not means: their intervals are the 2.5th and 97.5th percentiles over
-resamples of whole clusters (Field and Welsh 2007). These intervals have no width if all plans are judged alike.
+resamples of whole clusters (Field and Welsh 2007). These percentile intervals have no width if all plans are judged
+alike.
 """
 
 from __future__ import annotations
@@ -22,14 +23,14 @@ from grid.core.types import ERRORS
 from grid.datasets.files import MAX_LINE_BYTES, read_jsonl
 
 DRAWS = 2_000
-"""Resamples of clusters."""
+"""The number of resamples of clusters."""
 _SEED = 0
 Counts = np.ndarray
-"""Counts of plans, along the last axis: both say yes, only the scorer does, only the truth does, neither does."""
+"""Numbers of plans, along the last axis: both scorer and truth say yes, only the scorer, only the truth, neither."""
 
 
 def kappa(counts: Counts) -> np.ndarray:
-    """Cohen's kappa: the agreement beyond what the two rates of yes give by chance; NaN if chance alone gives 1."""
+    """Cohen's kappa: the agreement beyond chance agreement at these two rates of yes; NaN if chance agreement is 1."""
     both, scorer, truth, neither = np.moveaxis(np.asarray(counts, float), -1, 0)
     total = both + scorer + truth + neither
     with np.errstate(invalid="ignore", divide="ignore"):
@@ -40,7 +41,7 @@ def kappa(counts: Counts) -> np.ndarray:
 
 
 def f1(counts: Counts) -> np.ndarray:
-    """The harmonic mean of precision and recall of yes; NaN if neither ever says yes."""
+    """The harmonic mean of precision and recall of yes; NaN if neither scorer nor truth ever says yes."""
     both, scorer, truth, _ = np.moveaxis(np.asarray(counts, float), -1, 0)
     with np.errstate(invalid="ignore", divide="ignore"):
         found: np.ndarray = 2 * both / (2 * both + scorer + truth)
@@ -55,9 +56,10 @@ def counts_of(said: pd.Series[bool], true: pd.Series[bool]) -> pd.DataFrame:
 
 
 def resampled(counts: pd.DataFrame, measure: Callable[[Counts], np.ndarray]) -> Interval:
-    """A measure of the sums over clusters, with its interval; without bounds for a single cluster.
+    """A measure, computed from counts summed over clusters, with its interval; without bounds for a single cluster.
 
-    Resamples in which it is not defined are left out; there are no bounds if it is defined in less than half of them.
+    Resamples in which the measure is not defined are left out; there are no bounds if these are more than half of all
+    resamples.
     """
     mean = float(measure(counts.to_numpy().sum(axis=0)))
     if len(counts) < 2 or np.isnan(mean):
@@ -73,7 +75,7 @@ def resampled(counts: pd.DataFrame, measure: Callable[[Counts], np.ndarray]) -> 
 
 
 def yes_or_no(said: pd.Series[bool], true: pd.Series[bool]) -> dict[str, Interval]:
-    """agreement, kappa, precision, recall and f1 of a scorer's yes against the truth's; indexed by cluster."""
+    """agreement, kappa, precision, recall and f1 of a scorer's yes, given the truth's; both indexed by cluster."""
     counts = counts_of(said, true)
     alike = (said == true).astype(float)
     return {
@@ -86,14 +88,14 @@ def yes_or_no(said: pd.Series[bool], true: pd.Series[bool]) -> dict[str, Interva
 
 
 def against(plans: pd.DataFrame) -> dict[str, Interval]:
-    """All measures over the plans about which both say something.
+    """All measures, over the plans for which both the scorer and the truth have a verdict.
 
     Args:
         plans: `said_correct`, `true_correct`, `said_grade`, `true_grade`, and for each of ERRORS `said_E1`, `true_E1`
-            and so on (NaN if not told), indexed by cluster.
+            and so on (NaN if not given), indexed by cluster.
 
-    Returns `yes_or_no` of the verdicts, `mae` of the grades, and `error_types`: the share of the six errors on which
-    both say the same.
+    Returns `yes_or_no` of the verdicts, `mae` of the grades, and `error_types`: the share of the six errors about which
+    both agree.
     """
     known = plans.dropna(subset=["said_correct", "true_correct"])
     if known.empty:
@@ -107,7 +109,10 @@ def against(plans: pd.DataFrame) -> dict[str, Interval]:
 
 
 def per_error(plans: pd.DataFrame) -> dict[str, dict[str, Interval]]:
-    """`yes_or_no` of each error over the plans for which both tell it; an error that neither ever names is left out."""
+    """`yes_or_no` of each error, over the plans for which both say whether it occurs.
+
+    An error that neither the scorer nor the truth ever names is left out.
+    """
     found = {}
     for name in ERRORS:
         known = plans.dropna(subset=[f"said_{name}", f"true_{name}"])
@@ -118,11 +123,11 @@ def per_error(plans: pd.DataFrame) -> dict[str, dict[str, Interval]]:
 
 
 def bias(plans: pd.DataFrame) -> dict[str, Interval]:
-    """The truth's and the judge's rate of right plans and mean grade, and how much higher the judge's are (table 9).
+    """The rate of right plans and the mean grade, by truth and by judge, and how much higher the judge's are (table 9).
 
     `passed_wrong` and `failed_right` are the shares of wrong plans called right, and of right plans called wrong.
-    Unlike the differences, they do not depend on how many plans are right: a judge that errs at random is kind to
-    models that are mostly wrong, and hard on the others.
+    Unlike the differences, they do not depend on how many plans are right: a judge that errs at random overrates models
+    that are mostly wrong, and underrates models that are mostly right.
     """
     known = plans.dropna(subset=["said_correct", "true_correct"])
     graded = known.dropna(subset=["said_grade", "true_grade"])
@@ -155,7 +160,7 @@ MEASURES = (
 
 
 APART = ("cell_id", "model", "planner", "dataset", "robustness", "trial")
-"""Keys that say which episode of a case is meant."""
+"""The keys of a label that identify the episode of its case."""
 KEYS = ("case_id", "correct", "grade", "errors", "same", *APART)
 MOST_LABELS = 1_000_000
 _TRUTH = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False}
@@ -163,7 +168,7 @@ _TRUTH = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no"
 
 @dataclass(frozen=True)
 class Label:
-    """A person's label of a plan; `named` has the keys that say which plan, `line` its line in the file."""
+    """A person's label of a plan; `named` has the keys that identify the plan, `line` is the line in the file."""
 
     line: int
     case_id: str
@@ -178,7 +183,7 @@ def read_labels(path: Path) -> list[Label]:
     """All labels of a file.
 
     Raises:
-        DataError: it cannot be read, or a row is wrong; the line is named.
+        DataError: the file cannot be read, or a row is wrong; the error names the line.
     """
     kinds = {".jsonl": _jsonl, ".csv": _csv}
     if path.suffix not in kinds:
@@ -197,7 +202,7 @@ def _jsonl(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
 
 
 def _csv(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Rows by the header's names; empty cells are left out, except those of `errors`, which then mean no errors."""
+    """Rows by the header's names; empty cells are left out, but an empty cell of `errors` means no errors."""
     csv.field_size_limit(MAX_LINE_BYTES)
     try:
         with path.open(encoding="utf-8-sig", newline="") as file:

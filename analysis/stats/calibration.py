@@ -1,11 +1,12 @@
 """Expected calibration error: confidences against shares of right choices, bin by bin, with an interval.
 
 The plain estimate Σ |share right − mean confidence| · share of decisions (Naeini et al. 2015; Guo et al. 2017) is too
-high if decisions are few: in every bin noise counts as error, whatever its sign. So its distribution is computed. Each
-bin's signed gap has a cluster-robust normal error (CR2, with Student's degrees of freedom); if the true error is
-`scale` times the observed one, gaps are scale · gap plus noise. By Anderson's theorem every quantile of the sum of
-absolute gaps then grows with `scale`. The interval contains the scales under which the observed error is neither too
-high nor too low (2.5% on either side); the corrected estimate is the scale under which it is the median. Both may be 0.
+high if decisions are few, because in every bin noise of either sign counts as error. So the distribution of the
+estimate is computed. Each bin's signed gap has a cluster-robust normal error (CR2, with Student's degrees of freedom);
+if the true error is `scale` times the observed one, gaps are scale · gap plus noise. By Anderson's theorem every
+quantile of the sum of absolute gaps then grows with `scale`. The interval contains the scales under which the observed
+error is neither too high nor too low (2.5% on either side). The corrected estimate is at the scale under which the
+observed error is the median. The lower bound and the corrected estimate may be 0.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ Places = npt.NDArray[np.intp]
 
 
 class CalibrationError(NamedTuple):
-    """For one setting: the plain estimate, the corrected one with its 95% interval, and what noise alone gives."""
+    """The error of one setting: plain estimate, corrected estimate, 95% interval, and mean error from noise alone."""
 
     plain: float
     corrected: float
@@ -40,12 +41,12 @@ class CalibrationError(NamedTuple):
 
 
 def equal_widths(confidence: Numbers) -> Places:
-    """The bin of each confidence: BINS bins of equal width with their upper edges; shares of 10 votes have one each."""
+    """The bin of each confidence: BINS equally wide bins, upper edges included; each share of 10 votes has its own."""
     return np.asarray(np.clip(np.ceil(confidence * BINS - _TINY) - 1, 0, BINS - 1), dtype=np.intp)
 
 
 def equal_masses(confidence: Numbers) -> Places:
-    """The bin of each confidence: at most BINS bins with equally many decisions, equal confidences in one bin."""
+    """The bin of each confidence: at most BINS bins with about as many decisions; equal confidences share a bin."""
     below = pd.Series(confidence).rank(method="min").to_numpy() - 1
     return np.asarray(below * BINS // len(confidence), dtype=np.intp)
 
@@ -53,7 +54,7 @@ def equal_masses(confidence: Numbers) -> Places:
 def error(decisions: pd.DataFrame, bins: Places) -> CalibrationError:
     """The expected calibration error of decisions (`confidence`, `right`, `cluster`) in these bins.
 
-    Without bounds (NaN) if all decisions are of one cluster.
+    The bounds are NaN if all decisions are of one cluster.
     """
     gaps = (decisions["right"] - decisions["confidence"]).to_numpy(np.float64)
     clusters, cluster = np.unique(decisions[CLUSTER].to_numpy(), return_inverse=True)
@@ -74,16 +75,19 @@ def error(decisions: pd.DataFrame, bins: Places) -> CalibrationError:
 
 
 def _high(gap: Numbers, own: Numbers, wider: Numbers) -> float:
-    """The upper bound. If even a true error of 0 would show more than was observed, the bound is noise's alone."""
+    """The upper bound; if even a true error of 0 would show more than was observed, it is computed from noise alone."""
     plain, scale = float(np.abs(gap).sum()), _scale(gap, wider, 0.025)
     high = max(scale, _scale(gap, own, 0.025)) * plain
     return float(min(max(high, plain, 0.0 if scale else np.quantile(_sizes(wider), 0.975)), 1.0))
 
 
 def _unseen(right: Numbers, bins: Places) -> Numbers:
-    """The variance that a bin's covariance lacks if all its choices were right, or all wrong: the next may not be.
+    """The variance that a bin's covariance lacks if all its choices were right, or all wrong.
 
-    It is the variance of a share of (k + 1) of (n + 2), for bins without any variation only: others show theirs.
+    It is needed because the next choice in such a bin may be different.
+
+    It is the variance of the share (k + 1) / (n + 2), for k right choices of n. Other bins get 0, because their
+    covariance shows their variance.
     """
     count, hits = np.bincount(bins).astype(np.float64), np.bincount(bins, weights=right)
     part = (hits + 1) / (count + 2)
@@ -92,7 +96,7 @@ def _unseen(right: Numbers, bins: Places) -> Numbers:
 
 
 def _noise(covariance: Numbers, freedom: float) -> Numbers:
-    """Draws (columns) of the gaps' differences from the true gaps, each with its opposite; the same in every run."""
+    """Draws (columns) of the noise in the gaps; each draw comes with its negative. They are equal in every run."""
     rng = np.random.default_rng(0)
     values, vectors = np.linalg.eigh(covariance)
     draws = rng.standard_normal((_DRAWS // 2, len(values))) * np.sqrt(np.maximum(values, 0.0)) @ vectors.T
@@ -107,7 +111,7 @@ def _sizes(gaps: Numbers) -> Numbers:
 
 
 def _scale(gap: Numbers, noise: Numbers, part: float) -> float:
-    """The scale of the gaps under which this part of all draws has at most the observed error; at least 0.
+    """The scale of the gaps under which the share `part` of all draws has at most the observed error; at least 0.
 
     A draw's error changes by at most the observed error times the change of the scale. So a draw is not looked at again
     if its error is farther off than the remaining scales can reach.
@@ -142,22 +146,25 @@ def _scale(gap: Numbers, noise: Numbers, part: float) -> float:
 
 
 LEAST = 5
-"""Clusters with a wrong choice, and clusters with a right one, that an interval of AUROC needs."""
+"""The least number of clusters with a wrong choice, and with a right choice, for an interval of AUROC."""
 HANDED = (0.05, 0.1, 0.2, 0.3, 0.5)
-"""Shares of the decisions that are handed over, at most."""
+"""The largest shares of decisions to hand over."""
 
 
 class Risks(NamedTuple):
-    """For the k surest of n decisions, k = 1 to n: the expected error rate, and that of a perfect order."""
+    """For the k surest of n decisions, k = 1 to n: the expected error rate, and the error rate of a perfect order."""
 
     kept: Numbers
     perfect: Numbers
 
 
 class HandedOver(NamedTuple):
-    """Above an entropy in nats: the share handed over, the share of all errors among them, and the rest's error rate.
+    """The figures if all decisions above an entropy, in nats, are handed over.
 
-    `perfect` is that rate in a perfect order; `caught` is NaN if there is no error.
+    `share` is the share of decisions handed over, `caught` the share of all errors among these, and `error` the error
+    rate of the other decisions.
+
+    `perfect` is the error rate of the others in a perfect order; `caught` is NaN if there is no error.
     """
 
     above: float
@@ -176,10 +183,10 @@ def risks(entropy: Numbers, wrong: Numbers) -> Risks:
 
 
 def area(entropy: Numbers, wrong: Numbers) -> Numbers:
-    """The area under the risk-coverage curve: the error rate, averaged over all shares kept (Geifman et al. 2019).
+    """The area under the risk-coverage curve: the mean error rate over all numbers kept (Geifman et al. 2019).
 
-    Returns: one value per decision. Their mean is the area; they differ by what each decision contributes to it, by its
-    place in the order and by its error at all shares that keep it.
+    Returns: one value per decision. The mean of these values is the area. They differ by what each decision contributes
+    to the area: by its place in the order, and by its error at all numbers that keep it.
     """
     kept = risks(entropy, wrong).kept
     _, block, size = np.unique(entropy, return_inverse=True, return_counts=True)
@@ -189,7 +196,7 @@ def area(entropy: Numbers, wrong: Numbers) -> Numbers:
     within = (np.arange(len(wrong)) - np.repeat(first, size) + 1) / np.repeat(size, size)  # the chance to be kept by k
 
     def kept_by(values: Numbers) -> Numbers:
-        """The sum over all k, each weighted by the chance that a decision of the block is among the first k."""
+        """The sum of values over all k, weighted by the chance that a decision of the block is among the first k."""
         behind = np.append(np.cumsum(values[::-1])[::-1], 0.0)[last]
         return np.asarray(np.add.reduceat(within * values, first) + behind)
 
@@ -198,7 +205,7 @@ def area(entropy: Numbers, wrong: Numbers) -> Numbers:
 
 
 def separation(entropy: Numbers, wrong: Numbers) -> Numbers:
-    """AUROC: the chance that a wrong choice has more entropy than a right one, ties half (Obuchowski 1997).
+    """AUROC: the chance that a wrong choice has more entropy than a right choice; ties count half (Obuchowski 1997).
 
     Returns: one value per decision, whose mean is the AUROC; NaN without both kinds of choices.
     """
@@ -215,12 +222,12 @@ def separation(entropy: Numbers, wrong: Numbers) -> Numbers:
 
 
 def telling(wrong: Numbers, cluster: Clusters) -> int:
-    """The number of clusters on which AUROC rests: those with an error, or those with a right choice if fewer."""
+    """The number of clusters on which AUROC rests: clusters with an error or clusters with a right choice, if fewer."""
     return min(len(pd.unique(cluster[wrong == kind])) for kind in (0, 1))
 
 
 def handed_over(entropy: Numbers, wrong: Numbers, cluster: Clusters) -> list[HandedOver]:
-    """For each of HANDED, the least entropy above which at most that share of decisions is, and figures of the rest."""
+    """For each share of HANDED: the least entropy above which at most this share of decisions lies, and the figures."""
     found = []
     perfect = risks(entropy, wrong).perfect
     for most in HANDED:
@@ -233,5 +240,5 @@ def handed_over(entropy: Numbers, wrong: Numbers, cluster: Clusters) -> list[Han
 
 
 def over_clusters(values: Numbers, cluster: Clusters) -> Sample:
-    """One value per decision, in the form that intervals use."""
+    """Values, one per decision, in the form that intervals use."""
     return Sample(values, pd.factorize(cluster)[0])

@@ -1,4 +1,4 @@
-"""Rows and columns of a regression: rows lost and why, z-scores and raw units, contrasts, and separation."""
+"""The rows and columns of a regression: rows left out and why, z-scores and raw units, contrasts, and separation."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _WHY = {"breadth_edges": " (a plan without a dependency has none)"}
 
 @dataclass(frozen=True)
 class Design:
-    """Outcomes (n), columns (n x p) and clusters (n) of one fit, and what became of the other rows."""
+    """Outcomes (n), columns (n x p) and clusters (n) of one fit, and why other rows were left out."""
 
     names: list[str]
     matrix: Floats
@@ -33,22 +33,22 @@ class Design:
     rows_in: int
     clusters_in: int
     lost: dict[str, int]
-    """Rows left out, by reason."""
+    """The number of rows left out, by reason."""
     separated: dict[str, str]
-    """Coefficients that are infinite, and what was seen at their level."""
+    """The coefficients that are infinite, with the outcomes at their level."""
     references: dict[str, str]
     """The reference level of each factor."""
     notes: list[str]
     units: Floats | None
-    """The matrix that turns the columns into those of raw units (p x p); None if z-scores are of several slices."""
+    """The matrix (p x p) that turns the columns into columns in raw units; None if z-scores are of several slices."""
 
 
 def design(rows: pd.DataFrame, spec: Spec) -> Design:
     """The design that a specification makes from the rows of one fit.
 
     Raises:
-        AnalysisError: the data cannot carry the formula: nothing left, an outcome that never varies, too few clusters,
-            an indicator that never varies, a column that follows from others, separation that is not by a factor's
+        AnalysisError: the data cannot carry the formula: no row is left, the outcome or an indicator never varies,
+            clusters are too few, a column follows from others, or outcomes are separated other than by a factor's
             level.
     """
     rows, formula = spelt_out(rows, spec.parsed)
@@ -103,7 +103,7 @@ def _with_indicators(rows: pd.DataFrame, spec: Spec) -> pd.DataFrame:
 
 
 def _complete(frame: pd.DataFrame, formula: Formula, cluster: Sequence[str]) -> tuple[pd.DataFrame, dict[str, int]]:
-    """The rows that have every value, and the number of other rows by the first value that they lack."""
+    """The rows that have every value; and the numbers of other rows, by the first value that a row lacks."""
     reason = pd.Series("", index=frame.index, dtype=object)
     for name in dict.fromkeys([*formula.columns(), *cluster]):
         missing = (reason == "") & (frame[name].isna() | frame[name].isin([np.inf, -np.inf]))
@@ -156,7 +156,10 @@ def _varying(formula: Formula, frame: pd.DataFrame, scored: Sequence[str]) -> tu
 
 
 def _bases(levels: Levels, formula: Formula, spec: Spec) -> tuple[dict[str, str], list[str]]:
-    """The reference level of each factor: the named one, else the first not pooled; and notes on those that differ."""
+    """The reference level of each factor: the named level, else the first that is not pooled.
+
+    Notes say if a named level could not be used.
+    """
     found, notes = {}, []
     for name in formula.factors:
         there = sorted(levels.frame[name].unique(), key=lambda level: (level == levels.pools.get(name), level))
@@ -174,9 +177,9 @@ def _units(matrix: Floats, raw: Floats) -> Floats | None:
 
 
 def _matrix(frame: pd.DataFrame, formula: Formula, bases: Mapping[str, str]) -> tuple[list[str], Floats]:
-    """Names and columns as in formulaic: the intercept, numbers as they are, a factor's levels except its reference.
+    """Names and columns as in formulaic: intercept, numbers unchanged, a column for each level except the reference.
 
-    Formulaic gets only names of columns, and evaluates nothing.
+    Formulaic gets only the names of columns, and evaluates no expressions.
     """
     from formulaic import SimpleFormula
     from formulaic.parser.types import Factor, Term
@@ -193,7 +196,7 @@ def _matrix(frame: pd.DataFrame, formula: Formula, bases: Mapping[str, str]) -> 
 
 @dataclass(frozen=True)
 class _Level:
-    """A level as formulaic gets it: from a bare text that begins with `__` it would make no column, without a word."""
+    """A level in the form for formulaic, which silently makes no column for a plain text that begins with `__`."""
 
     text: str
 
@@ -207,7 +210,7 @@ def _levels(values: pd.Series[Any], base: str) -> pd.Series[Any]:
 
 
 def _check(found: Design, each: int) -> None:
-    """Raise AnalysisError for a design without robust errors, for which every coefficient needs `each` clusters."""
+    """Raise AnalysisError if a design cannot have robust errors; every coefficient needs `each` clusters."""
     clusters, columns = len(np.unique(found.clusters)), len(found.names)
     if clusters == 1:
         raise AnalysisError("one cluster: robust errors need several; run cases of more clusters")
@@ -236,7 +239,7 @@ def _check_separation(found: Design) -> None:
     """Raise AnalysisError if some combination of columns tells outcomes apart without error (Konis 2007).
 
     A linear program maximises the sum of s(x b) over rows with s = ±1 by outcome, under s(x b) >= 0 and |b| <= 1; equal
-    rows count once, and those that have both outcomes must have x b = 0.
+    rows count once, and rows that occur with both outcomes must have x b = 0.
     """
     rows, place = np.unique(found.matrix, axis=0, return_inverse=True)
     means = np.bincount(place.ravel(), found.outcome) / np.bincount(place.ravel())
@@ -266,24 +269,24 @@ def _check_separation(found: Design) -> None:
 
 
 FEWEST = 3
-"""Clusters that a separate level needs: from one cluster the robust error learns nothing, from two next to nothing."""
+"""The least number of clusters of a separate level: one or two are too few to estimate its robust error."""
 EACH = 5
-"""Clusters that each coefficient needs."""
+"""The number of clusters that each coefficient needs."""
 OTHER = "other"
 CLUSTERS = " cluster"
-"""The column of a fit's rows that numbers their clusters; no table has a column of this name."""
+"""The column of a fit's rows with the number of the row's cluster; no table has a column of this name."""
 _NAMED = 12  # levels that a note names, at most
 
 
 @dataclass
 class Levels:
-    """The rows of a fit with the levels of factors that are told apart, and what became of the other levels."""
+    """The rows of a fit with the levels of factors that stay separate, and what happened to the other levels."""
 
     frame: pd.DataFrame
     lost: int = 0
-    """Rows of separated levels, which are left out."""
+    """The number of rows of separated levels, which are left out."""
     separated: dict[str, str] = field(default_factory=dict)
-    """Coefficients that are infinite, and what was seen at their level."""
+    """The coefficients that are infinite, with the outcomes at their level."""
     pools: dict[str, str] = field(default_factory=dict)
     """The name of the pooled level, by factor."""
     rare: dict[str, list[str]] = field(default_factory=dict)
@@ -292,7 +295,7 @@ class Levels:
     """The levels that were pooled because of `EACH`, by factor."""
 
     def notes(self) -> list[str]:
-        """What was pooled, and why."""
+        """Sentences on which levels were pooled, and why."""
         found = []
         for pooled, why in ((self.rare, f"level needs {FEWEST}"), (self.further, f"coefficient needs {EACH}")):
             for name, levels in pooled.items():
@@ -303,16 +306,16 @@ class Levels:
 
 
 def told_apart(frame: pd.DataFrame, formula: Formula, spec: Spec) -> Levels:
-    """Rows, which have the column `CLUSTERS`, with levels that are each in `FEWEST` clusters and are not separated.
+    """The rows with levels that are each in at least `FEWEST` clusters and not separated; `frame` has `CLUSTERS`.
 
-    Levels with too few clusters become one level. If that one still has too few, the level with the next fewest joins
-    it. Then the levels are left out whose outcomes are all equal. If clusters are still too few for the formula, levels
-    are pooled further, those with the fewest clusters first.
+    Levels with too few clusters are pooled into one level. If the pool still has too few clusters, the level with the
+    next fewest clusters joins the pool. Then levels whose outcomes are all equal are left out. If there are still too
+    few clusters for the formula's coefficients, further levels are pooled, those with the fewest clusters first.
 
     Without `spec.pooling` nothing is pooled.
 
     Raises:
-        AnalysisError: a level is separated and `spec` refuses that, or every level of a factor is separated.
+        AnalysisError: a level is separated and `spec` refuses separation, or every level of a factor is separated.
     """
     names = formula.factors
     texts = {name: frame[name].astype(str).astype(object) for name in names}
@@ -347,12 +350,12 @@ def level_name(column: str, level: str) -> str:
 
 
 def _clusters(frame: pd.DataFrame, name: str) -> pd.Series[Any]:
-    """The number of clusters that each level is in, the fewest first."""
+    """The number of clusters in which each level occurs, the fewest first."""
     return frame.groupby(name, sort=True)[CLUSTERS].nunique().sort_values(kind="stable")
 
 
 def _rare(clusters: pd.Series[Any]) -> list[str]:
-    """The levels to pool: all that are in too few clusters, and more if these together are in too few."""
+    """The levels to pool: all levels in too few clusters, and further levels if those are too few even together."""
     size = int((clusters < FEWEST).sum())
     while 0 < size < len(clusters) and clusters.iloc[:size].sum() < FEWEST:
         size += 1
@@ -360,7 +363,7 @@ def _rare(clusters: pd.Series[Any]) -> list[str]:
 
 
 def _pool(found: Levels, name: str, label: str, levels: Sequence[str], into: dict[str, list[str]]) -> bool:
-    """Let levels join the pool, which is called `label`; return whether any did."""
+    """Let levels join the pool, which is called `label`; return whether any level was not in the pool before."""
     fresh = [level for level in levels if level != label]
     if fresh:
         found.frame = found.frame.assign(**{name: found.frame[name].mask(found.frame[name].isin(fresh), label)})
@@ -377,11 +380,11 @@ def _free(levels: set[str]) -> str:
 
 
 def _without_separated(found: Levels, formula: Formula, spec: Spec) -> bool:
-    """Leave out the rows of one factor's levels whose outcomes are all equal; return whether there were any.
+    """Leave out the rows of those levels of one factor whose outcomes are all equal; return whether there were any.
 
-    Such a level's coefficient is infinite; its rows are fitted without error and weigh nothing. Leaving them out gives
-    the other coefficients to which maximum likelihood tends, and their robust covariance. A penalty would move all
-    coefficients, and has no settled robust covariance.
+    Such a level's coefficient is infinite; its rows are fitted without error and have no weight. Without them, the
+    other coefficients are the limits of the maximum likelihood estimates, and their robust covariance is right. A
+    penalty would move all coefficients, and has no settled robust covariance.
     """
     for name in formula.factors:
         levels = found.frame.groupby(name, sort=True)[formula.outcome].agg(["mean", "size"])

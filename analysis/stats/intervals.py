@@ -1,23 +1,26 @@
 """95% intervals over clusters of cases: cases that share a template are not independent draws.
 
-The standard error is CR2 (Bell and McCaffrey 2002), the quantile Student's t at their degrees of freedom, which are few
-if clusters are few or unequal; for a mean both have the closed form below. Differences have Student's t interval; if
-each case is a cluster of its own, it is Student's over cases. Shares have Wilson's interval with the number of cases
-that corresponds to this error (Franco et al. 2019): near 0 and 1 Student's covers as little as 30%. For rates of rare
-events among a case's trials, pass^k and pass@k, that number is at most the number of cases if fewer than `FEW` cases
-had any such event, or any other: so few cases say little about how the rates vary. Without this bound, intervals of
-pass^k contained the truth in as little as 78% of 4,000 drawn studies (20 clusters of 4 cases, pass^4 of 8 trials, truth
-1.6%); with it, in 91% or more for each of 236 kinds of studies (8 to 100 clusters, 1 to 8 trials, k to 8, rates of 1 to
-99%), and in 96% on average. Success itself, over the trials of a case, is covered in 91% at rates of 5 and 95% (40
-clusters, 3 trials), and in 94 to 98% at rates from 20 to 80%.
+The standard error is CR2 (Bell and McCaffrey 2002). The quantile is Student's t at Bell and McCaffrey's degrees of
+freedom, which are few if clusters are few or unequal. For a mean, both have the closed form below. Differences have
+Student's t interval; if each case is its own cluster, this is Student's interval over cases. Shares have Wilson's
+interval with the number of cases that corresponds to this error (Franco et al. 2019), because near 0 and 1 Student's
+interval covers as little as 30%.
+
+The rates pass^k and pass@k are about rare events among a case's trials. For these rates, the number above is at most
+the real number of cases if fewer than `FEW` cases had the event, or fewer than `FEW` lacked it: so few cases say little
+about how the rates vary. Without this bound, intervals of pass^k contained the truth in as little as 78% of 4,000 drawn
+studies (20 clusters of 4 cases, pass^4 of 8 trials, truth 1.6%). With this bound, they contained it in 91% or more for
+each of 236 kinds of studies (8 to 100 clusters, 1 to 8 trials, k to 8, rates of 1 to 99%), and in 96% on average.
+Success itself, over the trials of a case, is covered in 91% at rates of 5 and 95% (40 clusters, 3 trials), and in 94 to
+98% at rates from 20 to 80%.
 
 Amounts that cannot be negative (tokens, seconds, calls, costs) have Student's t interval of the logarithm of their mean
 (delta method): no bound is below 0, and skewed amounts over few clusters are covered better. For Poisson counts with a
-mean of 3 in 8 clusters it contains the truth in 94% of samples, while Student's of the mean itself, cut at 0, does in
-89%.
+mean of 3 in 8 clusters this interval contains the truth in 94% of samples; Student's interval of the mean itself, cut
+at 0, contains it in 89%.
 
-If no case differs from another, there is no error to be estimated, and yet no certainty: with n clusters that all
-agree, a share of up to t² / (n + t²) of all clusters may disagree (Wilson's bound of 0 out of n; near 3.8 / n).
+If no case differs from another, no error can be estimated, but the result is still uncertain. If n clusters all agree,
+a share of up to t² / (n + t²) of all possible clusters may disagree (Wilson's bound of 0 out of n; near 3.8 / n).
 """
 
 from __future__ import annotations
@@ -45,13 +48,13 @@ SIZE = (
 
 
 def p_value(differences: Values, reach: float) -> float:
-    """Two-sided p that cases' mean difference is 0: below 0.05 exactly if `intervals.interval` excludes 0.
+    """The two-sided p value for a mean difference of 0; it is below 0.05 exactly if `intervals.interval` excludes 0.
 
     Args:
-        differences: one per case, with clusters; none is below -reach or above reach.
+        differences: one per case, with clusters; all are between -reach and reach.
         reach: the largest difference that there can be.
 
-    NaN without cases, and if all cases are of one cluster.
+    The result is NaN without cases, and if all cases are of one cluster.
     """
     known = sample(differences)
     if not len(known.values):
@@ -69,10 +72,10 @@ def _two_sided(statistic: float, freedom: float) -> float:
 
 
 def holm(p: pd.Series[float]) -> pd.Series[float]:
-    """Values of p by Holm's correction (1979) over all known ones; NaN stays NaN.
+    """The p values by Holm's correction (1979) over all known values; NaN stays NaN.
 
-    `statsmodels` is not used, because it collects all garbage at every call: this takes seconds if a process holds
-    much.
+    `statsmodels` is not used, because each call of it starts a full garbage collection, which takes seconds in a large
+    process.
     """
     known = p.dropna().astype(np.float64).sort_values()
     steps = known * np.arange(len(known), 0, -1)
@@ -80,9 +83,10 @@ def holm(p: pd.Series[float]) -> pd.Series[float]:
 
 
 def cohens_h(own: float, theirs: float) -> float:
-    """The effect size of two shares: the difference of their arcsine transforms, between -π and π (Cohen 1988, §6.2).
+    """The effect size of two shares: difference of their arcsine transforms, between -π and π (Cohen 1988, §6.2).
 
-    It depends on the two rates alone. So pairs and clusters change how exactly it is known, but not its value.
+    The effect size depends only on the two shares. So pairing and clusters change how exactly it is known, but not its
+    value.
     """
     own, theirs = (min(max(share, 0.0), 1.0) for share in (own, theirs))  # they are, except for rounding
     return 2 * math.asin(math.sqrt(own)) - 2 * math.asin(math.sqrt(theirs))
@@ -92,7 +96,7 @@ def cohens_h(own: float, theirs: float) -> float:
 
 
 CLUSTER = "cluster"
-"""The level of an index that holds each case's cluster."""
+"""The name of the index level with each case's cluster."""
 TOLD = "Student's t over clusters of cases (CR2), each case its mean over trials"
 """The caption about the intervals of differences."""
 AMOUNTS = (
@@ -107,11 +111,11 @@ BRIEFLY = "over clusters of cases"
 ALIKE = "where no case differs from another, what Wilson's bound of 0 out of so many clusters leaves possible"
 """The caption about the intervals of differences that do not vary."""
 MOST_TIMES = 1000.0
-"""If an amount's upper bound is more than so many times the mean, it says nothing, and there is no interval."""
+"""If an amount's upper bound is more than this many times the mean, no interval is given, as it would say nothing."""
 FEW = 8
-"""If fewer cases have an event, or are without one, a rare rate's error is at least that of one trial per case."""
+"""If fewer cases than this have an event, or lack it, a rare rate's error is at least that of one trial per case."""
 ROUNDING = 1e-12
-"""A deviation below it counts as no variation."""
+"""A deviation below this value counts as no variation."""
 
 
 class Interval(NamedTuple):
@@ -122,7 +126,7 @@ class Interval(NamedTuple):
     high: float
 
     def named(self, name: str) -> dict[str, float]:
-        """As columns of a frame: NAME, NAME_low and NAME_high."""
+        """The interval as columns of a frame: NAME, NAME_low and NAME_high."""
         return {name: self.mean, f"{name}_low": self.low, f"{name}_high": self.high}
 
 
@@ -137,7 +141,7 @@ UNKNOWN = Interval(math.nan, math.nan, math.nan)
 
 
 class Sample(NamedTuple):
-    """The values of cases, and the number of each one's cluster, from 0."""
+    """The values of cases, and for each case the number of its cluster, from 0."""
 
     values: npt.NDArray[np.float64]
     clusters: npt.NDArray[np.intp]
@@ -150,16 +154,16 @@ class Sample(NamedTuple):
 
 
 Values: TypeAlias = "pd.Series[float] | Sample"
-"""Cases' values; a series has their clusters in its index."""
+"""The values of cases; a series has the cases' clusters in its index."""
 
 
 def sample(values: Values) -> Sample:
-    """A series' values with their clusters."""
+    """The values of a series with their clusters."""
     return values if isinstance(values, Sample) else Sample(np.asarray(values, np.float64), _clusters(values))
 
 
 class Group(NamedTuple):
-    """A group of cells by case: for each column the cases' means over trials, for those cases that have one."""
+    """A group of cells, summed up by case: for each column the means over trials of the cases that have a value."""
 
     key: tuple[Any, ...]
     cells: int
@@ -169,10 +173,10 @@ class Group(NamedTuple):
 
 
 def by_case(cells: pd.DataFrame, by: Sequence[str], columns: Sequence[str]) -> list[Group]:
-    """The groups of cells in their order of appearance; each case's value is its mean over the trials that have one.
+    """The groups of cells in order of appearance; a case's value is the mean over its trials that have a value.
 
-    All cells are added up at once: to make a data frame of each group takes many times as long. Rows may also be cases'
-    means, each over as many cells as its column `cells` says.
+    All cells are added up at once, because a data frame for each group would take many times as long. The rows of
+    `cells` may also be means of cases; then the column `cells` says over how many cells.
     """
     if cells.empty:
         return []
@@ -203,11 +207,11 @@ def by_case(cells: pd.DataFrame, by: Sequence[str], columns: Sequence[str]) -> l
 
 
 def share(values: Values, most: float = 1.0, degrees: float | None = None, rare: bool = False) -> Interval:
-    """The mean of cases' values between 0 and `most`, with bounds that are also in this range.
+    """The mean of cases' values, which are between 0 and `most`, with bounds that are also in this range.
 
-    `degrees` of freedom are those of the clusters' sizes, unless others are given. Without bounds (NaN) if the cases
-    are of one cluster. If the values do not vary, each cluster counts as one. `rare`: for rates of events that few
-    cases may have, over several trials each (pass^k).
+    By default, the `degrees` of freedom follow from the clusters' sizes. The bounds are NaN if the cases are of one
+    cluster. If the values do not vary, each cluster counts as one. `rare`: for rates of events that few cases may have,
+    over several trials each (pass^k).
     """
     known = sample(values)
     if not len(known.values):
@@ -227,9 +231,12 @@ def share(values: Values, most: float = 1.0, degrees: float | None = None, rare:
 
 
 def interval(values: Values, reach: float | None = None) -> Interval:
-    """The mean of cases' differences and its bounds; `reach` is given if none can be below -reach or above reach.
+    """The mean of cases' differences and its bounds.
 
-    Without bounds (NaN) if the cases are of one cluster and, without a `reach`, if they do not vary.
+    `reach` is given if no difference can be below -reach or above reach.
+
+    The bounds are NaN if the cases are of one cluster. They are also NaN if the differences do not vary and no `reach`
+    is given.
     """
     known = sample(values)
     if not len(known.values):
@@ -246,11 +253,10 @@ def interval(values: Values, reach: float | None = None) -> Interval:
 
 
 def amount(values: Values) -> Interval:
-    """The mean of cases' amounts, none of which can be negative, and bounds that are above 0, on the log scale.
+    """The mean of cases' amounts, and bounds above 0, which are computed on the log scale; no amount can be negative.
 
-    Without bounds (NaN) if the cases are of one cluster or do not vary, and if there are too few clusters for bounds
-    (`MOST_TIMES`). If some amounts are negative after all (costs of a user's own tools), the bounds are those of
-    `interval`.
+    The bounds are NaN if the cases are of one cluster or do not vary, or if the upper bound would be too large
+    (`MOST_TIMES`). If an amount is negative after all (a cost of a user's own tools), the result is that of `interval`.
     """
     known = sample(values)
     if not len(known.values):
@@ -266,8 +272,8 @@ def amount(values: Values) -> Interval:
 def ratio(above: pd.Series[float], below: pd.Series[float]) -> Interval:
     """The ratio of two means over the same cases, with its interval (delta method on its logarithm).
 
-    NaN if a mean is not positive; without bounds if the cases are of one cluster or do not vary, and if the upper bound
-    would be more than `MOST_TIMES` the ratio.
+    The result is NaN if a mean is not positive. The bounds are NaN if the cases are of one cluster or do not vary, or
+    if the upper bound would be more than `MOST_TIMES` times the ratio.
     """
     top, bottom = float(above.mean()), float(below.mean())
     if not (top > 0 and bottom > 0):
@@ -276,7 +282,7 @@ def ratio(above: pd.Series[float], below: pd.Series[float]) -> Interval:
 
 
 def _bounded(ratio: float, deviations: Values) -> Interval:
-    """A ratio or an amount with its interval, from the cases' deviations, which are given as parts of it."""
+    """A ratio or an amount with its interval; the cases' deviations are given relative to its size."""
     error = error_of(deviations)
     if error is None:
         return Interval(ratio, math.nan, math.nan)
@@ -294,7 +300,8 @@ def n_clusters(values: pd.Series[float] | pd.DataFrame) -> int:
 def freedom(shares: npt.NDArray[np.float64]) -> float:
     """Bell and McCaffrey's degrees of freedom of a mean over clusters, from each cluster's share of the cases.
 
-    They depend on the clusters' sizes alone, so they are known before anything is run. Needs two clusters.
+    The degrees of freedom depend only on the clusters' sizes, so they are known before anything is run. At least two
+    clusters are needed.
     """
     across = shares**2 / (1 - shares)
     return 1 / float((shares**2).sum() + across.sum() ** 2 - (across**2).sum())
@@ -307,9 +314,9 @@ def error_of(values: Values) -> Error | None:
 
 
 def _over_clusters(cases: Sample, most: float = 1.0) -> tuple[float, float | None, Error | None]:
-    """The mean, the number of equal clusters that count as much (Kish 1965), and the error of the mean / `most`.
+    """The mean, the effective number of clusters (Kish 1965), and the error of the mean / `most`.
 
-    The number is None for a single cluster; the error is None then, and also if the values do not vary.
+    The number is None for a single cluster. The error is None for a single cluster, and if the values do not vary.
     """
     known, clusters = cases
     mean, shares = float(known.mean()), np.bincount(clusters) / len(known)
@@ -322,7 +329,7 @@ def _over_clusters(cases: Sample, most: float = 1.0) -> tuple[float, float | Non
 
 
 def _clusters(values: pd.Series[float]) -> npt.NDArray[np.intp]:
-    """The number of each case's cluster; if the index has codes, from these, without making them into labels."""
+    """The number of each case's cluster; if the index has codes, they are used without making labels from them."""
     index = values.index
     if isinstance(index, pd.MultiIndex):
         return pd.factorize(index.codes[index.names.index(CLUSTER)])[0]

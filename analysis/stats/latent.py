@@ -1,8 +1,8 @@
-"""A model of two planners' successes over clusters, cases and trials, and the variances that follow from it.
+"""A model of two planners' successes over clusters, cases and trials, and the variances that follow from this model.
 
 A cell succeeds if a normal number is below the threshold that its planner's rate sets. That number is the sum of an
 effect of the cluster, an effect of the case and the trial's luck. The effects of the two planners are correlated,
-because planners find the same things difficult (a probit-normal model). Every covariance of two cells is then a
+because both planners find the same cases difficult (a probit-normal model). Every covariance of two cells is then a
 bivariate normal integral.
 """
 
@@ -28,11 +28,11 @@ _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(64)
 _LOGISTIC = math.pi**2 / 3
 """The variance of a trial's luck on the logit scale."""
 EDGE = 1e-9
-"""The least distance of rates from 0 and 1, where there is no threshold."""
+"""The least distance of rates from 0 and 1; at 0 and 1 there is no threshold."""
 
 
 class Latent(NamedTuple):
-    """Correlations of the normal numbers of two cells, each between -1 and 1.
+    """Correlations, each between -1 and 1, between the normal numbers of two cells.
 
     `own_case`: one planner in two trials of a case; `own_cluster`: one planner in two cases of a cluster; `other_case`
     and `other_cluster`: the same between one planner and the other.
@@ -47,8 +47,8 @@ class Latent(NamedTuple):
 class Components(NamedTuple):
     """Variances of the difference in success between two planners, in squared shares.
 
-    `clusters`: that of clusters' true differences; `cases`: that of cases' true differences around their cluster's;
-    `trial`: what one trial of each planner adds by luck.
+    `clusters`: the variance of the clusters' true differences. `cases`: the variance of the cases' true differences
+    around those of their clusters. `trial`: the variance that the luck of one trial of each planner adds.
     """
 
     clusters: float
@@ -62,7 +62,7 @@ def planted(case_sd: float, difference_sd: float, icc: float) -> Latent:
     Args:
         case_sd: standard deviation of the cases' difficulty that both planners share, in logits.
         difference_sd: standard deviation of the planners' difference from case to case, in logits.
-        icc: the share of both variances that lies between clusters.
+        icc: the share of both variances that is between clusters.
     """
     shared, own = case_sd**2, case_sd**2 + difference_sd**2 / 2
     total = own + _LOGISTIC
@@ -106,7 +106,7 @@ _LEAST = 0.05  # of a variance, if the expansion fails
 
 @dataclass(frozen=True)
 class Claim:
-    """The power that a design with so many cases has by the formula, as a share, and the clusters of its cases."""
+    """A number of cases, the number of their clusters, and by the formula the power of such a design, as a share."""
 
     cases: int
     clusters: int
@@ -114,7 +114,7 @@ class Claim:
 
 
 class Design:
-    """Two planners that run the same cases with so many trials; only the number of cases is open.
+    """Two planners that run the same cases with the same number of trials; only the number of cases is open.
 
     Args:
         latent: how alike cells are.
@@ -132,7 +132,7 @@ class Design:
         self._moments = Moments(latent, rates, trials)
 
     def sizes(self, cases: int) -> Floats:
-        """How many of the first cases each cluster has; clusters without any are left out."""
+        """For the first `cases` cases: how many of them each cluster has, without clusters that have none of them."""
         counts = np.bincount(self.order[:cases])
         return counts[counts > 0].astype(np.float64)
 
@@ -149,7 +149,7 @@ class Design:
         return self._moments.of(self.sizes(cases))[0]
 
     def claim(self, cases: int) -> Claim:
-        """The power of the first `cases` cases; 0 if they are of one cluster."""
+        """The power with the first `cases` cases; 0 if these are of one cluster."""
         sizes = self.sizes(cases)
         if len(sizes) < 2:
             return Claim(cases, len(sizes), 0.0)
@@ -166,22 +166,22 @@ class Design:
 
 
 def probit(share: float) -> float:
-    """The normal quantile of a share, which is kept away from 0 and 1."""
+    """The normal quantile of a share; the share is first moved away from 0 and 1."""
     return float(ndtri(np.clip(share, _TINY, 1 - _TINY)))
 
 
 def _beyond(degrees: float, quantile: float, shift: float, skewness: float, kurtosis: float) -> float:
-    """The chance that the test's ratio, whose numerator has a mean of `shift` errors, is above the quantile."""
+    """The chance that the test's ratio is above the quantile; the mean of its numerator is `shift` errors."""
     normal = probit(1 - float(nctdtr(degrees, shift, quantile)))
     added = _expanded(degrees, quantile, shift, skewness, kurtosis) - _expanded(degrees, quantile, shift, 0.0, 0.0)
     return float(ndtr(normal + added))
 
 
 def _expanded(degrees: float, quantile: float, shift: float, skewness: float, kurtosis: float) -> float:
-    """The numerator minus the quantile times the error, in standard deviations.
+    """The mean of the numerator minus the quantile times the error, in standard deviations.
 
-    The squared error's relative variance is 2 / degrees plus the excess kurtosis; its covariance with the mean is the
-    skewness.
+    The relative variance of the squared error is 2 / degrees plus the excess kurtosis. The covariance of the squared
+    error with the mean is the skewness.
     """
     spread = 2 / degrees + kurtosis
     variance = 1 + quantile**2 * spread / 4 - quantile * skewness
@@ -197,7 +197,10 @@ _MASS = np.outer(_CLAIMS_WEIGHTS, _CLAIMS_WEIGHTS).ravel() / _CLAIMS_WEIGHTS.sum
 
 
 class Moments:
-    """Cumulants of a case's difference, a mean over so many trials, given the effects of its cluster (quadrature)."""
+    """Cumulants of a case's difference given the effects of its cluster (quadrature).
+
+    The difference is a mean over `trials` trials.
+    """
 
     def __init__(self, latent: Latent, rates: Rates, trials: int) -> None:
         clusters, self._mass = _effects(latent.own_cluster, latent.other_cluster)
@@ -214,7 +217,7 @@ class Moments:
         self._cumulants = _cumulants(*raw)
 
     def of(self, sizes: Floats) -> tuple[float, float]:
-        """Skewness and excess kurtosis of the mean difference over clusters of so many cases each."""
+        """Skewness and excess kurtosis of the mean difference over clusters of these sizes."""
         size, count = np.unique(sizes, return_counts=True)
         first, second, third, fourth = (size[:, None] * cumulant for cumulant in self._cumulants)
         centred = first - size[:, None] * float(self._cumulants[0] @ self._mass)
@@ -268,8 +271,8 @@ _MOST = 1 - 1e-6  # a correlation: 1 leaves a trial no luck
 class Counts:
     """Cases that both planners ran, one row each.
 
-    `cluster`: a whole number from 0; `won` and `tried`: (cases, 2), successes and trials whose success is known, of the
-    reference and of the other planner.
+    `cluster`: a whole number from 0. `won` and `tried`: (cases, 2), the successes and the trials with known success, of
+    the reference and of the other planner.
     """
 
     cluster: npt.NDArray[np.int64]
@@ -283,18 +286,18 @@ class Counts:
 
     @property
     def sizes(self) -> npt.NDArray[np.int64]:
-        """How many cases each cluster has."""
+        """The number of cases of each cluster."""
         return np.bincount(self.cluster)
 
     @property
     def rates(self) -> Rates:
-        """Each planner's success: a mean over cases of their means over trials."""
+        """Each planner's success: the mean over cases of each case's mean over trials."""
         first, second = (self.won / self.tried).mean(axis=0)
         return float(first), float(second)
 
     @property
     def trials(self) -> int:
-        """The largest number of trials of a case that both planners have."""
+        """The largest number of trials that both planners have of the same case."""
         return int(self.tried.min(axis=1).max())
 
     @property
@@ -304,7 +307,7 @@ class Counts:
         return pd.Series(means[:, 1] - means[:, 0], index=pd.Index(self.cluster, name=CLUSTER))
 
     def drawn(self, rng: np.random.Generator) -> Counts:
-        """As many clusters, drawn with replacement (a bootstrap over clusters)."""
+        """A resample: as many clusters, drawn with replacement (a bootstrap over clusters)."""
         rows = np.argsort(self.cluster, kind="stable")
         starts = np.concatenate([[0], np.cumsum(self.sizes)])
         picked = rng.integers(0, self.clusters, self.clusters)
@@ -334,7 +337,9 @@ def counts(episodes: pd.DataFrame, reference: str, other: str) -> Counts:
 
 
 class Covariances(NamedTuple):
-    """Covariances of cells of one planner, added up over both, and of one planner and the other; NaN without pairs.
+    """Covariances of two cells of one planner, added up over both planners, and of two cells of different planners.
+
+    A covariance is NaN if there are no such pairs of cells.
 
     The names are those of `Latent`.
     """
@@ -346,7 +351,7 @@ class Covariances(NamedTuple):
 
 
 def covariances(found: Counts) -> Covariances:
-    """Estimates from all pairs of cells. Needs two clusters."""
+    """The covariances, estimated from all pairs of cells. At least two clusters are needed."""
     means = found.won / found.tried
     sums = np.stack([np.bincount(found.cluster, column) for column in means.T], axis=1)
     sizes, cases = found.sizes.astype(np.float64), len(means)
@@ -363,15 +368,16 @@ def covariances(found: Counts) -> Covariances:
 
 
 def fitted(found: Counts, icc: float | None = None) -> Latent:
-    """The model whose covariances at the pilot's rates are the estimates, as far as a model can have them.
+    """The model whose covariances, at the pilot's rates, equal the estimates as far as this is possible.
 
-    If no case has two trials of each planner, a trial's luck cannot be told from the case's own effect: everything that
-    can be luck is then taken as luck, which is right only for designs with one trial. If no two cases share a cluster,
-    all differences between cases are taken as their clusters' own, which is the worst possible if luck is known.
+    If no case has two trials of each planner, a trial's luck cannot be told from the case's own effect. Then all
+    variation that can be luck counts as luck, which is right only for designs with one trial. If no two cases share a
+    cluster, all differences between cases count as differences between clusters, which is the worst possible if luck is
+    known.
 
     Args:
         found: the pilot's counts.
-        icc: the share of the cases' variances that lies between clusters; None: as estimated.
+        icc: the share of the cases' variances that is between clusters; None: the estimated share.
 
     Raises:
         AnalysisError: all cases are of one cluster.
@@ -409,7 +415,7 @@ def fitted(found: Counts, icc: float | None = None) -> Latent:
 
 
 def _solved(of: Callable[[float], float], value: float, low: float, high: float) -> float:
-    """The point at which an increasing function has the value, or the end that comes nearest."""
+    """The point between `low` and `high` at which an increasing function has the value, or else the nearest end."""
     if low >= high or value <= of(low):
         return low
     from scipy.optimize import brentq  # half the time of a first screen's imports

@@ -1,4 +1,4 @@
-"""The designs that suffice: for each number of trials the cases needed, how sure that number is, and its power."""
+"""Designs with enough cases: for each number of trials, the cases needed, how sure this number is, and the power."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from analysis.stats.latent import EDGE, Claim, Counts, Design, Floats, Latent, R
 
 
 _CELLS = 2_000_000
-"""Cases drawn at once."""
+"""The number of cases that are drawn at once."""
 
 
 class Found(NamedTuple):
@@ -48,7 +48,7 @@ def simulated(
 def differences(
     rng: np.random.Generator, latent: Latent, rates: Rates, sizes: Floats, trials: int, studies: int
 ) -> Floats:
-    """The other planner's success minus the reference's, a mean over trials: (studies, cases), cluster by cluster."""
+    """Each case's difference (other planner minus reference), a mean over trials: (studies, cases), by cluster."""
     whole = sizes.astype(np.int64)
     of_clusters = _effects(rng, latent.own_cluster, latent.other_cluster, (studies, len(whole)))
     own, other = latent.own_case - latent.own_cluster, latent.other_case - latent.other_cluster
@@ -60,7 +60,7 @@ def differences(
 
 
 def _effects(rng: np.random.Generator, own: float, other: float, shape: tuple[int, int]) -> Floats:
-    """Both planners' effects (2, *shape) of variance `own` and covariance `other`."""
+    """Drawn effects of both planners (2, *shape) with variance `own` and covariance `other`."""
     if own <= 0:
         return np.zeros((2, *shape))
     first, second = rng.standard_normal((2, *shape))
@@ -69,11 +69,11 @@ def _effects(rng: np.random.Generator, own: float, other: float, shape: tuple[in
 
 
 def rejected(differences: Floats, sizes: Floats, alpha: float) -> npt.NDArray[np.bool_]:
-    """For each study (a row), whether the interval of `intervals.interval` with reach 1 leaves out 0.
+    """For each study (a row), whether the interval of `intervals.interval` with reach 1 excludes 0.
 
     Args:
         differences: (studies, cases), the cases of a cluster side by side.
-        sizes: how many cases each of at least two clusters has.
+        sizes: the number of cases of each cluster, for at least two clusters.
         alpha: 0.05 for the 95% interval.
     """
     cases = float(sizes.sum())
@@ -90,18 +90,18 @@ def rejected(differences: Floats, sizes: Floats, alpha: float) -> npt.NDArray[np
 
 
 MOST = 200_000
-"""The number of cases if nothing else says how many there are."""
+"""The largest number of cases, unless the number of available cases is given."""
 _RESAMPLES = 200
 _CORRECTING, _CHECKING = 1, 2
-"""Parts of seeds: for studies that correct a formula, and for studies that check it."""
+"""Parts of seeds: for studies that correct the formula, and for studies that check the formula's result."""
 
 
 @dataclass(frozen=True)
 class Wanted:
-    """The question: a difference (a share, below 0 for a worse planner), a power, and the test's level.
+    """The question: which difference (a share, below 0 for a worse planner), which power, which level of the test.
 
-    `alpha` is that of each test, after the correction for several comparisons; `studies` are drawn to check each
-    design.
+    `alpha` is the level of each test, after the correction for several comparisons. `studies` is the number of studies
+    that are drawn to check a design.
     """
 
     difference: float
@@ -114,12 +114,12 @@ class Wanted:
 
 @dataclass(frozen=True)
 class Row:
-    """A number of trials with the cases that it needs.
+    """A number of trials, and the number of cases that are needed with it.
 
-    `enough`: the cases reach the power; if not, they are all that are available, and `beyond` says how many would be
-    needed if there were more like these (None: more than `MOST`). `low` and `high` are the bounds of the number's 95%
-    interval, NaN without a pilot and infinite if even all cases would be too few. `found`: the power in simulated
-    studies.
+    `enough`: whether the available cases reach the power. If not, the number is that of all available cases, and
+    `beyond` says how many would be needed if more cases like these were available (None: more than `MOST`). `low` and
+    `high` are the bounds of the number's 95% interval; they are NaN without a pilot, and infinite if even all cases
+    would be too few. `found`: the power in simulated studies.
     """
 
     trials: int
@@ -132,7 +132,7 @@ class Row:
 
     @property
     def cells(self) -> int:
-        """The cells of both planners."""
+        """The number of cells of both planners."""
         return 2 * self.claim.cases * self.trials
 
 
@@ -169,11 +169,11 @@ def false_alarms(latent: Latent, rate: float, order: npt.NDArray[np.int64], row:
 
 
 def settling(pilot: Counts) -> float:
-    """How many cases would show a difference like the pilot's, by the formula of `rows` without simulated studies.
+    """The number of cases that would show a difference like the pilot's, by the formula without simulated studies.
 
-    This is the total number of cases, with as many trials and in clusters like the pilot's; POWER and LEVEL are those
-    of a single test. Infinite beyond MOST; NaN if nothing can be said: without cases, with one cluster, if no case
-    differs from another, and if the difference is 0.
+    This is the total number of cases, with as many trials as in the pilot, in clusters like the pilot's. POWER and
+    LEVEL are those of a single test. The number is infinite if it is above MOST. It is NaN if the pilot has no cases, a
+    single cluster or a difference of 0, or if no case differs from another.
     """
     difference = pilot.rates[1] - pilot.rates[0] if pilot.clusters > 1 else 0.0
     if abs(difference) < ROUNDING or error_of(pilot.differences) is None:
@@ -185,22 +185,25 @@ def settling(pilot: Counts) -> float:
 
 @lru_cache(maxsize=8)
 def _further(sizes: tuple[int, ...]) -> npt.NDArray[np.int64]:
-    """MOST cases in clusters of these sizes; kept, as planners of one report share them, and they take long to make."""
+    """The order of MOST cases in clusters of these sizes.
+
+    The result is cached, because planners of one report share it and it takes long to make.
+    """
     return endless(sizes, MOST)
 
 
 def _beyond(design: Design, power: float) -> int | None:
-    """The cases that would be needed if further clusters were like the available ones."""
+    """The number of cases needed if further clusters were like the available clusters; None if it is above MOST."""
     more = _further(tuple(int(size) for size in design.sizes(len(design.order))))
     claim = needed(Design(design.latent, design.rates, design.trials, design.alpha, more), power)
     return claim.cases if claim.power >= power else None
 
 
 def _bounds(pilot: Counts, icc: float | None, designs: Sequence[Design], wanted: Wanted) -> list[tuple[float, float]]:
-    """The 2.5th and 97.5th percentiles of the cases that each design needs, over pilots of resampled clusters.
+    """The 2.5th and 97.5th percentiles of the number of cases that each design needs, over resampled pilots.
 
-    Clusters are drawn with replacement. Resamples in which the difference is impossible are drawn again; NaN if most
-    are.
+    A pilot's clusters are drawn with replacement. Resamples in which the difference is impossible are drawn again; the
+    percentiles are NaN if most resamples are impossible.
     """
     rng = np.random.default_rng(wanted.seed)
     found: list[list[float]] = []
@@ -228,12 +231,12 @@ def _cases(design: Design, resampled: Design, power: float) -> float:
 
 
 _SKEWED = 0.2
-"""From this skewness of a mean difference on, the formula is 1 to 4 points too low, and simulation corrects it."""
+"""If a mean difference is at least this skewed, the formula is 1 to 4 points too low, and simulation corrects it."""
 _STUDIES, _CASES_DRAWN, _LEAST_STUDIES = 8_000, 10_000_000, 200
 
 
 def needed(design: Design, power: float, least: int = 2) -> Claim:
-    """The smallest number of cases that has the power; if all available cases are not enough, all of them."""
+    """The smallest number of cases with the power; if all available cases are too few, the number of these."""
     most = len(design.order)
     high = min(max(least, 8), most)
     found, low = design.claim(high), least - 1
@@ -247,7 +250,7 @@ def needed(design: Design, power: float, least: int = 2) -> Claim:
 
 
 def endless(sizes: Sequence[int], most: int) -> npt.NDArray[np.int64]:
-    """An order of cases in which each further cluster has as many cases as one of these."""
+    """An order of `most` cases, cluster by cluster; the clusters have these sizes, again and again in random order."""
     rng = np.random.default_rng(0)
     each = np.array(sizes)
     rounds = math.ceil(most / int(each.sum()))
@@ -256,7 +259,7 @@ def endless(sizes: Sequence[int], most: int) -> npt.NDArray[np.int64]:
 
 
 def checked(design: Design, cases: int, studies: int, seed: Sequence[int]) -> Found:
-    """The power of the first `cases` cases in simulated studies; if studies are large, fewer are drawn."""
+    """The power with the first `cases` cases in simulated studies; of large studies, fewer are drawn."""
     drawn = max(min(studies, _CASES_DRAWN // cases), _LEAST_STUDIES)
     return simulated(design.latent, design.rates, design.sizes(cases), design.trials, design.alpha, drawn, seed)
 
@@ -264,7 +267,7 @@ def checked(design: Design, cases: int, studies: int, seed: Sequence[int]) -> Fo
 def corrected(design: Design, power: float, seed: Sequence[int]) -> Claim:
     """The result of `needed`; if the mean difference is skewed, simulated studies first correct the formula.
 
-    Their correction, in probits, stays with the design (`shift`).
+    The correction, in probits, is stored in the design (`shift`).
     """
     claim = needed(design, power)
     if abs(design.skewness(claim.cases)) < _SKEWED:
@@ -278,22 +281,22 @@ def corrected(design: Design, power: float, seed: Sequence[int]) -> Claim:
 
 
 _FEW = 20
-"""With fewer clusters, variances are hardly known."""
+"""With fewer clusters than this, variances are hardly known."""
 _WIDE = 3.0
-"""The number of cases is hardly known if an interval's high end is more than so many times its low end."""
+"""If an interval's high end is more than this many times its low end, the number of cases is hardly known."""
 _SHARING = 10
-"""Clusters with two or more cases that are needed to tell how alike cases of a cluster are."""
+"""So many clusters with two or more cases are needed to estimate how alike cases of a cluster are."""
 _ALONE = 1.5
-"""Cases per cluster up to which this hardly matters."""
+"""With at most so many cases per cluster, it hardly matters how alike cases of a cluster are."""
 
 
 def doubts(pilot: Counts, rows: Sequence[Row], sizes: Floats, icc: float | None) -> list[str]:
-    """A line for each doubt about what a pilot shows.
+    """A line for each doubt about the conclusions from a pilot.
 
     Args:
-        pilot: its counts.
+        pilot: the pilot's counts.
         rows: the designs that were found.
-        sizes: how many cases each cluster of the recommended design has.
+        sizes: the number of cases of each cluster in the recommended design.
         icc: the given share of variances between clusters, as in `fitted`.
     """
     found = []

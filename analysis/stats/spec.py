@@ -1,4 +1,4 @@
-"""A regression as `conf/analysis/*.yaml` describes it, and its formula."""
+"""A regression as a file `conf/analysis/*.yaml` describes it, and the regression's formula."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _NUMBERS = tuple(
     if pa.types.is_boolean(column.type) or pa.types.is_integer(column.type) or pa.types.is_floating(column.type)
 )
 FAMILY = "family"
-"""The name that `per` and `z_scored.within` may use besides those of columns: the dataset's family."""
+"""A name that `per` and `z_scored.within` may use besides names of columns; it means the dataset's family."""
 COLUMNS = tuple(name for name in JOINED.names if name in {*_TEXTS, *_NUMBERS})
 """The columns of `episodes` that a formula may name, besides metrics that the folder's sweeps declared."""
 
@@ -38,7 +38,7 @@ Correlation: TypeAlias = Literal["independence", "exchangeable"]
 
 
 class ZScored(Checked):
-    """Columns to standardise if they are in the formula (mean 0, deviation 1, ddof 0), and the slices' columns."""
+    """The columns to standardise (mean 0, deviation 1, ddof 0) if the formula has them, and the columns of slices."""
 
     columns: list[str]
     within: list[str]
@@ -47,10 +47,10 @@ class ZScored(Checked):
 class Spec(Checked):
     """One regression; the fields are the file's keys, explained in `conf/analysis/planning_horizon.yaml`.
 
-    A file needs `formula` and `cluster`; the defaults of the others ask for nothing special.
+    A file must have `formula` and `cluster`; the other keys have defaults.
 
-    `metrics` is not a key: it has the metrics with numbers that the sweeps of the folder declared, which the formula
-    may name as columns.
+    `metrics` is not a key: it has the metrics with numbers that the folder's sweeps declared. The formula may name
+    these metrics as columns.
     """
 
     formula: str
@@ -70,12 +70,12 @@ class Spec(Checked):
 
     @property
     def parsed(self) -> Formula:
-        """The formula; its columns are those of `episodes`, the indicators and the word `controls`."""
+        """The parsed formula; it may name columns of `episodes`, metrics, indicators and the word `controls`."""
         return parse(self.formula, [*COLUMNS, *self.metrics, CONTROLS, *self.indicators])
 
     @property
     def has_family(self) -> bool:
-        """Whether the dataset's family is asked for."""
+        """Whether `per` or `z_scored.within` uses the dataset's family."""
         return FAMILY in [*self.per, *self.z_scored.within]
 
     def columns(self) -> list[str]:
@@ -87,28 +87,29 @@ class Spec(Checked):
         return [name for name in columns if name not in self.indicators]
 
     def estimates_as(self, other: Spec) -> bool:
-        """Whether it has the same coefficients as another one for the same rows, whatever their errors."""
+        """Whether this regression and another have the same coefficients on the same rows, whatever the errors."""
         errors = ("cluster", "few_clusters")
         return self.model_dump(exclude={*errors}) == other.model_dump(exclude={*errors})
 
     def family(self, dataset: str) -> str:
-        """The family of a dataset by its label; changes in the label (`[seed=1]`) tell families apart too."""
+        """The family of a dataset by its label; changes in the label (`[seed=1]`) become part of the family's name."""
         name, bracket, changes = dataset.partition("[")
         families = (family for family, members in self.families.items() if name in members)
         return next(families, name) + bracket + changes
 
 
 def load(path: Path, metrics: Sequence[str] = ()) -> Spec:
-    """The regression in a file; `metrics` are those with numbers that the sweeps of the folder declared.
+    """The regression in a file; `metrics` are the metrics with numbers that the folder's sweeps declared.
 
     Raises:
-        AnalysisError: it cannot be read, a key or value is wrong, or a column is not there; the place is named.
+        AnalysisError: the file cannot be read, a key or value is wrong, or a column is missing; the error names the
+            place.
     """
     return parsed(yaml_files.read(path), yaml_files.place_of(path), metrics)
 
 
 def parsed(values: object, place: str = "analysis", metrics: Sequence[str] = ()) -> Spec:
-    """The regression that a mapping describes; `place` begins its errors.
+    """The regression that a mapping describes; messages of errors begin with `place`.
 
     Raises:
         AnalysisError: as for `load`.
@@ -126,7 +127,7 @@ def parsed(values: object, place: str = "analysis", metrics: Sequence[str] = ())
 
 
 def _check_controls(formula: Formula, place: str) -> None:
-    """Raise AnalysisError unless the word `controls` is a term of its own: only the rows say for how many columns."""
+    """Raise AnalysisError unless `controls` is a separate term: only the rows say how many columns it means."""
     if CONTROLS in formula.factors or any(CONTROLS in term for term in formula.terms if len(term) > 1):
         raise AnalysisError(f"{place}: formula: {CONTROLS} stands alone, for factors of its own")
 
@@ -186,12 +187,12 @@ _LONGEST, _MOST_IN_PRODUCT = 2000, 4
 
 
 Term: TypeAlias = tuple[str, ...]
-"""Columns whose product is in the model; a single column is a main effect."""
+"""The columns whose product is in the model; a single column is a main effect."""
 
 
 @dataclass(frozen=True)
 class Formula:
-    """The outcome, the terms, main effects first, each once, and which columns are factors.
+    """The outcome, the terms (each once, main effects first), and the columns that are factors.
 
     A factor has a coefficient for each level except one; any other column is a number.
     """
@@ -209,7 +210,7 @@ def parse(text: str, allowed: Sequence[str]) -> Formula:
     """The formula in a text.
 
     Raises:
-        AnalysisError: it names a column that is not allowed, or says anything outside the grammar.
+        AnalysisError: the text names a column that is not allowed, or does not follow the grammar.
     """
     import formulaic  # a fifth of a second: most reports have no regression
 
@@ -230,7 +231,7 @@ def parse(text: str, allowed: Sequence[str]) -> Formula:
 
 
 def _check_text(text: str) -> None:
-    """Raise AnalysisError unless a text has only columns, with an operator between each two of them."""
+    """Raise AnalysisError unless a text consists of columns with one operator between each two columns."""
     if len(text) > _LONGEST:
         raise AnalysisError(f"a formula of {len(text):,} characters; at most {_LONGEST:,}")
     found = _WHOLE.match(text)
@@ -243,7 +244,10 @@ def _check_text(text: str) -> None:
 
 
 def _check_hierarchy(terms: Sequence[Term], factors: Set[str], text: str) -> None:
-    """Raise AnalysisError if an interaction with a factor lacks its parts: contrasts mean nothing without these."""
+    """Raise AnalysisError if a formula has an interaction with a factor without the interaction's parts.
+
+    Without these parts, contrasts have no meaning.
+    """
     there = set(map(frozenset, terms))
     for term in (term for term in terms if len(term) > 1 and factors & {*term}):
         for lower in itertools.combinations(term, len(term) - 1):
@@ -261,17 +265,18 @@ CONTROLS, LAST = "controls", "last_step"
 
 
 CONTROL_COLUMNS = (CONTROLS, LAST)
-"""The columns of `episodes` that the word reads."""
+"""The columns of `episodes` that the word `controls` reads."""
 _WORD: Term = (CONTROLS,)
 
 
 def spelt_out(rows: pd.DataFrame, formula: Formula) -> tuple[pd.DataFrame, Formula]:
-    """The rows with a column for each of their controls, and the formula with these in the place of the word.
+    """The rows with a column for each control, and the formula with these columns in place of the word `controls`.
 
-    A row without a control that others have is null there.
+    A row that lacks a control has null in that control's column.
 
     Raises:
-        AnalysisError: the column holds no controls, or a control whose name is not a name, or is another column's.
+        AnalysisError: the column contains no controls, or a control's name is not a valid name or is the name of
+            another column.
     """
     if _WORD not in formula.terms:
         return rows, formula
@@ -290,7 +295,7 @@ def spelt_out(rows: pd.DataFrame, formula: Formula) -> tuple[pd.DataFrame, Formu
 
 
 def _read(text: str) -> dict[str, str]:
-    """The controls in a column's text, levels as text."""
+    """The controls in a column's text; levels of factors are texts."""
     try:
         found = loads(text)
     except (ValueError, RecursionError):

@@ -1,15 +1,15 @@
-"""The tables of a sweep, each in the file of its subject: its numbers first, then how they are shown.
+"""The tables of a sweep, each in the file of its subject: first the numbers, then how the numbers are shown.
 
-Every sweep: `rates` (success, costs, entropy, paired differences), `success` with pass^k, `measures` (means of groups
-of cells, and any metric by its name), `by_value`, `two_numbers`, `win_rates` with ranks over data sets.
+For every sweep: `rates` (success, costs, entropy, paired differences), `success` (with pass^k), `measures` (means of
+groups of cells, and any metric by its name), `by_value`, `two_numbers`, `win_rates` (with ranks over data sets).
 
-What happened in episodes: `trajectories`, `branches`, `rewards`, `disturbances`, `remembered`, `restoration`,
-`thresholds`, `frontier`; `calibrated` (the numbers) and `calibration`; `failure_cells` (the input of rules),
-`failure_rules`, `failed` (the classes of a folder's cells) and `failures` (how many of each); `search_cells` and
-`search`; `plan_cells` and `plans`; `regression`; `scored_again` (what `agent-grid rescore` changed).
+About what happened in episodes: `trajectories`, `branches`, `rewards`, `disturbances`, `remembered`, `restoration`,
+`thresholds`, `frontier`; `calibrated` (the numbers) and `calibration` (their tables); `failure_cells` (the input of
+rules), `failure_rules`, `failed` (the classes of a folder's cells) and `failures` (the number of cells of each class);
+`search_cells` and `search`; `plan_cells` and `plans`; `regression`; `scored_again` (what `agent-grid rescore` changed).
 
-It imports `page`, `stats` and `load`. The names that `from analysis import tables` gave before this room existed are
-here.
+It imports `page`, `stats` and `load`. All names that `from analysis import tables` gave before this room existed can be
+imported from here.
 """
 
 from typing import TYPE_CHECKING, Any

@@ -1,18 +1,19 @@
-"""Which mechanism corrected a case that a first pass had failed (egb_slate B.2, 'How Branching Reduces Error').
+"""The mechanisms that corrected a case which a first pass had failed (egb_slate B.2, 'How Branching Reduces Error').
 
 A planner that branches (`egb_*`) goes through a case once. If that pass fails, it changes one decision of it, the
 *branched step*, and decides all later steps anew. A cell is *corrected* if its path leaves the first pass and resolves
-the case. If the planner of a corrected cell followed an outline, the first of these that holds is the mechanism:
+the case. If the planner of a corrected cell followed an outline, the cell's mechanism is the first in this list that
+applies:
 
-- direct: the branched step needs a tool, and calls the reference's.
-- cascade: at a later step that needs a tool the branch calls the reference's, and the first pass did not.
-- equivalence: the branched step needs a tool and calls one that the reference calls at no step of the case, and the
+- direct: the branched step needs a tool, and calls the reference's tool.
+- cascade: at a later step that needs a tool, the branch calls the reference's tool, and the first pass did not.
+- equivalence: the branched step needs a tool, calls a tool that the reference calls at no step of the case, and the
   call did not fail. If tools look calls up (SLATE, UltraTool), a call that does not fail returns the result of a call
-  of the reference: as a rule the call of this step, which is not checked.
-- other: none of these. For example only arguments, or calls at steps that need no tool, became right.
+  of the reference. As a rule that is the reference's call of this step, but this is not checked.
+- other: none of these applies. For example, only arguments became right, or calls at steps that need no tool.
 
-So mechanisms exclude each other, and every corrected cell has one. Tools are compared by name. The order is the paper's
-own; it names three mechanisms, whose shares add up to 100%, and no fourth.
+So every such cell has exactly one mechanism. Tools are compared by name. The order is the paper's. The paper names the
+first three mechanisms, whose shares add up to 100%, and no fourth.
 """
 
 from __future__ import annotations
@@ -86,16 +87,17 @@ def steps(root: Path) -> pa.Table:
 def cells(episodes: pd.DataFrame, steps: pa.Table, where: str = "true") -> Asked:
     """One row per cell of the planners that branch, if its success is known.
 
-    Columns: labels, `cluster`, `case_id`, `cell_id`, whether the first pass did not resolve the case (FAILED), whether
-    it was CORRECTED (null if the first pass resolved it), by which `mechanism` (null if the cell is not corrected or no
-    outline was followed), `equal` (the condition of equivalence holds, whatever the mechanism), and LATER: at how many
-    later steps the branch that resolved the case made another choice of tool than the first pass.
+    Columns: labels, `cluster`, `case_id`, `cell_id`; FAILED (whether the first pass did not resolve the case);
+    CORRECTED (whether the cell was corrected; null if the first pass resolved the case); `mechanism` (null if the cell
+    is not corrected or no outline was followed); `equal` (whether the condition of equivalence holds, whatever the
+    mechanism); LATER (the number of later steps at which the branch that resolved the case chose another tool than the
+    first pass).
     """
     return ask(episodes, _CELLS.format(where=where), steps=steps)
 
 
 def by_case(episodes: pd.DataFrame, steps: pa.Table, where: str = "true") -> Asked:
-    """Each case's means of `cells` over its trials by setting, and the counts that `by_setting` adds up."""
+    """By setting, each case's means over trials of the columns of `cells`, and the counts that `by_setting` adds up."""
     sums = [f"count(*) FILTER ({text}) AS {name}" for name, text in _COUNTED.items()]
     columns = ",\n  ".join([LABELLED, "cluster, case_id, count(*) AS cells", *_MEANS, *sums])
     query = f"SELECT {columns}\nFROM ({_CELLS.format(where=where)}) GROUP BY ALL ORDER BY ALL"
@@ -105,9 +107,9 @@ def by_case(episodes: pd.DataFrame, steps: pa.Table, where: str = "true") -> Ask
 def by_setting(cases: pd.DataFrame) -> pd.DataFrame:
     """One row per setting, from the rows of `by_case`: each of MEASURES with its 95% interval, and counts of cells.
 
-    A mean is over cases, of each case's mean over the trials in which the measure is known (`measures.measured`).
-    Counts: `cells`, FAILED, and `corrected_cells`, `classed_cells`, `NAME_cells` for each mechanism, and
-    `cascade_equal_cells`: cascades for which equivalence would have held too.
+    A mean is over cases; a case's value is its mean over the trials in which the measure is known
+    (`measures.measured`). Counts: `cells`, FAILED, and `corrected_cells`, `classed_cells`, `NAME_cells` for each
+    mechanism, and `cascade_equal_cells`: cascades in which the condition of equivalence holds too.
     """
     if cases.empty:
         return pd.DataFrame(columns=SETTING)

@@ -1,4 +1,4 @@
-"""Success by properties of cases: their category, their plan's depth or breadth, its number of calls, any column.
+"""Success by a property of cases: category, depth, breadth or number of calls of the plan, or any column.
 
 `agent-grid report results/NAME --by depth`. Numbers with many values are binned by quantiles.
 """
@@ -26,7 +26,7 @@ from grid.store.schema import JOINED
 SHORT = {"category": "task_category", "tools": "plan_nodes", "template": "cluster"}
 """Names that a flag may have instead of a column's name."""
 _EXACT, _BINS, _MOST = 8, 5, 24
-"""Up to `_EXACT` numbers have a column each, more are put into `_BINS` bins; more than `_MOST` texts are refused."""
+"""Up to `_EXACT` numbers have a column each, more are put into `_BINS` bins; `_MOST` is the largest number of texts."""
 _CAPTION = (
     "success in % of cases, in brackets 95% intervals ({shares}), by {column}; below the value: how many cases; all "
     "planners see the same cases, so that a column compares planners, and columns compare cases of other kinds"
@@ -34,10 +34,10 @@ _CAPTION = (
 
 
 def tables(root: Path, name: str) -> list[Table]:
-    """For each model and data set, the success of planners on the cases that have each value of a column.
+    """For each model and data set, a table of planners' success on the cases with each value of a column.
 
     Raises:
-        AnalysisError: there is no such column, or it has too many texts, or no case has a value.
+        AnalysisError: there is no such column, the column has too many different texts, or no case has a value.
         StoreError: the folder cannot be read.
     """
     column = SHORT.get(name, name)

@@ -1,4 +1,4 @@
-"""The calibration of settings: one row per setting, per bin of its reliability diagram, per share handed over."""
+"""The calibration of settings: one row per setting, per bin of its reliability diagram, or per share handed over."""
 
 from __future__ import annotations
 
@@ -28,42 +28,50 @@ _LEAST_KEPT = 20  # decisions kept at least, or 5% if these are more: the error 
 def table(decisions: pd.DataFrame) -> pd.DataFrame:
     """One row per setting; figures with an interval have `_low` and `_high` (95%, over clusters).
 
-    Columns: SETTING, `distribution`, `decisions`, `clusters`; `silent` and `unknown`, decisions left out (no
-    distribution; no reference); `accuracy`, the share of right choices; `confidence`, the mean of confidences; `ece` in
-    bins of equal width with `_corrected`, `_noise` (the average that a calibrated distribution would show in as few
-    decisions), `_low`, `_high`, and `ece_masses` in bins of equal mass; `brier`, the mean of (confidence − right)², and
-    `brier_constant`, that of the accuracy as a confidence; `area` under the risk-coverage curve, `area_perfect` in a
-    perfect order (at random it is 1 − accuracy); `auroc` of entropy for errors.
+    Columns: SETTING, `distribution`, `decisions`, `clusters`; `silent` and `unknown`, the numbers of decisions left out
+    because they have no distribution or no reference; `accuracy`, the share of right choices; `confidence`, the mean
+    confidence; `ece`, the expected calibration error in bins of equal width, with `_corrected`, `_noise` (the mean
+    error of a calibrated distribution with as few decisions), `_low` and `_high`; `ece_masses`, the same in bins of
+    equal mass; `brier`, the mean of (confidence − right)²; `brier_constant`, this mean if every confidence were the
+    accuracy; `area`, the area under the risk-coverage curve; `area_perfect`, the area for a perfect order (for a random
+    order it is 1 − accuracy); `auroc`, how well entropy tells errors from right choices.
     """
     return _by_setting(decisions, _row)
 
 
 def reliability(decisions: pd.DataFrame) -> pd.DataFrame:
-    """One row per setting and bin of equal width: `decisions`, `part` of all, `confidence`, `accuracy` with bounds."""
+    """One row per setting and bin of equal width.
+
+    Columns: `decisions`, `part` (their share of all decisions), `confidence`, and `accuracy` with bounds.
+    """
     return _by_setting(decisions, _bins)
 
 
 def handing_over(decisions: pd.DataFrame) -> pd.DataFrame:
     """One row per setting and share of `calibration.HANDED`.
 
-    Columns: `most`, that share; `above`, the entropy in nats; `handed`, the share handed over above it; `caught`, the
-    share of all errors among them; `error`, the rest's error rate, with bounds, `error_random` and `error_perfect`.
+    Columns: `most`, this share; `above`, an entropy in nats; `handed`, the share of decisions above this entropy, which
+    are handed over; `caught`, the share of all errors among these; `error`, the error rate of the other decisions, with
+    bounds; `error_random` and `error_perfect`, the same for a random and for a perfect order.
     """
     return _by_setting(decisions, _handed)
 
 
 def curves(decisions: pd.DataFrame) -> pd.DataFrame:
-    """One row per setting and number kept: `handed`, the share of the others, `error` and `error_perfect`."""
+    """One row per setting and number of decisions kept: `handed` (share of the others), `error`, `error_perfect`."""
     return _by_setting(decisions, _curve)
 
 
 def known(decisions: pd.DataFrame) -> pd.DataFrame:
-    """The decisions with a distribution and a reference."""
+    """The decisions that have both a distribution and a reference."""
     return decisions.dropna(subset=["confidence", "entropy", "right"])
 
 
 class _Setting(NamedTuple):
-    """A setting's `known` decisions as arrays, clusters by number; how many others lack a distribution or reference."""
+    """A setting's `known` decisions as arrays, with numbered clusters.
+
+    `silent` counts the decisions without a distribution, `unknown` those without a reference.
+    """
 
     place: _Row
     distribution: str
@@ -76,7 +84,7 @@ class _Setting(NamedTuple):
 
     @property
     def wrong(self) -> Numbers:
-        """1 if the choice was not right."""
+        """For each decision, 1 if the choice was wrong, else 0."""
         return 1 - self.right
 
 
@@ -166,10 +174,10 @@ def _curve(own: _Setting) -> list[_Row]:
 
 
 def _separation(entropy: Numbers, wrong: Numbers, cluster: Clusters) -> Interval:
-    """AUROC; without bounds if few clusters have an error, NaN if none has.
+    """AUROC; without bounds if few clusters have an error, NaN if no cluster has an error.
 
-    Student's degrees of freedom are those of the clusters on which it rests (`calibration.telling`): with those of all
-    clusters, only 90% of intervals would contain the truth.
+    Student's degrees of freedom are those of the clusters on which AUROC rests (`calibration.telling`). With the
+    degrees of freedom of all clusters, only 90% of intervals would contain the truth.
     """
     values = calibration.over_clusters(calibration.separation(entropy, wrong), cluster)
     telling = calibration.telling(wrong, cluster)
@@ -186,7 +194,10 @@ def _share(values: Numbers, cluster: Clusters) -> Interval:
 
 
 EXACT = "exact choice"
-"""The source of a distribution: the model's own probabilities; otherwise votes, by the planner's number of samples."""
+"""The source of a distribution: the model's own probabilities.
+
+The only other source is votes; its name has the planner's number of samples.
+"""
 _STEPS = ["cell_id", "branch", "step", "entropy", "reference_tool", "options"]
 _QUERY = """SELECT {labels}, cluster, cell_id, step,
   coalesce('votes of ' || (config::VARCHAR->'planner'->>'samples'), '{exact}') AS distribution,
@@ -197,17 +208,17 @@ FROM e JOIN (SELECT cell_id, branch, step, entropy, reference_tool,
   list_max([o.probability FOR o IN told]) AS most FROM steps) USING (cell_id)
 WHERE {where} AND branch = 0
 QUALIFY count(entropy) OVER (PARTITION BY model, dataset, robustness, planner) > 0 ORDER BY ALL"""
-"""The first of the most probable options is the one taken; entropies and shares that differ by rounding are equal."""
+"""The first of the most probable options counts as chosen; entropies and shares that differ by rounding are equal."""
 
 
 class Decisions(NamedTuple):
-    """The first-pass decisions of a model on a data set, of settings that recorded distributions.
+    """The first-pass decisions of a model on a data set, from settings that recorded distributions.
 
-    `rows`: SETTING, `cell_id`, `cluster`, `step`; `distribution` (EXACT, or votes with their number); `confidence`, the
-    probability of the most probable option, which is the one taken; `entropy` in nats; `right`: that option is the
-    reference's, or says as the reference does that no tool is needed. `right` is NaN if no reference is known, and
-    `confidence` if a planner that records options had none (no answer could be read), or none with a number. `query`
-    gave the rows, and captions begin with `told`.
+    `rows` has the columns SETTING, `cell_id`, `cluster`, `step`, `distribution` (EXACT, or votes with their number),
+    `confidence` (the probability of the most probable option, which counts as chosen), `entropy` in nats, and `right`
+    (whether this option is the reference's, which may be that no tool is needed). `right` is NaN if no reference is
+    known. `confidence` is NaN if the planner recorded no option with a probability, for example because no answer could
+    be read. `query` is the query of the rows, and captions begin with `told`.
     """
 
     root: Path
@@ -218,17 +229,17 @@ class Decisions(NamedTuple):
 
     @property
     def measured(self) -> pd.DataFrame:
-        """The result of `table` for them."""
+        """The result of `table` for these decisions."""
         return load.once(self.root, f"calibration {self.place}", lambda: table(self.rows), few=True)
 
     @property
     def handed_over(self) -> pd.DataFrame:
-        """The result of `handing_over` for them."""
+        """The result of `handing_over` for these decisions."""
         return load.once(self.root, f"handing over {self.place}", lambda: handing_over(self.rows), few=True)
 
 
 def read(root: Path) -> list[Decisions]:
-    """The decisions of each model and data set with any decision that can be judged.
+    """The decisions of each model and data set, if at least one of them can be judged.
 
     Raises:
         StoreError: the folder cannot be read.

@@ -30,7 +30,7 @@ from grid.core.untrusted import shown
 SECTION = "Calibration"
 NAME, AGAINST, HANDING_OVER = "calibration", "against the exact choice", "handing over"
 LONG = (AGAINST, HANDING_OVER)
-"""The beginnings of the names of tables that a terminal shows only if it is asked for all."""
+"""The beginnings of the names of long tables, which a terminal shows only if all tables are asked for."""
 _DECISIONS = (
     "first-pass decisions whose reference is known; no_tool is an answer as any other. A choice is right where the "
     "most probable option is the reference's; its probability is the confidence"
@@ -74,7 +74,7 @@ _SHORT = (
 
 
 def tables(root: Path) -> list[Table]:
-    """Two or three tables for each model and data set; none if no decision has both a distribution and a reference.
+    """Two or three tables for each model and data set with a decision that has both a distribution and a reference.
 
     Raises:
         StoreError: the folder cannot be read.
@@ -118,7 +118,7 @@ def _bounded(header: str, name: str, of: str = "") -> Column:
 
 
 def _against(own: Decisions) -> list[Table]:
-    """The other settings against the exact choice; none if the exact choice did not run, or ran alone."""
+    """The table of other settings minus the exact choice; no table if the exact choice did not run, or ran alone."""
     found = differences(own.rows)
     if found.empty:
         return []
@@ -183,11 +183,13 @@ FIGURES = ("accuracy", "brier", "area", "auroc")
 
 
 def differences(decisions: pd.DataFrame) -> pd.DataFrame:
-    """Each other setting minus the first exact choice of its model, data set and robustness; empty if none took one.
+    """Each setting minus the first setting with exact choices of the same model, data set and robustness.
 
-    Columns: SETTING, `distribution`, `reference` (its planner), `clusters` that both have, and each of FIGURES with
-    `_low`, `_high`, `_p` and `_holm` (over the column). A cluster counts by the effect of its decisions on either
-    figure.
+    Empty if no setting has exact choices.
+
+    Columns: SETTING, `distribution`, `reference` (the planner with exact choices), `clusters` that both have, and each
+    of FIGURES with `_low`, `_high`, `_p` and `_holm` (Holm's correction over the column). The weight of a cluster is
+    the effect of its decisions on the figures of both settings.
     """
     rows: list[dict[str, Any]] = []
     every = known(decisions)
@@ -217,7 +219,7 @@ def _compared(own: pd.DataFrame, theirs: pd.DataFrame) -> dict[str, Any]:
 
 
 def _values(own: pd.DataFrame) -> dict[str, Numbers]:
-    """For each figure one value per decision, whose mean is the figure."""
+    """For each figure, one value per decision; the mean of these values is the figure."""
     right, entropy = own["right"].to_numpy(np.float64), own["entropy"].to_numpy(np.float64)
     return {
         "accuracy": right,
@@ -228,7 +230,10 @@ def _values(own: pd.DataFrame) -> dict[str, Numbers]:
 
 
 def _separation(entropy: Numbers, wrong: Numbers, cluster: npt.NDArray[np.intp]) -> Numbers:
-    """As `calibration.separation`, but spread as Student's quantile for fewer clusters requires; NaN below LEAST."""
+    """The values of `calibration.separation`, spread more widely, as fewer clusters require; NaN below LEAST clusters.
+
+    With them Student's quantile for all clusters gives the interval for the clusters on which AUROC rests.
+    """
     telling, clusters = calibration.telling(wrong, cluster), len(np.unique(cluster))
     if telling < calibration.LEAST:
         return np.full(len(wrong), np.nan)
@@ -238,7 +243,7 @@ def _separation(entropy: Numbers, wrong: Numbers, cluster: npt.NDArray[np.intp])
 
 
 def _by_cluster(values: Sequence[Numbers], places: Sequence[npt.NDArray[np.intp]]) -> Sample:
-    """One value per cluster: their mean is the difference of the two means, and their spread that of its error."""
+    """One value per cluster; the values' mean is the difference of the two means, and their spread gives its error."""
     if not values:
         return Sample(np.zeros(0), np.zeros(0, np.intp))
     parts = [np.bincount(at, one - one.mean()) / len(one) for one, at in zip(values, places, strict=True)]
@@ -264,7 +269,7 @@ _DRAWINGS_HANDED = (
 
 
 def drawings(root: Path) -> list[Drawing]:
-    """Two figures for each model and data set; none if no decision has both a distribution and a reference.
+    """Two figures for each model and data set with a decision that has both a distribution and a reference.
 
     Raises:
         StoreError: the folder cannot be read.

@@ -1,4 +1,4 @@
-"""What broken tools, unsolvable cases and costs do to each planner (agent_planning_benchmark §4.2.3, on any data)."""
+"""Effects of broken tools, unsolvable cases and costs on planners (agent_planning_benchmark §4.2.3, on any data)."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _COST = (
 
 
 def tables(root: Path) -> list[Table]:
-    """A table for each model and dataset with disturbed cells that have any of these columns."""
+    """A table for each model and dataset with disturbed cells for which any column of these tables has a value."""
     cells = load.episodes(root, _OWN)
     own = cells["disturbed"] & cells[_OWN].notna().any(axis=1)
     shown = cells.loc[own, SETTING[:3]].drop_duplicates()
@@ -51,12 +51,12 @@ def tables(root: Path) -> list[Table]:
 
 
 def disturbances(cells: pd.DataFrame, where: str = "true") -> Asked:
-    """One row per robustness setting and planner of one model and dataset, without the undisturbed ones.
+    """One row per robustness setting and planner of one model and dataset, without undisturbed settings.
 
-    success, undisturbed and difference (with low and high) are shares of the cases whose success is known, and cases
-    and clusters count these; called is the number of cells that called a broken tool, and the columns of BEHAVIOURS are
-    the shares of these by what they did next; refused is a share; cost, with cost_low and cost_high, is the ratio of
-    costs on solved cells. NaN if nothing is known.
+    `success`, `undisturbed` and `difference` (with `low` and `high`) are shares of the cases whose success is known;
+    `cases` and `clusters` count these cases. `called` is the number of cells that called a broken tool, and the columns
+    of BEHAVIOURS are the shares of these cells by what they did next. `refused` is a share. `cost` (with `cost_low` and
+    `cost_high`) is the cost of plans over the least cost, on solved cells. A figure is NaN if nothing is known.
     """
     asked = ask(cells, queries.of_cases(["success"], where, further=_FURTHER))
     cases = asked.rows
@@ -91,7 +91,7 @@ _FURTHER = [
 
 
 def _cost(own: pd.DataFrame) -> dict[str, float]:
-    """The ratio of costs on solved cells whose least cost is known, and not 0."""
+    """The ratio of the plans' cost to the least cost, on solved cells with a known least cost above 0."""
     costs = own.set_index([CLUSTER, "case_id"])[["plan_cost", "least_cost"]].dropna()
     return (ratio(costs["plan_cost"], costs["least_cost"]) if len(costs) else UNKNOWN).named("cost")
 
@@ -161,7 +161,7 @@ def replacement_tables(root: Path) -> list[Table]:
 
 
 def replacements(cells: pd.DataFrame, where: str = "true") -> Asked:
-    """By setting: cells, calls, replaced arguments, the wrong ones, and their share of all replaced (NaN if none is).
+    """By setting: cells, calls, replaced arguments, wrongly replaced ones, and their share (NaN if none is replaced).
 
     `wrong_share`, `wrong_low` and `wrong_high` are from 0 to 1.
     """
@@ -176,7 +176,7 @@ def replacements(cells: pd.DataFrame, where: str = "true") -> Asked:
 
 
 def wrong_share(rows: pd.DataFrame) -> Interval:
-    """Wrong over all replaced arguments, both summed over cases' means over trials, with its interval."""
+    """Wrong over all replaced arguments, with its interval; both are sums over cases of means over trials."""
     cases = rows.set_index([CLUSTER, "case_id"])[[REPLACED, WRONG]]
     replaced, wrong = cases[REPLACED], cases[WRONG]
     if not replaced.sum():
@@ -210,7 +210,7 @@ def _replaced_table(model: str, dataset: str, own: pd.DataFrame, query: str) -> 
 
 
 def _replaced_share(row: Row) -> str:
-    """In percent; empty if nothing was replaced, without bounds if the cases are of one cluster."""
+    """The share in %; an empty text if nothing was replaced, without bounds if the cases are of one cluster."""
     if math.isnan(row["wrong_share"]):
         return ""
     reach = bounds(row["wrong_low"], row["wrong_high"], missing="")

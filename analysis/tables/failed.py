@@ -1,4 +1,4 @@
-"""The failure classes of a results folder's cells, from its tables alone."""
+"""The failure classes of a results folder's cells, computed only from the folder's tables."""
 
 from __future__ import annotations
 
@@ -31,17 +31,17 @@ _STEPS = [
     "reference_rank", "reference_tool", "input_tokens",
 ]  # fmt: skip
 _PART = 100_000
-"""Cells whose steps are held at a time."""
+"""The number of cells whose steps are in memory at a time."""
 _MISSED = '"no_result"'
 
 
 def classes(root: Path) -> pa.Table:
     """The class of each cell that failed (status failed, or success false), in the order of the cells' ids.
 
-    Columns (SCHEMA): `failure` is one of `failure_cells.CLASSES`, `failure_detail` its sub-kind and a few words,
-    `failure_step` the decision's `steps.step` (null if the failure belongs to no decision), `failures` all classes of
-    the cell in the order of its path, each once. Results for a cell are kept beside the folder's results, in a folder
-    that the store ignores, until the rules change.
+    Columns (SCHEMA): `failure` is one of `failure_cells.CLASSES`, `failure_detail` the class's sub-kind and a few
+    words, `failure_step` the `steps.step` of the decision (null if the failure belongs to no decision), and `failures`
+    all classes of the cell, each once, in the order of the cell's path. The class of a cell is kept in the results
+    folder, in a sub-folder that the store ignores, until the rules change.
 
     Raises:
         StoreError: the folder cannot be read.
@@ -56,13 +56,16 @@ def classes(root: Path) -> pa.Table:
 
 
 def faults_of(root: Path, cell_id: str) -> list[Fault]:
-    """All faults of one cell, in the order of its path; none if it did not fail or is not there. Raises as above."""
+    """All faults of one cell, in the order of its path; empty if the cell did not fail or does not exist.
+
+    Raises the errors of `classes`.
+    """
     own = store.read(root, "episodes", _EPISODES, _FAILED & (pc.field("cell_id") == cell_id))
     return next((faults(cell) for _, cell in _cells(root, own, _references(root))), [])
 
 
 def _told(root: Path, failed: pa.Table) -> pa.Table:
-    """Rows of `failure_cells.SCHEMA` for some failed cells, one part after the other."""
+    """Rows of `failure_cells.SCHEMA` for some failed cells, which are read part by part."""
     parts = [pa.table({name: [] for name in failure_cells.SCHEMA.names}, failure_cells.SCHEMA)]
     references = _references(root) if failed.num_rows else {}
     for start in range(0, failed.num_rows, _PART):

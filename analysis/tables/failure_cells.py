@@ -41,11 +41,11 @@ Arguments = Mapping[str, Any]
 
 @dataclass(slots=True)
 class Fault:
-    """One thing that went wrong. `detail` begins with the sub-kind, if the class has any.
+    """One thing that went wrong; `detail` begins with the sub-kind if the class has sub-kinds.
 
-    `step` is `steps.step` of the decision, None if the fault belongs to no decision. `harmless`: the fault may have
-    cost nothing, like a superfluous call if tools only look things up, so it is the first fault only if there is no
-    other. `place` orders faults.
+    `step` is the decision's `steps.step`, None if the fault belongs to no decision. `harmless`: the fault may have cost
+    nothing, for example a superfluous call if tools only look things up; so it names the cell's class only if there is
+    no other fault. `place` gives the order of faults.
     """
 
     kind: str
@@ -56,7 +56,7 @@ class Fault:
 
 
 class Wanted:
-    """One call of the reference: the place in its order, the substep's id, the tool (None: no call) and arguments."""
+    """One call of the reference: its place in order, the substep's id, the tool (None: no call) and arguments."""
 
     __slots__ = ("_arguments", "_read", "_sources", "id", "place", "text", "tool")
 
@@ -69,7 +69,7 @@ class Wanted:
 
     @property
     def sources(self) -> tuple[str, ...]:
-        """The substeps whose results it uses."""
+        """The substeps whose results the call uses."""
         if self._sources is None:
             self._sources = tuple(step for step, _ in PATTERN.findall(self._read or ""))
         return self._sources
@@ -84,7 +84,7 @@ class Wanted:
 
 @dataclass(frozen=True)
 class Reference:
-    """The calls that resolve a case. `followed`: planners are given its substeps, one decision each."""
+    """The calls that resolve a case; `followed`: planners get the reference's substeps, one decision for each."""
 
     wanted: Sequence[Wanted]
     followed: bool
@@ -97,7 +97,7 @@ class Reference:
 
     @cached_property
     def by_id(self) -> Mapping[str, Wanted]:
-        """All wanted calls by their substep's id."""
+        """The reference's calls, by the id of their substep."""
         return {one.id: one for one in self.wanted}
 
 
@@ -105,7 +105,7 @@ NOTHING = Reference((), followed=False)
 
 
 class Taken:
-    """One decision on the path, as stored in `steps`; texts are parsed when they are asked for."""
+    """One decision on the path, as stored in `steps`; texts are parsed only when needed."""
 
     __slots__ = (
         *("_arguments", "_outcome", "_read", "_written", "arguments_text", "asked", "failed", "id", "observed"),
@@ -126,8 +126,8 @@ class Taken:
     ) -> None:
         """`offered`: whether the reference's tool of this substep was offered; None if that is not known.
 
-        `asked`: whether the model was asked for this decision itself, and did not give it in one answer with an earlier
-        one.
+        `asked`: whether the model was asked for this decision separately; False if it came in one answer with an
+        earlier decision.
         """
         self.step, self.id, self.tool = step, identity, tool
         self.written_text, self.arguments_text, self.observed = written, arguments, observed
@@ -139,7 +139,7 @@ class Taken:
 
     @property
     def calls(self) -> bool:
-        """Whether it called a tool."""
+        """Whether the decision called a tool."""
         return self.tool is not None and self.tool not in _NO_CALLS
 
     @property
@@ -154,7 +154,7 @@ class Taken:
 
     @property
     def run(self) -> Arguments:
-        """The arguments with which the call was run, or as they were written if it was not run."""
+        """The arguments with which the call was run; if it was not run, the arguments as they were written."""
         if not self._read & 2:
             self._read |= 2
             self._arguments = read_object(self.arguments_text)
@@ -162,7 +162,7 @@ class Taken:
 
     @property
     def outcome(self) -> Arguments:
-        """The fields of the call's result; none if the call failed."""
+        """The fields of the call's result; empty if the call failed."""
         if not self._read & 4:
             self._read |= 4
             self._outcome = None if self.failed else read_object(self.observed)
@@ -173,10 +173,11 @@ class Taken:
 class Cell:
     """A failed cell: how it ended, its final path in order, and its case's reference.
 
-    `looked_up`: its tools look calls up in a table of the reference's calls, so the scorer rejects a call that failed,
-    and accepts any other. `at_once`: all decisions came in one answer, whose entries need not be at the substeps for
-    which they are meant. `cut`: the path has as many decisions as the planner may take. `searched`: the path is one of
-    a tree. `retrieved` is the share of the reference's tools that were offered, if no outline is followed.
+    `looked_up`: the case's tools look calls up in a table of the reference's calls, so the scorer rejects failed calls
+    and accepts all others. `at_once`: all decisions came in one answer, whose entries need not be at the substeps for
+    which they are meant. `cut`: the path has the largest number of decisions that the planner may make. `searched`: the
+    path is from a search tree. `retrieved` is the share of the reference's tools that were offered, if no outline is
+    followed.
     """
 
     reference: Reference
@@ -197,7 +198,7 @@ class Cell:
 
 
 def read_object(text: str | None) -> Any:
-    """The object in a column's text; None if there is none, or one that was cut to fit."""
+    """The object in a column's text; None if there is no text, or if the text was cut to fit."""
     if text is None:
         return None
     try:
@@ -214,7 +215,7 @@ def read_object(text: str | None) -> Any:
 
 
 FOLDER = ".failures"
-"""The folder within a results folder; it is no table's, so the store does not look at it."""
+"""The folder of classes within a results folder; the store ignores it, because it has no table's name."""
 SCHEMA = pa.schema(
     [
         ("cell_id", pa.string()),
@@ -230,7 +231,7 @@ _RULES = ("failure_cells", "failed", "failure_rules")
 
 
 def known(root: Path) -> pa.Table:
-    """The classes that these rules gave before; empty if none are kept, or they cannot be read."""
+    """The classes that the present rules gave earlier; empty if none are kept, or if they cannot be read."""
     try:
         path = root / FOLDER / f"{rules()}.parquet"
         found = pq.read_table(readable(path), page_checksum_verification=True)
@@ -240,7 +241,7 @@ def known(root: Path) -> pa.Table:
 
 
 def unknown(failed: pa.Table, known: pa.Table) -> pa.Table:
-    """The rows whose class is not known yet, in their order."""
+    """The rows whose class is not known yet, in the same order."""
     return failed.filter(pc.invert(pc.is_in(_names(failed), _names(known)))) if known.num_rows else failed
 
 
@@ -253,7 +254,7 @@ def joined(failed: pa.Table, known: pa.Table, fresh: pa.Table) -> pa.Table:
 
 
 def keep(root: Path, table: pa.Table) -> None:
-    """Keep these classes, and remove those of other rules; nothing happens if they cannot be written."""
+    """Keep these classes, and remove those that other rules gave; do nothing if the classes cannot be written."""
     folder, name = root / FOLDER, f"{rules()}.parquet"
     draft = beside(root) / FOLDER / f".{uuid.uuid4().hex}"
     try:
@@ -277,7 +278,7 @@ def rules() -> str:
 
 
 def _names(table: pa.Table) -> pa.ChunkedArray:
-    """Cell and try as one text."""
+    """The ids of cell and try as one text."""
     return pc.binary_join_element_wise(*(table[name] for name in _KEY), "/")
 
 
@@ -299,7 +300,7 @@ _LONGEST = 2_000  # characters of a value whose words are compared
 
 
 class Wrong(NamedTuple):
-    """One wrong argument: VALUE, SOURCE or FORMAT, a few words, and the results that it should use."""
+    """One wrong argument: VALUE, SOURCE or FORMAT, a few words, and the results that the argument should use."""
 
     kind: str
     text: str
@@ -309,9 +310,9 @@ class Wrong(NamedTuple):
 def wrong_arguments(wanted: Wanted, taken: Taken, standing: Mapping[str, Taken], looked_up: bool) -> list[Wrong]:
     """The wrong arguments of a call of the right tool, in the reference's order; empty if none is wrong.
 
-    An argument that the scorer accepts is not wrong: it means the same by the scorer's own rules
-    (`grid.worlds.equivalence`), refers to the same result, or is left open by the reference's placeholder. `standing`
-    has, by the reference's substep, the decision that corresponds to it.
+    An argument is not wrong if the scorer accepts it: if it means the same by the scorer's rules
+    (`grid.worlds.equivalence`), refers to the same result, or is left open by a placeholder of the reference.
+    `standing` has, for each of the reference's substeps, the decision that corresponds to the substep.
     """
     written = taken.written
     if written is None:
@@ -335,7 +336,10 @@ def wrong_arguments(wanted: Wanted, taken: Taken, standing: Mapping[str, Taken],
 
 
 def first_wrong(wrongs: list[Wrong]) -> tuple[str, str]:
-    """The kind of a call with wrong arguments, and the first words on that kind: a value comes first, then a source."""
+    """The kind of error of a call with wrong arguments, and its first words.
+
+    Of several kinds, VALUE comes first, then SOURCE, then FORMAT.
+    """
     kind = next(kind for kind in (VALUE, SOURCE, FORMAT) if any(wrong.kind == kind for wrong in wrongs))
     return kind, next(wrong.text for wrong in wrongs if wrong.kind == kind)
 
@@ -378,20 +382,20 @@ def _constant(name: str, value: Any, given: Any) -> Wrong | None:
 
 
 def is_open(name: str, value: Any) -> bool:
-    """Whether the reference leaves an argument open: a placeholder such as `<booking number>`, or its own name."""
+    """Whether the reference leaves an argument open: a placeholder like `<booking number>`, or the argument's name."""
     if not isinstance(value, str):
         return False
     return bool(_OPEN.search(value)) or (value != "" and _squeezed(value) == _squeezed(name))
 
 
 def same_content(value: Any, given: Any) -> bool:
-    """Whether two values say the same in another form: the same words and numbers, in whatever order and nesting."""
+    """Whether two values have the same content: the same words and numbers, in any order and nesting."""
     mine, its = _content(value), _content(given)
     return bool(mine) and mine == its
 
 
 def _content(value: Any) -> Counter[str]:
-    """The words and numbers of a value, keys of objects left out."""
+    """The words and numbers of a value, without the keys of objects."""
     found: Counter[str] = Counter()
     pending = [value]
     for part in pending:  # the list grows meanwhile
@@ -421,7 +425,7 @@ def sources_of(value: Any) -> list[tuple[str, str]]:
 
 
 def _resolved(value: Any, standing: Mapping[str, Taken]) -> Any:
-    """The reference's value, with the results filled in that the path has for its steps."""
+    """The reference's value, in which references to steps are replaced by the path's results for these steps."""
     if isinstance(value, list):
         return [_resolved(item, standing) for item in value]
     if isinstance(value, dict):
@@ -445,7 +449,7 @@ def _resolved(value: Any, standing: Mapping[str, Taken]) -> Any:
 
 
 def _rest(value: Any) -> Counter[str]:
-    """The content of a value without the results that it refers to."""
+    """The content of a value, without its references to results."""
     return _content(PATTERN.sub(" ", value if isinstance(value, str) else to_json(value)))
 
 

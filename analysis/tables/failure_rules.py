@@ -1,10 +1,10 @@
-"""What went wrong in a failed cell, by rules in a fixed order: from its path to the faults on it.
+"""Rules, in a fixed order, that find the faults on a failed cell's path.
 
-A path is compared with the reference's calls, one by one: each call with the decision that corresponds to it. Every
-rule is a function of its own, whose docstring states it. A call that the case's scorer accepts is never a fault.
+Each call of the reference is compared with the decision on the path that corresponds to it. Every rule is a separate
+function, whose docstring states the rule. A call that the case's scorer accepts is never a fault.
 
-The class of a cell is its first fault in the order of the path. A fault that may have cost nothing (a superfluous call,
-an unreadable answer at a point where nothing was to be called) counts only if there is no other.
+The class of a cell is that of its first fault in the order of the path. A fault that may have cost nothing counts only
+if there is no other fault: a superfluous call, or an unreadable answer at a point at which no call was due.
 """
 
 from __future__ import annotations
@@ -43,12 +43,12 @@ from grid.text.references import PATTERN
 from grid.worlds.equivalence import equivalent
 
 OF_PLANNER = frozenset({"model", "context", "timeout"})
-"""Kinds of errors that are the planner's; all others do not count as its failures."""
+"""The kinds of errors that count as the planner's failures; all other kinds do not."""
 NOTHING_CALLED = "no call"
 
 
 def faults(cell: Cell) -> list[Fault]:
-    """All faults of a failed cell, in the order of its path; a single UNKNOWN if no rule finds any."""
+    """All faults of a failed cell, in the order of its path; a single UNKNOWN if no rule finds a fault."""
     if cell.status != "ok" and cell.error_kind not in OF_PLANNER:
         return [Fault(ERROR, cell.error_kind or "not told")]
     found = sorted(_found(cell), key=lambda fault: fault.place)
@@ -56,7 +56,7 @@ def faults(cell: Cell) -> list[Fault]:
 
 
 def primary(found: Sequence[Fault]) -> Fault:
-    """The fault that names a cell's class: the first that cost something and follows from no other, else the first."""
+    """The fault that gives a cell its class: the first that is neither harmless nor a cascade; else the first one."""
     costly = [fault for fault in found if not fault.harmless]
     return next((fault for fault in costly if fault.kind != CASCADE), (costly or found)[0])
 
@@ -73,12 +73,15 @@ def _found(cell: Cell) -> list[Fault]:
 
 
 def _against_reference(cell: Cell) -> list[Fault]:
-    """Compare the path with the reference's calls."""
+    """The faults from comparing the path with the reference's calls."""
     return _Path(cell).found()
 
 
 def _without_reference(cell: Cell) -> list[Fault]:
-    """The faults without a reference: mostly (or finally) unreadable answers, and the fault of the path's end."""
+    """The faults if there is no reference.
+
+    They are UNREADABLE, if most answers or the last answer could not be read, and the fault of the path's end.
+    """
     end = _end(cell)
     unread = [taken for taken in cell.path if taken.tool is None]
     if unread and (2 * len(unread) > len(cell.path) or unread[-1] is cell.path[-1]):
@@ -87,12 +90,12 @@ def _without_reference(cell: Cell) -> list[Fault]:
 
 
 def _end(cell: Cell) -> Fault | None:
-    """The fault of a path that ended before its time; None if it ended by itself.
+    """The fault of a path that ended too early; None if the path ended by itself.
 
     budget: the time was up, the prompt did not fit the context, a part of the episode's budget was used up, the path
-    had as many decisions as the planner may take, or a search ended before its path did. unreadable: no plan or score
-    could be read, after all tries. gave up: the request was refused, the path abandoned, or nothing was called at all
-    although the reference calls tools.
+    reached the largest number of decisions that the planner may make, or a search returned an unfinished path.
+    unreadable: no plan or score could be read, after all tries. gave up: the request was refused, the path abandoned,
+    or nothing was called at all although the reference calls tools.
     """
     last = cell.path[-1].step if cell.path else None
     if cell.error_kind in ("timeout", "context"):
@@ -113,7 +116,7 @@ def _end(cell: Cell) -> Fault | None:
 
 
 def _broke_off(cell: Cell) -> bool:
-    """Whether a search returned an unfinished path: substeps are left after it, or it does not finish."""
+    """Whether a search returned an unfinished path: substeps are left, or the last decision does not finish."""
     if not cell.searched:
         return False
     if cell.reference.followed:
@@ -129,7 +132,7 @@ def _first_needed(cell: Cell) -> int | None:
 
 
 class _Held:
-    """Rules for one call of the reference; `faulty` are the substeps whose results are missing or wrong."""
+    """Rules for a single call of the reference; `faulty` has the substeps whose results are missing or wrong."""
 
     def __init__(self, cell: Cell) -> None:
         self.cell, self.faulty, self.standing = cell, set[str](), dict[str, Taken]()
@@ -138,23 +141,23 @@ class _Held:
         self.made: list[Fault] = []
 
     def add(self, fault: Fault | None, wanted: Wanted | None = None) -> None:
-        """Note a fault; the result of its substep then counts as faulty."""
+        """Note a fault; the result of the substep of `wanted` then counts as faulty."""
         if fault is not None:
             self.made.append(fault)
             if wanted is not None:
                 self.faulty.add(wanted.id)
 
     def spoilt(self, wanted: Wanted) -> list[str]:
-        """The faulty substeps whose results the reference's call uses."""
+        """The faulty substeps whose results a call of the reference uses."""
         return [step for step in wanted.sources if step in self.faulty] if self.faulty else []
 
     def of_arguments(self, wanted: Wanted, taken: Taken) -> Fault | None:
         """Wrong argument: a call of the right tool that differs from the reference's in what the scorer compares.
 
-        value: another value; source: a result instead of the reference's value, a value instead of its result, or
-        another result; format: the same content in another form, a missing argument, or one that the reference does not
-        have. cascade: everything that differs uses a result of a faulty step, or the call is right and failed because
-        such a result was missing.
+        value: another value. source: a result instead of the reference's value, a value instead of the reference's
+        result, or another result. format: the same content in another form, a missing argument, or an argument that the
+        reference does not have. cascade: every argument that differs uses a result of a faulty step, or the call is
+        right and failed because a result of a faulty step was missing.
         """
         spoilt = self.spoilt(wanted)
         if wanted.text == taken.written_text:
@@ -174,9 +177,11 @@ class _Held:
         return None
 
     def of_tool(self, wanted: Wanted, taken: Taken) -> Fault | None:
-        """No retrieval: another tool, because the reference's was not offered; wrong tool: it was, or may have been.
+        """No retrieval: another tool, because the reference's tool was not offered.
 
-        None if the tool does the same, which the scorer's table shows by accepting its call.
+        Wrong tool: another tool, although the reference's tool was offered or may have been offered.
+
+        None if the other tool does the same: the scorer's table accepts its call.
         """
         if self.cell.looked_up and taken.failed is False and not self._elsewhere(taken):
             return None
@@ -184,10 +189,10 @@ class _Held:
         return Fault(kind, f"{text}{_cut(wanted.tool)}", taken.step, place=taken.step)
 
     def of_nothing(self, wanted: Wanted, place: int | None) -> Fault:
-        """Missing call: the reference makes a call, but the path does not; no retrieval: its tool was not offered.
+        """Missing call: the reference makes a call, the path does not; no retrieval: nor was the call's tool offered.
 
-        cascade: the call uses a result of a faulty step. `place` is the step of the decision at the place of the call,
-        or of the next decision; None after the path's last.
+        cascade: the missing call uses a result of a faulty step. `place` is the step of the decision at the place of
+        the call, or of the next decision; None if there is no further decision.
         """
         last = self.cell.path[-1].step if self.cell.path else None
         at, step = (inf, last) if place is None else (place - 0.5, place)
@@ -202,10 +207,10 @@ class _Held:
         return Fault(UNREADABLE, None, taken.step, harmless, taken.step)
 
     def offered(self, wanted: Wanted) -> bool | None:
-        """Whether a call's tool was offered; None if nothing says so.
+        """Whether the tool of a reference's call was offered; None if this cannot be told.
 
-        `retrieval_rate` says how many of the reference's tools were offered, and tools that were called must be among
-        them.
+        Without an outline, `retrieval_rate` says how many of the reference's tools were offered, and every tool that
+        the path called was offered.
         """
         if self.own:
             return self.own[wanted.id].offered if wanted.id in self.own else None
@@ -219,11 +224,11 @@ class _Held:
         return False if lacking >= len(distinct - called) else None
 
     def _elsewhere(self, taken: Taken) -> bool:
-        """Whether the tool is that of another call of the reference."""
+        """Whether the decision's tool is the tool of some call of the reference."""
         return any(one.tool == taken.tool for one in self.cell.reference.calls)
 
     def _another(self, wanted: Wanted, taken: Taken) -> bool:
-        """Whether a call that the tools accept matches another call of the reference, and not this one."""
+        """Whether a call that the tools accept matches another call of the reference than this one."""
         others = [one for one in self.cell.reference.calls if one.tool == wanted.tool and one is not wanted]
         return any(not wrong_arguments(one, taken, self.standing, True) for one in others)
 
@@ -232,7 +237,7 @@ class _Path(_Held):
     """A path compared with all calls of the reference."""
 
     def found(self) -> list[Fault]:
-        """The faults call by call of the reference, then those of other calls, and that of the path's end."""
+        """The faults for each call of the reference, then those of other calls, then the fault of the path's end."""
         end = _end(self.cell)
         if end is not None and end.detail == NOTHING_CALLED:
             return [end]
@@ -259,7 +264,7 @@ class _Path(_Held):
         return self.made
 
     def besides(self, pairs: Pairs) -> Iterator[Fault]:
-        """Redundant call: it corresponds to none of the reference's; it repeats an earlier one, or is a further one."""
+        """Redundant call: no call of the reference corresponds to it; it repeats an earlier call, or is a new one."""
         for detail, calls in (("repeat", pairs.repeats), ("further", pairs.further)):
             for taken in calls:
                 yield Fault(REDUNDANT, f"{detail}: {_cut(taken.tool)}", taken.step, True, taken.step)
@@ -267,7 +272,7 @@ class _Path(_Held):
             yield self.of_unread(taken, harmless=True)
 
     def of_answer(self) -> Fault | None:
-        """Wrong argument: every call is the reference's, but the answer does not use its last result."""
+        """Wrong argument: every call is the reference's, but the answer does not use the last call's result."""
         if any(not fault.harmless for fault in self.made):
             return None
         last = self.cell.path[-1] if self.cell.path else None
@@ -282,7 +287,10 @@ class _Path(_Held):
 
 
 def _behind(cell: Cell, pairs: Pairs) -> dict[str, int | None]:
-    """For each call of the reference, the first step of a decision that corresponds to a later one; None at the end."""
+    """For each call of the reference, the first step of a decision that corresponds to a later call.
+
+    None if no decision corresponds to a later call.
+    """
     found: dict[str, int | None] = {}
     behind: int | None = None
     for wanted in reversed(cell.reference.calls):
@@ -317,13 +325,13 @@ _OF_ERRORS: dict[str, tuple[tuple[str, ...], Fault]] = {
     "E5": ((*_ARGUMENT, *_TOOL), Fault(WRONG_ARGUMENT, f"{VALUE}: misused tool")),
     "E6": ((*_TOOL, *_ARGUMENT), Fault(WRONG_TOOL, "no such tool or value")),
 }
-"""The classes that each error of the scorer may be, and its fault if no fault on the path is of these classes."""
+"""For each error of the scorer: the classes that explain it, and its own fault if no fault on the path has them."""
 
 
 def of_plan(cell: Cell, found: Sequence[Fault]) -> list[Fault]:
-    """The faults that the scorer's errors name; each error without one becomes a fault of its own.
+    """The faults that explain the scorer's errors; each error that no fault explains becomes a fault itself.
 
-    A plan may be right with other calls than the reference's, which are then no faults.
+    A plan may be right with other calls than the reference's; these calls are then no faults.
     """
     errors = [error for error in cell.plan_errors or () if error in _OF_ERRORS]
     allowed = {kind for error in errors for kind in _OF_ERRORS[error][0]}
@@ -337,7 +345,7 @@ def of_plan(cell: Cell, found: Sequence[Fault]) -> list[Fault]:
 
 
 def of_broken(cell: Cell) -> list[Fault]:
-    """The fault after a broken tool: it is called again (wrong tool), or the request is refused (gave up).
+    """The fault after a broken tool: the tool is called again (wrong tool), or the request is refused (gave up).
 
     Anything else that is wrong is found by comparison with the reference, if there is one.
     """
@@ -352,7 +360,7 @@ def of_broken(cell: Cell) -> list[Fault]:
 
 
 def of_unsolvable(cell: Cell) -> list[Fault]:
-    """A request that nothing can carry out: any call is one too many; without a call it was not refused."""
+    """The fault for an unsolvable request: any call is superfluous; without a call, the request was not refused."""
     first = next((taken for taken in cell.path if taken.calls), None)
     if first is None:
         return [Fault(UNKNOWN, "does not refuse")]
@@ -371,11 +379,11 @@ _DEEPEST = 64  # calls that are followed back, each using the result of another
 
 @dataclass
 class Pairs:
-    """`standing`: by the reference's substep, the decision that calls its tool and corresponds to it.
+    """`standing`: by substep of the reference, the decision that calls the substep's tool and corresponds to it.
 
-    `instead`: by the substep, a decision that was taken in its place: a call of another tool, or an answer that could
-    not be read. `repeats` and `further` are the other calls: equal to an earlier one of the path, or not. `unread` are
-    the other answers that could not be read.
+    `instead`: by substep, the decision that was made in place of the substep's call: a call of another tool, or an
+    answer that could not be read. `repeats` are the other calls that equal an earlier call of the path, `further` all
+    remaining calls. `unread` are the other answers that could not be read.
     """
 
     standing: dict[str, Taken] = field(default_factory=dict)
@@ -386,11 +394,13 @@ class Pairs:
 
 
 def paired(reference: Reference, path: Sequence[Taken], by_substep: bool) -> Pairs:
-    """Pair calls of the same tool first, those with the most similar arguments, wherever they are on the path.
+    """Pair the reference's calls with decisions: first calls of the same tool, the most similar arguments first.
 
-    For the rest: with `by_substep`, a decision takes the place of its own substep's call. Otherwise it takes the place
-    of a call that was not made, if it lies between the decisions for the calls before and after that call. If calls
-    were made in another order, it takes the place of any call that was not made, if the reference never uses its tool.
+    Calls of the same tool may be anywhere on the path. Then other decisions are put in the place of calls that were not
+    made. With `by_substep`, a decision takes the place of its own substep's call. Otherwise a decision takes the place
+    of a missing call if it is between the decisions for the calls before and after the missing call. If no missing call
+    is found in this way, a decision takes the place of the first missing call, unless the reference uses the decision's
+    tool.
     """
     found = Pairs()
     used = _same_tool(reference, path, found, by_substep)
@@ -414,7 +424,7 @@ def paired(reference: Reference, path: Sequence[Taken], by_substep: bool) -> Pai
 def _same_tool(reference: Reference, path: Sequence[Taken], found: Pairs, by_substep: bool) -> Mapping[int, Taken]:
     """Pair calls of the same tools; return each decision that corresponds to a call, by its step.
 
-    With `by_substep`, a call at another substep than its own is not paired if it repeats a call that is paired already.
+    With `by_substep`, a call at another substep is not paired if it repeats a call that is already paired.
     """
     used = _alike(reference, path, found)
     made: dict[str, list[tuple[int, Taken]]] = {}
@@ -445,7 +455,7 @@ def _same_tool(reference: Reference, path: Sequence[Taken], found: Pairs, by_sub
 
 
 def _alike(reference: Reference, path: Sequence[Taken], found: Pairs) -> dict[int, Taken]:
-    """Pair calls with the same text, whose step numbers mean the same; return them by their steps."""
+    """Pair calls with the same text, if step numbers in them mean the same results; return the decisions by step."""
     by_id = {taken.id: taken for taken in path}
     used: dict[int, Taken] = {}
     for one in reference.calls:
@@ -458,14 +468,14 @@ def _alike(reference: Reference, path: Sequence[Taken], found: Pairs) -> dict[in
 
 
 def _same(taken: Taken, other: Taken) -> bool:
-    """Whether two calls of a tool are the same: in the same words, or with the same outcome."""
+    """Whether two calls of a tool are the same: written in the same words, or with the same result."""
     if taken.written_text is not None and taken.written_text == other.written_text:
         return True
     return taken.tool == other.tool and not taken.failed and taken.observed == other.observed is not None
 
 
 class _Origins:
-    """The origins of calls: each call, with the results that it uses replaced by the calls that gave them."""
+    """The origins of calls: in each call, the results that it uses are replaced by the calls that gave them."""
 
     def __init__(self, reference: Reference, path: Sequence[Taken]) -> None:
         self._wanted = {one.id: (one.tool, one.arguments) for one in reference.calls}
@@ -473,10 +483,10 @@ class _Origins:
         self._known: dict[tuple[bool, str], int] = {}
 
     def likeness(self, wanted: Wanted, taken: Taken) -> float:
-        """The share of the reference's arguments that a call has alike.
+        """The share of the reference's arguments with which a call's arguments agree.
 
-        A result counts as alike if it came about in the same way, and half if not. Of calls that are equally alike, one
-        that did not fail is preferred.
+        A reference to a result agrees if both results have the same origin, and counts half if not. Of calls with equal
+        shares, a call that did not fail is preferred.
         """
         written, run = taken.written or {}, taken.run
         hits = 0.0
@@ -505,14 +515,14 @@ class _Origins:
 
 
 def _own(left: Sequence[Wanted], free: Sequence[Taken], found: Pairs) -> list[Taken]:
-    """Pair the decisions at the substeps themselves; return the decisions without a pair."""
+    """Pair each missing call with the decision at its own substep; return the decisions without a pair."""
     ids = {one.id for one in left}
     found.instead |= {taken.id: taken for taken in free if taken.id in ids}
     return [taken for taken in free if taken.id not in ids]
 
 
 def _between(reference: Reference, left: Sequence[Wanted], free: Sequence[Taken], found: Pairs) -> list[Taken]:
-    """Pair decisions that lie between the same neighbours, then the others; return the decisions without a pair."""
+    """Pair missing calls with decisions between the same neighbours, then with others; return unpaired decisions."""
     steps = [(one.place, found.standing[one.id].step) for one in reference.calls if one.id in found.standing]
     bounds = [
         (

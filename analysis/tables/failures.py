@@ -43,9 +43,9 @@ _CAPTION = "share of all cells of the setting, in % (cells), by the first fault 
 
 
 class _Shown(NamedTuple):
-    """The header of a class, the caption about it, and how it is drawn.
+    """The header of a class, the caption about the class, and the style of its bars.
 
-    The colours are Okabe and Ito's; hatches tell them apart in print.
+    The colours are those of Okabe and Ito; in print, hatches tell the classes apart.
     """
 
     header: str
@@ -80,7 +80,7 @@ def tables(root: Path) -> list[Table]:
 
 
 def drawings(root: Path, about: str = "") -> list[Drawing]:
-    """A bar chart for each model and data set; `about` begins its caption. Raises StoreError."""
+    """A bar chart for each model and data set; every caption begins with `about`. Raises StoreError."""
     found: list[Drawing] = []
     for model, dataset, own in _places(root):
         name = f"failures-{len(found)}"
@@ -91,7 +91,7 @@ def drawings(root: Path, about: str = "") -> list[Drawing]:
 
 
 def _places(root: Path) -> list[tuple[str, str, Asked]]:
-    """Each model and data set in which any cell failed, with `by_setting` of its cells."""
+    """Each model and data set in which any cell failed, with the result of `by_setting` for its cells."""
 
     def made() -> list[tuple[str, str, Asked]]:
         told = failed.classes(root).select(["cell_id", "failure", "failure_detail"])
@@ -128,7 +128,7 @@ def _table(root: Path, model: str, dataset: str, asked: Asked) -> Table:
 
 
 def _column(name: str, printed: bool) -> Column:
-    """The share of a class in %, its interval if there is room, and the number of its cells."""
+    """A column with the share of a class in %, the interval if there is room, and the number of cells."""
 
     def brief(row: dict[str, Any]) -> str:
         return f"{number(row[f'{name}_share'], scale=100)} ({row[name]:,})"
@@ -151,15 +151,15 @@ _COUNTS = ["count(failure) AS failed", *(f"count(*) FILTER ({text}) AS {name}" f
 
 
 def by_setting(cells: pd.DataFrame, told: pa.Table, where: str = "true") -> Asked:
-    """For each setting in which any cell failed: by class the count, the share of all cells and its 95% interval.
+    """For each setting in which any cell failed: by class, the count, the share of all cells and the 95% interval.
 
     Columns: SETTING, `cells`, `failed`, and for every class, and for every kind of wrong argument, NAME (the count),
-    NAME_share, NAME_low and NAME_high (`intervals.share` over clusters, each case its mean over trials).
+    NAME_share, NAME_low and NAME_high (`intervals.share` over clusters, from each case's mean over trials).
 
     Args:
         cells: those of `load.episodes`.
         told: the columns of `failed.classes`, for the cells that failed.
-        where: which cells count.
+        where: the condition for cells that count.
     """
     query = queries.of_cases((), where, further=_COUNTS, source="e LEFT JOIN failures USING (cell_id)")
     asked = ask(cells, query, failures=told)
@@ -183,9 +183,9 @@ _ACROSS = 4
 
 
 def bars(own: pd.DataFrame, name: str) -> str:
-    """A bar for each setting of one model and data set, of the shares of all its cells; an SVG element.
+    """A bar for each setting of one model and data set: each class's share of the setting's cells; an SVG element.
 
-    `own` are rows of `by_setting`; a panel for each robustness setting.
+    There is a panel for each robustness setting. `own` are rows of `by_setting`.
     """
     settings = list(own["robustness"].unique())
     there = [kind for kind in CLASSES if own[kind].any()]

@@ -1,4 +1,4 @@
-"""Cost against success: each planner's cost per case and success, who is on the frontier, and the figures of it."""
+"""Cost against success: each planner's cost per case and success, the planners on the frontier, and the figures."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def read(root: Path) -> pd.DataFrame:
 
 
 def about(cells: pd.DataFrame) -> str:
-    """The beginning of every caption: notices of a simulated policy and of simulated tools."""
+    """The beginning of every caption: the notices about a simulated policy and about simulated tools."""
     return provenance.simulated_notice(cells) + provenance.notice(cells)
 
 
@@ -55,13 +55,14 @@ def cost_of(cells: pd.DataFrame) -> str:
 
 
 def points(cells: pd.DataFrame) -> Asked:
-    """One row per setting, undisturbed ones first: SETTING, its success and costs, and whether it is on the frontier.
+    """One row per setting, undisturbed settings first: SETTING, success, costs, and whether it is on the frontier.
 
     Columns: `cases`, `clusters`; `success` with `_low` and `_high` (95%, over clusters); TOKENS and MONEY, means per
-    case; `asked`: its planner asked, in some case, whether that was resolved; `frontier`: no planner on the same terms
-    (asked or not) of its model, dataset and robustness does at least as well at no more cost (`cost_of`), by means. For
-    settings on a frontier, in the order of their cost: `gain`, the paired difference in success to the one before (on
-    the cases that both have) with bounds, and `times`, the ratio of their costs with bounds. NaN for the first.
+    case; `asked`: whether the planner asked, in any case, if the case was resolved; `frontier`: whether the setting is
+    on the frontier. It is unless another planner of its model, dataset and robustness, on the same terms (asked or
+    not), is better in mean success or mean cost (`cost_of`), and not worse in the other. Settings on a frontier are
+    compared with the next cheaper setting, on the cases that both have: `gain` is the paired difference in success,
+    `times` the ratio of costs, both with bounds; both are NaN for the cheapest.
     """
     values = {"success": "success", TOKENS: spending.SQL, MONEY: MONEY, "checks": "resolved_checks"}
     cost, asked = cost_of(cells), ask(cells, queries.of_cases(values))
@@ -88,7 +89,7 @@ def points(cells: pd.DataFrame) -> Asked:
 
 
 def comparable(frame: pd.DataFrame, cost: str) -> pd.DataFrame:
-    """The rows with a known success and a cost above 0, in places in which two planners or more have these."""
+    """The rows with a known success and a cost above 0, if at least two planners of the same place have such rows."""
     known = frame[frame["success"].notna() & (frame[cost] > 0)]
     return known[known.groupby(PLACE)["planner"].transform("size") > 1]
 
@@ -101,7 +102,7 @@ def by_place(frame: pd.DataFrame) -> Iterator[tuple[tuple[str, str, str], pd.Dat
 
 
 def _step(own: pd.DataFrame, before: pd.DataFrame, cost: str) -> dict[str, float]:
-    """The differences from one planner of a frontier to the next."""
+    """The gain and the ratio of costs from one planner of a frontier to the next."""
     both = own.join(before.add_suffix("_before"), how="inner")
     known = both[["success", "success_before", cost, f"{cost}_before"]].dropna()
     gain = interval(known["success"] - known["success_before"], reach=1.0)
@@ -113,7 +114,7 @@ def _step(own: pd.DataFrame, before: pd.DataFrame, cost: str) -> dict[str, float
 
 
 ASKED = " (asked)"
-"""The suffix of the name of a planner that asked whether cases were resolved."""
+"""The text after the name of a planner that asked whether cases were resolved."""
 _OTHER, _OTHER_NAME = "#8a9099", "#5c636b"
 _LINES = {False: "-", True: ":"}
 _NAME_INCHES = 0.135  # from one name to the next
@@ -124,7 +125,7 @@ _CUT = 44  # characters of a name
 
 
 def height(names: int) -> float:
-    """The height in inches of a panel that has room for so many names."""
+    """The height, in inches, of a panel with room for this number of names."""
     return max(_LEAST_INCHES, _FRAME_INCHES + _NAME_INCHES * names)
 
 
@@ -135,7 +136,8 @@ def draw_panel(axis: Axes, own: pd.DataFrame, cost: str, frontier: str, inches: 
         axis: a panel `inches` high.
         own: a row for each planner: `planner`, `success` with `_low` and `_high`, `asked`, `cost`, `frontier`.
         cost: the column of the cost; rows without a cost above 0 are not drawn.
-        frontier: the column of flags: whether a planner is joined by a line. The others are grey.
+        frontier: the column of flags that say whether a line joins the planner to others. Planners without the flag are
+            grey.
         inches: the panel's height.
     """
     known = own[own["success"].notna() & (own[cost] > 0)]
@@ -170,7 +172,7 @@ def _scales(axis: Axes, known: pd.DataFrame, cost: str) -> None:
 
 
 def plain(axis: Axis, values: pd.Series[float]) -> None:
-    """Write numbers without powers on a logarithmic axis, no more of them than there is room for."""
+    """Label a logarithmic axis with plain numbers instead of powers, as many as there is room for."""
     decades = np.log10(values.max() / values.min())
     axis.set_major_locator(LogLocator(subs=(1.0,) if decades > 2 else (1.0, 3.0) if decades > 1 else (1.0, 2.0, 5.0)))
     axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.12g}"))
@@ -178,7 +180,7 @@ def plain(axis: Axis, values: pd.Series[float]) -> None:
 
 
 def _name(axis: Axes, known: pd.DataFrame, cost: str, frontier: str, inches: float) -> None:
-    """Names to the right of the panel, in the points' order, each with a line to its point."""
+    """Write names on the right of the panel, in the order of the points, each with a line to its point."""
     ordered = known.sort_values(["success", cost], ascending=[True, False])
     low, high = axis.get_ylim()
     apart = _NAME_INCHES / (inches - _FRAME_INCHES)
@@ -195,7 +197,7 @@ def _name(axis: Axes, known: pd.DataFrame, cost: str, frontier: str, inches: flo
 
 
 def spread(places: npt.NDArray[np.float64], apart: float) -> npt.NDArray[np.float64]:
-    """Places in ascending order, moved so that any two are at least `apart`, and none is above 1 if all have room.
+    """Places in ascending order, moved so that any two are at least `apart`; none is above 1 if there is room for all.
 
     Places that are far enough from others stay where they are.
     """
@@ -206,7 +208,7 @@ def spread(places: npt.NDArray[np.float64], apart: float) -> npt.NDArray[np.floa
 
 
 def _terms(asked: object) -> str:
-    """The colour of planners that asked whether cases were resolved, or of the others."""
+    """The colour of planners that asked whether cases were resolved, or that of other planners."""
     return COLOURS[1] if asked else COLOURS[0]
 
 
@@ -263,7 +265,7 @@ def drawings(root: Path) -> list[Drawing]:
 
 
 def tables(root: Path) -> list[Table]:
-    """Who is on the frontier of each model, dataset and robustness setting; none if no planners can be compared.
+    """A table of the frontiers of all models, datasets and robustness settings; none if no planners are comparable.
 
     Raises:
         StoreError: the folder cannot be read.
@@ -300,7 +302,7 @@ def tables(root: Path) -> list[Table]:
 
 
 def _read(root: Path) -> tuple[pd.DataFrame, Asked, str]:
-    """The cells, the settings that are compared, and the cost by which they are."""
+    """The cells, the settings that are compared, and the name of the cost that is used."""
 
     def made() -> tuple[pd.DataFrame, Asked, str]:
         cells = read(root)
@@ -311,7 +313,7 @@ def _read(root: Path) -> tuple[pd.DataFrame, Asked, str]:
 
 
 def _in_turn(frame: pd.DataFrame) -> Any:
-    """A key that keeps labels in the table's order: undisturbed settings first."""
+    """A sorting key that keeps labels in the table's order: undisturbed settings come first."""
     order = {name: {value: place for place, value in enumerate(frame[name].unique())} for name in PLACE}
     return lambda column: column.map(order[column.name]) if column.name in order else column
 
@@ -321,7 +323,7 @@ def _label(name: str, row: Mapping[Any, Any]) -> str:
 
 
 def _dominated(frame: pd.DataFrame) -> list[str]:
-    """Who is not on any frontier, by name."""
+    """The names of the planners that are not on a frontier."""
     never = frame.groupby("planner", sort=False)["frontier"].any()
     names = [str(name) for name in never.index[~never]]
     return [f"on no frontier: {', '.join(names)}"] if names else []

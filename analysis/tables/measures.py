@@ -1,4 +1,4 @@
-"""Means of groups of cells with their intervals, and the columns that show them."""
+"""Means over groups of cells with their intervals, and the columns that show these means."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ from grid.metrics.scores import SUCCESS
 
 @dataclass(frozen=True)
 class Measure:
-    """A column of cells and how its mean over cases is shown.
+    """A column of cells, and how the column's mean over cases is shown.
 
-    A `share` is between 0 and 1, a `rare` one is a share of events that few cases may have (`intervals.share`), a
-    `change` is a difference of shares, an `amount` is not negative. The shown value is `scale` times the mean.
-    `of_some`: the measure applies to some kind of cases alone, and a caption says to which.
+    A `share` is between 0 and 1, `rare` is a share of events that few cases may have (`intervals.share`), a `change` is
+    a difference of shares, an `amount` is not negative. The shown value is `scale` times the mean. `of_some`: the
+    measure applies only to some kind of cases, and a caption says to which kind.
     """
 
     column: str
@@ -57,11 +57,11 @@ class Measure:
         return table.bounded(row, self.column, self.form, self.scale, missing=MISSING)
 
     def brief(self, row: Any) -> str:
-        """The mean alone."""
+        """The mean without its interval."""
         return table.number(row[self.column], self.form, self.scale, MISSING)
 
     def shown(self, bounded: bool = False, printed: bool = True) -> Column:
-        """Its column in a table; a terminal shows its intervals only if it is `bounded`."""
+        """The measure's column in a table; a terminal shows the intervals only if the column is `bounded`."""
         return Column(self.header, self.text, None if bounded else self.brief, printed)
 
 
@@ -71,16 +71,18 @@ def columns(
     counts: Sequence[str] = ("cases", "clusters"),
     bounded: Sequence[str] = (),
 ) -> list[Column]:
-    """A table's counts, and those of its measures of which any row has a value.
+    """The columns of a table: its counts, and the measures of which any row has a value.
 
-    `bounded` are the columns whose intervals a terminal shows too.
+    `bounded` are the measures' columns whose intervals a terminal shows too.
     """
     figures = [measure.shown(measure.column in bounded) for measure in known(frame, measures)]
     return [*(table.count(name) for name in counts), *figures]
 
 
 def measured(cells: pd.DataFrame, by: Sequence[str], measures: Sequence[Measure]) -> pd.DataFrame:
-    """One row per group of cells or of cases' rows: `cases`, `clusters`, `cells`; mean, bounds, `_cases` per measure.
+    """One row per group of cells or of rows of cases, with counts and the measures.
+
+    Columns: `cases`, `clusters`, `cells`, and for each measure its mean, bounds and `_cases`.
 
     A case's value is its mean over trials; `_cases` counts the cases for which the measure is known.
     """
@@ -102,7 +104,7 @@ def known(frame: pd.DataFrame, measures: Sequence[Measure]) -> list[Measure]:
 
 
 def partly(frame: pd.DataFrame, measures: Sequence[Measure]) -> list[str]:
-    """Notes on measures whose means are over fewer cases than their rows have."""
+    """Notes on measures whose means are over fewer cases than the rows of the table have."""
     found = []
     for measure in measures:
         if measure.of_some:
@@ -128,7 +130,7 @@ _CAPTION = (
 
 
 def tables(root: Path, names: Sequence[str] = ()) -> list[Table]:
-    """For each model and dataset, the metrics of plugins that any of its cells has, and those of `names`.
+    """For each model and dataset, a table of the plugins' metrics that its cells have, and of the metrics in `names`.
 
     Raises:
         AnalysisError: nobody declared a metric with such a name, or its values are texts.
@@ -144,7 +146,7 @@ def tables(root: Path, names: Sequence[str] = ()) -> list[Table]:
 
 
 def named(root: Path, name: str) -> Metric:
-    """A metric whose values are numbers, or success.
+    """The metric with this name; it must be success, or have numbers as values.
 
     Raises:
         AnalysisError: nobody declared it, or its values are texts.
@@ -155,7 +157,7 @@ def named(root: Path, name: str) -> Metric:
 
 
 def numbers(root: Path) -> list[str]:
-    """The metrics with numbers that are not ours, but were declared by the sweeps of a folder.
+    """The names of the metrics with numbers that the sweeps of a folder declared, without this project's own metrics.
 
     Raises:
         StoreError: the folder cannot be read.
@@ -193,7 +195,7 @@ def _table(root: Path, cells: pd.DataFrame, model: str, dataset: str, wanted: Se
 
 
 def _measure(metric: Metric, values: pd.Series[float]) -> Measure:
-    """The measure of a metric: shares are shown in %, all else in its own unit."""
+    """The measure of a metric: shares are shown in %, other metrics in their own unit."""
     arrow = _ARROWS[metric.better]
     if metric.kind == "flag" or (metric.unit == "share" and values.between(0, 1).sum() == values.notna().sum()):
         return Measure(metric.name, f"{metric.name} (%){arrow}")

@@ -24,7 +24,7 @@ from grid.core.types import BEHAVIOURS, ERRORS
 HOLISTIC, STEPWISE = "holistic", "stepwise"
 EXTRANEOUS, BROKEN, UNSOLVABLE, COSTS, STAGES = "extraneous", "broken", "unsolvable", "costs", "stages"
 NAMES = {HOLISTIC: "holistic", EXTRANEOUS: "extraneous tools", STEPWISE: "step-wise", COSTS: "cost-aware"}
-"""The tasks in which something is planned, in their order, with their names in tables."""
+"""The tasks that ask for a plan, in their order, with their names in tables."""
 KINDS = {
     "contradictory_constraints": "Conf",
     "missing_information": "Info",
@@ -41,7 +41,7 @@ SOURCES = (
 )
 """The columns of `episodes` that are read for plans."""
 _STEPS = {"up_to_10_steps": (1, 10), "up_to_20_steps": (11, 20), "above_20_steps": (21, 1_000_000)}
-"""Bins of the reference's calls (E.1, table 10): the least and the most of each."""
+"""Bins of the number of the reference's calls (E.1, table 10): the least and the largest number of each bin."""
 MODE = f"if(horizon_k IS NULL, '{HOLISTIC}', '{STEPWISE}') AS mode"
 """Whether a whole plan or the next steps are wanted, in SQL."""
 _SAME = " AND ".join(f"b.{name} = e.{name}" for name in SETTING)
@@ -49,10 +49,10 @@ _MADE_OF = r"'^extraneous-(.+)-\d+$'"
 
 
 def _plain(column: str) -> str:
-    """For a case with extraneous tools, the same planner's mean on the plain case from which it was made.
+    """The SQL of the same planner's mean on the plain case from which a case with extraneous tools was made.
 
-    A case `extraneous-ID-N` was made from the case ID. If ids do not say so, it is compared with the plain cases of its
-    cluster that ask for as many steps: those of one query.
+    A case `extraneous-ID-N` was made from the case `ID`. If a case's id has another form, the mean is over the plain
+    cases of the same cluster that ask for as many steps; a cluster has the cases of one query.
     """
     mean = (
         f"SELECT avg(b.{column}::DOUBLE) FROM e AS b WHERE {_SAME} AND e.task_family = 'extraneous'\n"  # noqa: S608  names are ours
@@ -72,7 +72,10 @@ _COMMON = """success::INT = 1 AND plan_cost IS NOT NULL AND (dataset, robustness
     b AS (SELECT *, count(DISTINCT (model, planner)) OVER (PARTITION BY dataset, robustness) AS planners FROM a)
     SELECT dataset, robustness, case_id FROM b
       GROUP BY dataset, robustness, case_id HAVING sum(solved) = any_value(planners))"""
-"""Cases solved in every trial by every planner that solves any case of its data set; only plans with a cost count."""
+"""The SQL condition for common cases; only plans with a cost count.
+
+A case is common if every planner that solves any case of the data set solves this case in every trial.
+"""
 DERIVED: Mapping[str, str] = {
     "counted": "1",
     **{name: f"(plan_nodes BETWEEN {least} AND {most})::INT" for name, (least, most) in _STEPS.items()},
@@ -94,7 +97,7 @@ DERIVED: Mapping[str, str] = {
     "common_cost": f"if({_COMMON}, plan_cost, NULL)",
     "common_least_cost": f"if({_COMMON}, least_cost, NULL)",
 }
-"""Columns derived from these, in SQL; some also read other rows of `e`."""
+"""Columns derived from those of `episodes`, in SQL; some also read other rows of `e`."""
 
 
 def read(root: Path) -> pd.DataFrame:
@@ -121,10 +124,10 @@ def cases(
     sums: Mapping[str, str] = MappingProxyType({}),
     source: str = "e",
 ) -> Asked:
-    """Each case's means of columns of `episodes` and DERIVED over rows of `read`, as in `queries.of_cases`.
+    """Each case's means of columns of `episodes` or DERIVED, over rows of `read`, as in `queries.of_cases`.
 
-    `sums` are sums of columns, by names of their own; `source` is what is made from the rows `e` first, with the same
-    name.
+    `sums` has names, and for each name the column that is summed. `source` is the SQL of the table to read, if that is
+    not just `e`.
     """
     further = [f"sum({DERIVED.get(column, column)}) AS {name}" for name, column in sums.items()]
     values = {name: DERIVED.get(name, name) for name in columns}
@@ -132,12 +135,12 @@ def cases(
 
 
 def within(cells: pd.DataFrame, **further: Sequence[str]) -> str:
-    """The condition for rows of the models and data sets of some cells, and with further values."""
+    """The condition for rows of the models and data sets of some cells, with further conditions on values."""
     return queries.where({name: sorted(map(str, cells[name].unique())) for name in ("model", "dataset")} | further)
 
 
 def scorers(cells: pd.DataFrame) -> str:
-    """The scorers of the plans, as in the settings' configs."""
+    """The scorers of the plans, from the settings' configs."""
     texts = cells["config"].dropna().unique()
     names = {(json.loads(text).get("dataset") or {}).get("scorer") for text in texts}
     return ", ".join(sorted(str(name) for name in names if name)) or "the data set's own"
@@ -145,11 +148,11 @@ def scorers(cells: pd.DataFrame) -> str:
 
 METHOD = """upper(left(refine, 1)) || lower(substr(split_part(refine, '[', 1), 2)) || '_R' ||
     if(coalesce((config::VARCHAR->'refine'->>'taxonomy') = 'true', refine NOT ILIKE '%taxonomy=false%'), '+', '-')"""
-"""The paper's name of a refinement: Self_R or Critic_R, with + if the error taxonomy is given, else -; in SQL."""
+"""The paper's name of a refinement: Self_R or Critic_R, with + if the critic gets the error taxonomy, else -; SQL."""
 
 
 def data_of(label: str) -> str:
-    """A data set's label without the keys that choose tasks, because the rows of a table name these."""
+    """A data set's label without the keys that choose tasks, because the rows of a table name the tasks."""
     return _TASKS.sub("", label).replace(",]", "]").replace("[]", "")
 
 
@@ -175,10 +178,11 @@ def table(
     notes: Sequence[str] = (),
     **told: Any,
 ) -> Table:
-    """A table of some cells: the columns of its measures, from the rows of `found`, and the query that gave these.
+    """A table with the measures' columns, from the rows of `found`, and with the query of these rows.
 
-    `about` follows what all these tables say, `notes` follow those on measures that are known for some cases alone.
-    `bounded` are the columns whose intervals a terminal shows too. `told` are further arguments of `Table`.
+    In the caption, `about` follows the text that all these tables share. `notes` follow the notes on measures that are
+    known only for some cases. `bounded` are the columns whose intervals a terminal shows too. `told` are further
+    arguments for `Table`.
     """
     return Table(
         columns=columns(found.rows, measures, counts, bounded),
@@ -223,7 +227,7 @@ _CAPTION = (
 
 
 def executed(root: Path) -> pd.DataFrame:
-    """The cells of the three modes whose work was carried out.
+    """The cells of the three modes in which tasks were carried out.
 
     Raises:
         StoreError: the folder cannot be read.
@@ -235,7 +239,7 @@ def executed(root: Path) -> pd.DataFrame:
 
 _BASE = r"""trim(regexp_replace(regexp_replace(regexp_replace(planner,
     ' / refine [^/]*?( /|$)', '\1'), ' / critic [^/]*?( /|$)', '\1'), '^(direct|plan_first)', ''), ' /')"""
-"""The rest of a planner's label, without the mode, the refinement and its critic."""
+"""The SQL of a planner's label without the mode, the refinement and the refinement's critic."""
 _PAIRED = f"""WITH k AS (SELECT *, coalesce({REWARD}::DOUBLE, success::DOUBLE) AS got, {_BASE} AS base,
     coalesce(refine, '{load.UNCHANGED}') <> '{load.UNCHANGED}' AS written_again,
     if(written_again, '{REFINE}', regexp_extract(planner, '^\\w+')) AS mode,
@@ -254,11 +258,11 @@ FROM t GROUP BY ALL ORDER BY ALL"""  # noqa: S608  names are ours
 
 
 def paired(cells: pd.DataFrame, where: str = "true") -> Asked:
-    """Each case's means over trials: the reward of each mode, paired differences, and figures of the plans.
+    """Each case's means over trials: the reward in each mode, paired differences, and figures of the plans.
 
-    One row per place (model, robustness, `base`, `method` and data set) and case; if a place has several data sets, the
-    cases of all of them follow. `base` is the rest of a planner's label (changed keys, a retriever), `method` how plans
-    are refined. If no reward is known, the success is used.
+    One row per place (model, robustness, `base`, `method` and data set) and case; if a place has several data sets,
+    rows for all data sets together follow. `base` is the rest of a planner's label (changed keys, a retriever),
+    `method` says how plans are refined. If a cell's reward is not known, its success is used.
     """
     values = {mode: mode for mode in _MODES} | {
         "plan_gain": f"{PLAN_FIRST} - {DIRECT}",
@@ -281,7 +285,7 @@ def paired(cells: pd.DataFrame, where: str = "true") -> Asked:
 
 
 def execution_tables(root: Path) -> list[Table]:
-    """A table for each model whose plans were carried out, beside direct execution or refined.
+    """A table for each model that ran in one of the three modes, if at least two modes were run.
 
     Raises:
         StoreError: the folder cannot be read.

@@ -1,6 +1,6 @@
 """The tables of plans of agent_planning_benchmark: by task, by cost, refined, with extraneous tools, stepwise.
 
-Table 1: correctness, grades and errors by task, and what is done about broken tools and unsolvable tasks.
+First table 1: correctness, grades and errors by task, and planners' reactions to broken tools and unsolvable tasks.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ _PASSED_TOLD = (
 
 
 def task_tables(root: Path, cells: pd.DataFrame) -> list[Table]:
-    """For each model and data set of the benchmark's tasks: plans by task, broken tools, tasks that no plan solves."""
+    """For each model and data set of the benchmark's tasks: plans by task, broken tools, unsolvable tasks."""
     found = []
     for model, dataset, own in places(cells):
         found += _planned(root, own, model, dataset) + _disturbed(root, own, model, dataset)
@@ -76,7 +76,7 @@ def task_tables(root: Path, cells: pd.DataFrame) -> list[Table]:
 
 
 def _where(model: str, dataset: str, *families: str) -> str:
-    """The filter for cells of one model and data set and of any of the given tasks."""
+    """The condition for cells of one model and data set and of any of the given tasks."""
     return queries.where({"model": [model], "dataset": [dataset], "task_family": families})
 
 
@@ -121,7 +121,10 @@ def _disturbed(root: Path, cells: pd.DataFrame, model: str, dataset: str) -> lis
 
 
 def with_refusing(frame: pd.DataFrame, by: Sequence[str], rates: Mapping[str, float]) -> pd.DataFrame:
-    """Add a row at each group's end for refusing everything, unless such a planner ran: only its `rates` are known."""
+    """Add a row for refusing everything at each group's end; only its `rates` are known.
+
+    No row is added if a planner that refuses everything ran.
+    """
     if any(name_of(str(planner)) == REFUSER for planner in frame["planner"]):
         return frame
     parts = []
@@ -136,7 +139,7 @@ def with_refusing(frame: pd.DataFrame, by: Sequence[str], rates: Mapping[str, fl
 
 
 def _labels(frame: pd.DataFrame, *first: str) -> list[Column]:
-    """The columns of labels; the robustness setting is one of them if there is any."""
+    """The columns of labels; the robustness setting is one of them if any row is disturbed."""
     several = bool((frame["robustness"].astype(str) != "none").any())
     return [label(name) for name in (*first, *["robustness"] * several, "planner")]
 
@@ -150,7 +153,7 @@ def _names(measures: Sequence[Measure]) -> list[str]:
 
 
 def _best(frame: pd.DataFrame) -> list[str]:
-    """For each task: which planner is right most often, and the commonest error of that planner."""
+    """A sentence for each task: the planner that is right most often, and this planner's commonest error."""
     told = []
     ran = frame[frame["cells"].notna() & frame["success"].notna()]
     for task, own in ran.groupby("task", sort=False, observed=True):
@@ -201,7 +204,7 @@ def costs(cells: pd.DataFrame, where: str = "true") -> Asked:
 
 
 def efficiency_tables(root: Path, cells: pd.DataFrame) -> list[Table]:
-    """A table for each data set on which plans have costs, with all planners and models, as these are compared."""
+    """A table for each data set on which plans have costs; it compares all planners and models."""
     found = []
     priced = cells[cells["plan_cost"].notna() & cells["least_cost"].notna()]
     for place, own in priced.groupby(["dataset", "robustness"], sort=False, observed=True):
@@ -221,7 +224,7 @@ def efficiency_tables(root: Path, cells: pd.DataFrame) -> list[Table]:
 
 
 def _reading(frame: pd.DataFrame) -> list[str]:
-    """Who is cheapest on the cases that all solve, and how far this cost is from the least possible."""
+    """A sentence: which planner is cheapest on the common cases, and how far above the least possible cost it is."""
     common = frame.dropna(subset=["common_cost"])
     common = common[common["common"] > 0]
     if common.empty:
@@ -258,7 +261,7 @@ _REFINEMENT_CAPTION = (
 
 
 def refined(cells: pd.DataFrame, where: str = "true") -> Asked:
-    """One row per task, setting and method: REFINEMENT_MEASURES with intervals, cells that got `better` and `worse`."""
+    """One row per task, setting and method: REFINEMENT_MEASURES with intervals, and counts `better` and `worse`."""
     both = "task_family IS NOT NULL AND unrefined_correct IS NOT NULL AND plan_correct IS NOT NULL"
     labels = ["task_family", "replace(planner, ' / refine ' || refine, '') AS base", f"{METHOD} AS method"]
     changes = {"better": "to_better", "worse": "to_worse"}
@@ -269,7 +272,7 @@ def refined(cells: pd.DataFrame, where: str = "true") -> Asked:
 
 
 def refinement_tables(root: Path, cells: pd.DataFrame) -> list[Table]:
-    """A table for each model and data set on which plans were refined, whichever keys chose its tasks."""
+    """A table for each model and data set with refined plans; keys that choose tasks do not tell data sets apart."""
     found = []
     both = cells[cells["unrefined_correct"].notna() & cells["plan_correct"].notna()]
     groups = both.groupby(["model", both["dataset"].astype(str).map(data_of)], sort=False, observed=True)
@@ -318,7 +321,7 @@ _EXTRANEOUS_CAPTION = (
 
 
 def by_number(cells: pd.DataFrame, where: str = "true") -> Asked:
-    """One row per mode, setting and number of extraneous tools, and before these a row over all of them (`n_e` all).
+    """One row per mode, setting and number of extraneous tools, after one row over all numbers (`n_e` is all).
 
     Columns: `mode`, SETTING, `n_e`, `TC` and EXTRANEOUS_MEASURES with their intervals.
     """
@@ -386,9 +389,10 @@ HEADERS = {HORIZON: "k", STAGE: "stage"}
 
 
 def profile(cells: pd.DataFrame, column: str, where: str = "true") -> Asked:
-    """One row per setting and value of HORIZON or STAGE, in their order: DIAGNOSIS with intervals.
+    """One row per setting and value of HORIZON or STAGE, in the order of values: DIAGNOSIS with intervals.
 
-    For stages only cases of one step count if there are any, as in the paper: more steps are harder at every stage.
+    For stages, only cases of one step count if there are any, as in the paper, because more steps are harder at every
+    stage.
     """
     families = (STEPWISE, OTHER_STAGES) if column == STAGE else (STEPWISE,)
     condition = f"{where} AND {queries.where({'task_family': families})} AND {column} IS NOT NULL"
@@ -407,7 +411,7 @@ def several(frame: pd.DataFrame, column: str) -> bool:
 
 
 def stepwise_tables(root: Path, cells: pd.DataFrame) -> list[Table]:
-    """Tables 14 and 15 of each model and data set, if there are several horizons or stages."""
+    """Tables 14 and 15 for each model and data set, each only if there are several horizons or stages."""
     found = []
     for column, title in _TITLES.items():
         every = profile(cells, column).rows
@@ -432,7 +436,7 @@ def caption(cells: pd.DataFrame, column: str) -> str:
 
 
 def _of_one_step(cells: pd.DataFrame, column: str) -> bool:
-    """Whether only cases of one step count."""
+    """Whether only cases of one step count in a profile."""
     staged = cells["task_family"].astype(object).isin((STEPWISE, OTHER_STAGES)) & cells[STAGE].notna()
     return column == STAGE and bool((cells[HORIZON][staged] == 1).any())
 
@@ -447,11 +451,13 @@ def _stepwise_reading(frame: pd.DataFrame, column: str) -> list[str]:
 
 
 OF_PAPER = "published agent_planning_benchmark "
-"""The beginning of the names of its published tables."""
+"""The beginning of the names of the paper's published tables."""
 
 
 def tables(root: Path) -> list[Table]:
-    """Tables 1 to 5, 14 and 15 in form, each if it has data. `disturbances` has those of other data sets.
+    """Tables 1 to 5, 14 and 15 in the paper's form, each if it has data.
+
+    `disturbances` has the tables of broken tools and costs on other data sets.
 
     Raises:
         StoreError: the folder cannot be read.

@@ -47,21 +47,21 @@ COSTS = [
 ]  # fmt: skip
 ENTROPY_BINS = 5
 CHOICES = {"right": False, "wrong": True}
-"""The names of right and of wrong steps of `entropy_errors`, by whether such a step is an error."""
+"""The names of right and of wrong steps in columns, and for each name whether such a step is an error."""
 TIMES = "times_tokens"
-"""The column that says how many times the reference planner's tokens were used."""
+"""The column with a planner's tokens as a multiple of the reference planner's tokens."""
 REFERENCE = "react"
-"""The planner that others are compared with."""
+"""The planner with which others are compared."""
 _GROUP = SETTING[:3]
 _FURTHER = (["success_solvable"], [unknowns.LEAST, unknowns.LARGEST])
 
 
 def by_case(cells: pd.DataFrame, condition: str = "true") -> Asked:
-    """Each case's means over its trials by setting, from which rates, differences, pass^k and token ratios are made.
+    """By setting, each case's means over its trials; rates, differences, pass^k and token ratios are made from them.
 
     Columns, as far as the cells have them: `cells`, `tried` (cells whose success is known), `won` (successes among
     these), RATES, CHECKS, `money`, `tokens` of all roles, `success_solvable`, `success_least` and `success_most`, and
-    `differ`: whether trials differ in any rate.
+    `differ` (whether the case's trials differ in any rate).
     """
     rates = [name for name in RATES if name in cells]
     values = {name: name for name in (*rates, CHECKS, "money") if name in cells}
@@ -82,11 +82,11 @@ def by_case(cells: pd.DataFrame, condition: str = "true") -> Asked:
 
 
 def by_setting(cells: pd.DataFrame, condition: str = "true", baselines: str = "", **further: pa.Table) -> Asked:
-    """Counts, rates and costs of each setting: means over cells, and the standard deviation of trials' means for rates.
+    """Counts, rates and costs of each setting: means over cells; for rates, also the deviation of trials' means.
 
     Args:
         cells: those of `load.episodes`.
-        condition: which of them count.
+        condition: the condition for cells that count.
         baselines: SQL of rows that no planner made (`load.baselines`).
         further: the tables that this SQL reads.
     """
@@ -111,7 +111,7 @@ def by_setting(cells: pd.DataFrame, condition: str = "true", baselines: str = ""
 
 
 def results(episodes: pd.DataFrame) -> pd.DataFrame:
-    """The result of `rated` for episodes, without rates and costs that the frame lacks."""
+    """The result of `rated` for episodes; rates and costs that the frame lacks are left out."""
     return rated(by_setting(episodes).rows, by_case(episodes).rows)
 
 
@@ -121,9 +121,8 @@ def rated(settings: pd.DataFrame, cases: pd.DataFrame) -> pd.DataFrame:
     Each rate has its mean over cases (of each case's mean over trials) and its standard deviation over trials (of each
     trial's mean over cells; ddof 1, NaN with one trial or if `repeated`: every case has the same rates in all trials,
     so there is no deviation). `success_low` and `success_high` are the bounds of the 95% interval of success
-    (`intervals.share`), `success_least` and `success_most` are success if all unknown cells failed or succeeded.
-    `success_solvable` is the mean on the cases that are solvable. Each cost has its mean per cell. NaN if nothing is
-    known.
+    (`intervals.share`). `success_least` is success if all unknown cells failed, `success_most` if all succeeded.
+    `success_solvable` is the mean over solvable cases. A cost is a mean per cell. Figures are NaN if nothing is known.
 
     Args:
         settings: the rows of `by_setting`.
@@ -153,7 +152,7 @@ def rated(settings: pd.DataFrame, cases: pd.DataFrame) -> pd.DataFrame:
 
 
 def ranked(found: pd.DataFrame) -> pd.DataFrame:
-    """The rows of `results`, with the reference planner first and then by success, the best first.
+    """The rows of `results`: the reference planner first, then the others by success, the best first.
 
     Models, datasets and robustness settings stay in their order, and so do planners of equal success.
     """
@@ -167,7 +166,7 @@ def ranked(found: pd.DataFrame) -> pd.DataFrame:
 
 
 def in_order(episodes: pd.DataFrame, found: pd.DataFrame) -> pd.DataFrame:
-    """The episodes, with their settings in the order of those in `found`."""
+    """The episodes, with settings in the order of the settings in `found`."""
     settings = pd.MultiIndex.from_frame(found[SETTING].astype(str))
     own = episodes.groupby(SETTING, sort=False, observed=True).ngroup().to_numpy()
     numbers, first = np.unique(own, return_index=True)
@@ -181,13 +180,13 @@ def paired_differences(episodes: pd.DataFrame, reference: str = REFERENCE) -> pd
 
 
 def compared(cases: pd.DataFrame, reference: str = REFERENCE) -> pd.DataFrame:
-    """Each rate of `PAIRED` for each planner, minus that of `reference` on the same cases, with a 95% interval.
+    """Each rate of `PAIRED` for each planner, minus the rate of `reference` on the same cases, with a 95% interval.
 
     A case's value is its mean over trials. The columns are the rate's name (the mean difference), `_low`, `_high` and
     `_p`, for success also `_h` (`cohens_h`) and, if the interval contains 0, `_needed` (`stats.power.settling`);
-    `reference` (its label), how often each asked whether a case was resolved (`resolved_checks` per case,
-    `_reference`), `cases` and `clusters` that both have. Empty if no planner has a reference (`reference_of`). `cases`
-    are the rows of `by_case`.
+    `reference` (the reference's label), `resolved_checks` (how often per case the planner asked whether the case was
+    resolved), `resolved_checks_reference` (the same for the reference), and `cases` and `clusters` that both have. The
+    frame is empty if no planner has a reference (`reference_of`). `cases` are the rows of `by_case`.
     """
     return pd.DataFrame([
         setting | {"reference": against} | _compared(own, theirs)
@@ -196,7 +195,7 @@ def compared(cases: pd.DataFrame, reference: str = REFERENCE) -> pd.DataFrame:
 
 
 def _pairs(cases: pd.DataFrame, reference: str) -> Iterator[tuple[dict[str, str], str, pd.DataFrame, pd.DataFrame]]:
-    """Each setting with a reference: its labels, the reference's, and the cases of both by cluster and id."""
+    """For each setting with a reference: its labels, the reference's label, and both frames of cases."""
     for place, group in cases.groupby(_GROUP, sort=False, observed=True):
         parts = group.groupby("planner", sort=False, observed=True)
         planners = {str(planner): own.set_index([CLUSTER, "case_id"]) for planner, own in parts}
@@ -207,10 +206,10 @@ def _pairs(cases: pd.DataFrame, reference: str) -> Iterator[tuple[dict[str, str]
 
 
 def paired_models(cases: pd.DataFrame) -> pd.DataFrame:
-    """As `compared`, but for models: each minus the first by name, with the same planner on the same cases.
+    """The differences of `compared` for models: each model minus the first by name, same planner and cases.
 
-    The columns `dataset`, `robustness`, `planner`, `model` and `reference` (a model) tell rows apart. Empty if no
-    planner ran with two models on the same data.
+    The columns `dataset`, `robustness`, `planner`, `model` and `reference` (a model) tell rows apart. The frame is
+    empty if no planner ran with two models on the same data.
     """
     place = ["dataset", "robustness", "planner"]
     rows = []
@@ -225,7 +224,7 @@ def paired_models(cases: pd.DataFrame) -> pd.DataFrame:
 
 
 def token_ratios(cases: pd.DataFrame, reference: str = REFERENCE) -> pd.DataFrame:
-    """How many times the tokens of `reference` each planner used, on the cases that both have.
+    """Each planner's tokens as a multiple of those of `reference`, on the cases that both have.
 
     One row per setting that has a reference (`reference_of`): `SETTING` and TIMES with `_low` and `_high` (95%, over
     clusters). `cases` are the rows of `by_case`, with tokens.
@@ -243,9 +242,11 @@ def corrected(differences: pd.DataFrame) -> pd.DataFrame:
 
 
 def _settling(theirs: pd.DataFrame, own: pd.DataFrame) -> float:
-    """How many cases would settle a difference that these leave open (`settling`); NaN if these should have done so.
+    """The number of cases that would settle a difference which the given cases leave open (`settling`).
 
-    This is the case if planners share their trials' luck: the model, in which trials are independent, then sees no
+    NaN if, by the model, no more cases than the given ones are needed.
+
+    That happens if planners share their trials' luck: the model, in which trials are independent, then sees no
     variance.
     """
     found = settling(_counts(theirs, own))
@@ -277,8 +278,8 @@ def _counts(theirs: pd.DataFrame, own: pd.DataFrame) -> Counts:
 def reference_of(planner: str, planners: Sequence[str], reference: str) -> str | None:
     """The label of the reference planner that a planner is compared with; None for the reference itself.
 
-    If there is only one, it is that one; of several, the one with the same changes (`react[temperature=0]` for
-    `egb_logits[temperature=0]`) and the same retriever.
+    If the reference planner has a single label, that is the label. Of several labels, it is the one with the same
+    changes (`react[temperature=0]` for `egb_logits[temperature=0]`) and the same retriever.
     """
     found = [label for label in planners if name_of(label) == reference]
     if planner in found:
@@ -299,7 +300,7 @@ def choices(root: Path) -> pa.Table:
 
 
 def entropies(cells: pd.DataFrame, steps: pa.Table, condition: str = "true") -> Asked:
-    """The first pass's decisions that need a tool and recorded an entropy, with their setting (egb_slate §6.2)."""
+    """The first-pass decisions that need a tool and recorded an entropy, with their settings (egb_slate §6.2)."""
     query = (
         f"SELECT {LABELLED}, case_id, trial, step, entropy, NOT coalesce(tool_matches, false) AS error\n"
         f"FROM e JOIN steps USING (cell_id)\n"
@@ -309,7 +310,9 @@ def entropies(cells: pd.DataFrame, steps: pa.Table, condition: str = "true") -> 
 
 
 def entropy_errors(steps: pd.DataFrame) -> pd.DataFrame:
-    """Error rate by entropy (egb_slate tables 6 and 8): per setting, equal-width bins from 0 to its largest entropy.
+    """Error rate by entropy (egb_slate tables 6 and 8).
+
+    Each setting has bins of equal width, from 0 to the setting's largest entropy.
 
     `steps` has one row per first-pass decision that needs a tool: the setting, `entropy` in nats, `error`.
     """
@@ -325,7 +328,7 @@ def entropy_errors(steps: pd.DataFrame) -> pd.DataFrame:
 
 
 def entropy_centres(steps: pd.DataFrame) -> pd.DataFrame:
-    """One row per setting: mean, median and number of the entropies of right and of wrong choices (egb_slate B.2).
+    """One row per setting: mean, median and number of entropies of right and of wrong choices (egb_slate B.2).
 
     `steps` are those of `entropy_errors`. The columns are the names of CHOICES with `_mean`, `_median` (NaN if there is
     no such choice) and `_n`.
@@ -371,7 +374,7 @@ _TIMES = f"x {REFERENCE}: how many times the tokens of {REFERENCE}, all roles', 
 _JUDGE = "judge in, out, calls, passes: the judge's, which the other columns do not count"
 _SECONDS = "seconds: from a cell's start to its end, with all that it waited for"
 _SAID = {"forward_passes": _PASSES, CHECKS: _ASKED, "wall_seconds": _SECONDS}
-"""The caption about costs that every sweep has."""
+"""For costs that every sweep has: the caption about each, if it needs one."""
 _SOMETIMES = {
     **dict.fromkeys(("judge_input_tokens", "judge_output_tokens", "judge_calls", "judge_passes"), _JUDGE),
     "cached_input_tokens": _CACHED,
@@ -399,14 +402,14 @@ class Place(NamedTuple):
 
     @property
     def title(self) -> str:
-        """The beginning of a table's title."""
+        """The beginning of the titles of the place's tables."""
         return f"{self.model} on {self.dataset}"
 
 
 def costs_table(results: pd.DataFrame, query: str, answer_prefix: str = "") -> Table:
     """Costs of planner x robustness; `answer_prefix` is the text with which the model's answers were made to begin.
 
-    If the rows have the columns of `token_ratios`, the table has a column for these.
+    If the rows have the columns of `token_ratios`, the table has a column for the ratios.
     """
     place = place_of(results)
     shown = [name for name in _COSTS if name not in _SOMETIMES or (results[name].fillna(0) > 0).any()]
@@ -437,7 +440,7 @@ def _times(row: Mapping[Any, Any]) -> str:
 
 
 def entropy_table(errors: pd.DataFrame, steps: pd.DataFrame, query: str) -> Table:
-    """Error rate by entropy of the first pass, a column per bin; number, mean and median of right and wrong choices."""
+    """Error rate by entropy in first passes, a column per bin; number, mean and median for right and wrong choices."""
     place, centres = place_of(errors), entropy_centres(steps)
     of_setting = {tuple(str(row[name]) for name in SETTING): row for row in centres.to_dict("records")}
     rows = []
@@ -468,7 +471,7 @@ def entropy_table(errors: pd.DataFrame, steps: pd.DataFrame, query: str) -> Tabl
 
 
 def place_of(frame: pd.DataFrame) -> Place:
-    """The model and dataset of a table's rows, which have one of each."""
+    """The model and dataset of a table's rows, which all have the same."""
     return Place(str(frame["model"].iloc[0]), str(frame["dataset"].iloc[0]))
 
 
@@ -477,7 +480,7 @@ def place_of(frame: pd.DataFrame) -> Place:
 
 _CHECKS = "checks: how often per case the planner/{} asked whether the case was resolved"
 _DIGITS = 2
-"""Digits of a number of cases that is only estimated."""
+"""The number of digits that are shown of an estimated number of cases."""
 
 
 def differences_table(differences: pd.DataFrame, reference: str, query: str) -> Table:
@@ -520,7 +523,7 @@ def models_table(differences: pd.DataFrame, query: str) -> Table:
 
 
 def _columns() -> list[Column]:
-    """The columns of a paired difference in both tables."""
+    """The columns of paired differences, in the tables of planners and of models."""
     return [
         count("cases"),
         count("clusters", printed=False),
@@ -552,7 +555,7 @@ def _short(tests: int) -> str:
 
 
 def _open(differences: pd.DataFrame) -> list[str]:
-    """How many cases would settle the largest difference in success that may still be 0; no note if there is none."""
+    """A note on how many cases would settle the largest open difference in success; none if no difference is open."""
     known = differences[differences["success_needed"].notna()]
     if known.empty:
         return []
@@ -566,7 +569,7 @@ def _open(differences: pd.DataFrame) -> list[str]:
 
 
 def rounded(cases: float) -> str:
-    """A number of cases rounded up to two digits, because it rests on an estimate."""
+    """The text of a number of cases; the number is rounded up to two digits, because it is estimated."""
     if math.isinf(cases):
         return f"more than {MOST:,}"
     step: int = 10 ** max(math.floor(math.log10(cases)) + 1 - _DIGITS, 0)
@@ -574,7 +577,7 @@ def rounded(cases: float) -> str:
 
 
 def paired(rate: str, header: str, interval_of: str = "95% interval", printed: bool = True) -> list[Column]:
-    """The columns of a paired difference with its marks, and of its interval."""
+    """Two columns: a paired difference with its marks, and the difference's interval."""
     return [
         Column(header, lambda row: marked(row, rate)[0], printed=printed),
         Column(interval_of, lambda row: marked(row, rate)[1], printed=printed),
@@ -582,7 +585,7 @@ def paired(rate: str, header: str, interval_of: str = "95% interval", printed: b
 
 
 def marked(row: Mapping[Any, Any], rate: str) -> tuple[str, str]:
-    """The texts of a difference with its marks, and of its interval, from a row of `corrected`."""
+    """Two texts from a row of `corrected`: the difference with its marks, and the difference's interval."""
     low, high = row[f"{rate}_low"], row[f"{rate}_high"]
     if pd.isna(row[rate]):
         return "none", "none"

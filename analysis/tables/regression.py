@@ -1,4 +1,4 @@
-"""The tables of a regression: planning_horizon's table 3 and C.1."""
+"""The tables of a regression, like planning_horizon's table 3 and C.1."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from grid.core.errors import nearest, one_line, shown_value
 
 
 FEW_CLUSTERS = 150
-"""With fewer clusters robust errors are too small.
+"""With fewer clusters than this, robust errors are too small.
 
 The bias-reduced errors of Mancl and DeRouen (2001) are then used, with the normal quantile as in their paper:
 `tests/studies/regressions.py`.
@@ -47,8 +47,8 @@ class Fit:
     """One regression.
 
     `coefficients` has a row per coefficient, on the link's scale: name, coefficient, se, statistic, p, low, high (95%),
-    and the figures of `RAW`, for the coefficient of a column that is not z-scored; NaN if no raw units give the same
-    model. Separated coefficients are infinite, with NaN for the rest.
+    and the figures of `RAW`, which are for columns in raw units instead of z-scores; NaN if no model in raw units is
+    the same model. Separated coefficients are infinite, with NaN for the other figures.
     """
 
     coefficients: pd.DataFrame
@@ -63,13 +63,13 @@ class Fit:
 
 @dataclass(frozen=True)
 class Refused:
-    """A regression that the data cannot carry, and why."""
+    """A regression that the data cannot carry, with the reason."""
 
     reason: str
 
 
 def fits(episodes: pd.DataFrame, spec: Spec) -> list[tuple[Key, Fit | Refused]]:
-    """A fit for each value of `per` among the rows that the specification wants; those that fail say why.
+    """A fit for each value of `per` among the rows that the specification wants; if a fit fails, the reason.
 
     Raises:
         AnalysisError: `episodes` lacks a column, or the level of a reference.
@@ -162,7 +162,7 @@ def settled(result: Any, *, bias_reduced: bool) -> tuple[Floats, Floats]:
     """The coefficients and covariance of statsmodels' result, which may be None.
 
     Raises:
-        AnalysisError: there is none, it has not converged, or its covariance is no covariance.
+        AnalysisError: there is no result, the fit has not converged, or the covariance matrix is not valid.
     """
     if result is None:
         raise AnalysisError("statsmodels returned no fit: its covariance is singular")
@@ -206,7 +206,7 @@ def _table(found: Design, params: Floats, covariance: Floats, degrees: int | Non
 
 
 def _figures(params: Floats, covariance: Floats, degrees: int | None) -> dict[str, Floats]:
-    """The figures of coefficients by the normal distribution, or by Student's with so many degrees of freedom."""
+    """The figures of coefficients, by the normal distribution or by Student's t with these degrees of freedom."""
     errors = np.sqrt(np.diag(covariance))
     statistic = params / errors
     half = (ndtri(0.975) if degrees is None else stdtrit(degrees, 0.975)) * errors
@@ -223,10 +223,10 @@ Fits: TypeAlias = Sequence[tuple[Key, Fit | Refused]]
 
 
 def tables(titles: tuple[str, str], spec: Spec, fits: Fits, query: str, levels: bool = False) -> list[Table]:
-    """Table 3, the coefficients except factors' levels; and C.1, all of them. None if there is nothing to fit.
+    """Table 3 with the coefficients except those of factors' levels, and C.1 with all. No table if there is no fit.
 
-    `titles` are those of the two tables; `query` gives the rows that were fitted. `levels`: the levels of factors are
-    no controls, and are shown.
+    `titles` are the titles of the two tables; `query` gives the rows that were fitted. `levels`: table 3 also shows the
+    levels of factors, because they are no controls.
     """
     if not fits:
         return []
@@ -274,10 +274,10 @@ def tables(titles: tuple[str, str], spec: Spec, fits: Fits, query: str, levels: 
 
 
 def coefficients(fits: Fits, levels: bool = False) -> pd.DataFrame:
-    """The coefficients of every fit with its keys, its place in `fits` as `fit`, and p by Holm's correction.
+    """The coefficients of every fit with the fit's keys, `fit` (its place in `fits`), and p by Holm's correction.
 
-    The correction is over the coefficients that table 3 shows, those of all fits together: the study asks about these.
-    Levels of factors are controls unless `levels` are asked for, and the intercept answers no question.
+    The correction is over the coefficients that table 3 shows, of all fits together, because the study asks about them.
+    Levels of factors are controls unless `levels` is true, and no question is about the intercept.
     """
     parts = [
         (fit.coefficients if isinstance(fit, Fit) else NOTHING).assign(**key, fit=place)
@@ -288,7 +288,7 @@ def coefficients(fits: Fits, levels: bool = False) -> pd.DataFrame:
 
 
 def _in_order(names: Container[str], spec: Spec) -> list[str]:
-    """The names in the order of the formula, because a fit may lack the first ones."""
+    """The names in the order of the formula; the order in the fits may differ, because a fit may lack some of them."""
     return [name for name in map(":".join, spec.parsed.terms) if name in names]
 
 
@@ -297,7 +297,7 @@ def _of_interest(names: pd.Series[Any], levels: bool) -> pd.Series[Any]:
 
 
 def _counts(fit: Fit | Refused) -> list[str]:
-    """Rows and clusters: those that were fitted, of all that there are."""
+    """The numbers of rows and clusters that were fitted, of all rows and clusters."""
     if isinstance(fit, Refused):
         return [NONE, NONE]
     pairs = ((fit.rows, fit.rows_in), (fit.clusters, fit.clusters_in))

@@ -1,4 +1,4 @@
-"""The gain from memory: each planner with it minus the same planner without, on the same cases (egb_slate B.1)."""
+"""The gain from memory: each planner with memory minus the same planner without, on the same cases (egb_slate B.1)."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _CAPTION = (
 
 
 def tables(root: Path) -> list[Table]:
-    """A table for each model and dataset with planners that ran with memory, beside the same planners without.
+    """A table for each model and dataset with planners that ran both with memory and without.
 
     Raises:
         StoreError: the folder cannot be read.
@@ -48,11 +48,11 @@ def tables(root: Path) -> list[Table]:
 
 
 def gains(cells: pd.DataFrame, where: str = "true") -> Asked:
-    """One row per planner with memory, of one model and dataset, that also ran without it on some of the cases.
+    """One row per planner with memory that also ran without memory on some of the cases, of one model and dataset.
 
-    `traces` of `of_cases` cases are remembered; `cases` and `clusters` count those with a known success both ways. Each
-    of GAINS has the shares `_without` and `_with`, the difference with `_low` and `_high`, and Holm's p (`_holm`). NaN
-    if nothing is known.
+    `traces` is the number of remembered traces, `of_cases` the number of their cases. `cases` and `clusters` count the
+    cases with known success both with memory and without. Each of GAINS has the shares `_without` and `_with`, the
+    difference with `_low` and `_high`, and Holm's p (`_holm`). Figures are NaN if nothing is known.
     """
     memory = f"coalesce(memory, '{UNCHANGED}') AS memory"
     asked = ask(cells, queries.of_cases(GAINS, where, [memory, "any_value(config) AS config"]))
@@ -73,7 +73,7 @@ def gains(cells: pd.DataFrame, where: str = "true") -> Asked:
 
 
 def _gained(own: pd.DataFrame, without: pd.DataFrame) -> dict[str, float]:
-    """Each rate's difference over the cases whose rate is known both ways."""
+    """Each rate's difference over the cases for which the rate is known both with memory and without."""
     found: dict[str, float] = {}
     for rate in GAINS:
         both = pd.concat([own[rate], without[rate]], axis=1, join="inner", keys=["own", "without"]).dropna()
@@ -86,7 +86,7 @@ def _gained(own: pd.DataFrame, without: pd.DataFrame) -> dict[str, float]:
 
 
 def _without_memory(planners: pd.Series[str], memory: pd.Series[str]) -> list[str]:
-    """The labels of planners as they are without memory (`load.told_apart`)."""
+    """The labels that planners with memory have without it (`load.told_apart`)."""
     pairs = zip(planners, memory, strict=True)
     return [planner.replace(f" / memory {label}", "") for planner, label in pairs]
 

@@ -1,7 +1,8 @@
-"""Restoration analysis (tooltree A.2, table 6): a judge's wrong decisions, and what setting them right would gain.
+"""Restoration analysis (tooltree A.2, table 6): a judge's wrong decisions, and the gain from setting them right.
 
-A decision compares a node's score with a threshold, before its call was run or after it. It is wrong if a call that is
-right by the reference stays below the threshold, or if a wrong call does not.
+A decision compares a node's score with a threshold, before or after the node's call was run. The decision is wrong if a
+call that is right by the reference has a score below the threshold, or if a wrong call has a score that is not below
+it.
 """
 
 from __future__ import annotations
@@ -32,10 +33,10 @@ SHOWN = {
     "false_negatives": "+ fix false negatives",
     "both": "perfect judge",
 }
-"""The rows of a table, in their order, by the values of `judge.restored`."""
+"""The names of a table's rows, in their order, by the value of `judge.restored`."""
 PLACE = ["model", "judge", "dataset", "robustness", "planner"]
 _PARTS = {"pre": Restoring.pre_threshold, "post": Restoring.post_threshold}
-"""The judge's scores by when they are asked for, and their thresholds unless a config says otherwise."""
+"""The judge's two scores, before and after a call, and their default thresholds."""
 _SCORED = """  SELECT cell_id, r_{0} >= coalesce((keys->>'{0}_threshold')::DOUBLE, {1}) AS passed, {0}_right AS truth
   FROM nodes JOIN j USING (cell_id) WHERE r_{0} IS NOT NULL AND {0}_right IS NOT NULL"""
 _EVERY = "\n  UNION ALL\n".join(_SCORED.format(part, least) for part, least in _PARTS.items())
@@ -51,7 +52,10 @@ _BY_CASE = f"""{_DECIDED}SELECT model, replace(regexp_replace({JUDGE}, ',?restor
   coalesce(keys->>'restored', '{NOT_RESTORED}') AS restored, cluster, case_id, sum(decisions) AS decisions,
   sum(false_positives) AS false_positives, sum(false_negatives) AS false_negatives, avg(success::INT) AS success
 FROM j LEFT JOIN c USING (cell_id) GROUP BY ALL ORDER BY ALL"""  # noqa: S608  names are ours
-"""Each case's decisions, how many were wrong, and its success; settings that differ only in `restored` are alike."""
+"""Each case's number of decisions, numbers of wrong ones, and success.
+
+`alike` is equal for settings that differ only in `restored`.
+"""
 _CAPTION = (
     "rows below the first of a block: wrong decisions set right from the reference, on the same seeds, no result of "
     "the judge; decisions: scores held against the thresholds before and after a call, where the judge was asked; "
@@ -61,7 +65,7 @@ _CAPTION = (
 
 
 def notice(root: Path) -> str:
-    """The beginning of every caption if decisions of a judge were set right; empty if none were."""
+    """The beginning of every caption if decisions of a judge were set right; else an empty text."""
     found = load.rows(root, ["config"], categories=["config"]).column("config").unique().to_pylist()
     judges = [json.loads(text or "{}").get(JUDGE) or {} for text in found]
     restored = any(judge.get("restored", NOT_RESTORED) != NOT_RESTORED for judge in judges)
@@ -69,7 +73,7 @@ def notice(root: Path) -> str:
 
 
 def tables(root: Path) -> list[Table]:
-    """Table 6 for each model, judge, dataset and planner with restored settings; none without any."""
+    """Table 6, with rows for each model, judge, dataset and planner with restored settings; no table without any."""
     found, query = table(root)
     if found.empty:
         return []
@@ -98,11 +102,11 @@ def tables(root: Path) -> list[Table]:
 
 
 def table(root: Path) -> Asked:
-    """One row for each setting of those that differ in `judge.restored` alone, if there are several.
+    """One row for each setting of a group that differs only in `judge.restored`, if the group has several settings.
 
-    Columns: `PLACE`, `restored`, `cases` (that the setting and the one as judged have), `decisions`, the shares
-    `error`, `false_positives` and `false_negatives` of these, `success` (mean over cases of the mean over trials),
-    `gain` with `low` and `high`; NaN if there is none.
+    Columns: `PLACE`, `restored`, `cases` (that both this setting and the setting as judged have), `decisions`, the
+    shares of decisions `error`, `false_positives` and `false_negatives`, `success` (mean over cases of the mean over
+    trials), `gain` with `low` and `high`; NaN if a figure does not exist.
     """
     asked, rows = _ask(root, _BY_CASE), list[dict[str, Any]]()
     for _, group in asked.rows.groupby("alike", sort=False):
@@ -117,7 +121,7 @@ def table(root: Path) -> Asked:
 
 
 def _ask(root: Path, query: str) -> Asked:
-    """Run a query over the cells with a judge, and over their nodes that it scored and whose truth is known."""
+    """Run a query over the cells with a judge, and over those of their nodes that have a score and a known truth."""
     cells = load.episodes(root, ["config"], pc.field(JUDGE).is_valid())
     known = (pc.field(f"r_{part}").is_valid() & pc.field(f"{part}_right").is_valid() for part in _PARTS)
     columns = ["cell_id", *(name for part in _PARTS for name in (f"r_{part}", f"{part}_right"))]
@@ -125,7 +129,7 @@ def _ask(root: Path, query: str) -> Asked:
 
 
 def _decided(cases: pd.DataFrame) -> dict[str, float]:
-    """How many decisions there were, and which shares were wrong."""
+    """The number of decisions, and the shares of them that were wrong."""
     decisions, *wrong = (float(cases[name].sum()) for name in ("decisions", "false_positives", "false_negatives"))
     accepted, rejected = (one / decisions if decisions else math.nan for one in wrong)
     found = {"decisions": int(decisions), "error": accepted + rejected}
@@ -133,7 +137,7 @@ def _decided(cases: pd.DataFrame) -> dict[str, float]:
 
 
 def _against(own: pd.Series[float], first: pd.Series[float]) -> dict[str, float]:
-    """Success, and its gain over that of another setting, on the cases that both have."""
+    """The success of a setting, and its gain over another setting, on the cases that both have."""
     both = pd.concat([own, first], axis=1, keys=["own", "first"]).dropna()
     gain = interval(both["own"] - both["first"], reach=1.0)
     found = {"cases": len(both), "clusters": n_clusters(both), "success": float(both["own"].mean())}

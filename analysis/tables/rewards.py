@@ -1,4 +1,4 @@
-"""Rewards of tasks that have one (τ²-bench): their mean, the database's part, how runs ended, and each part met."""
+"""Rewards, for tasks that give them (τ²-bench): their mean, the database's part, ends of runs, and the parts met."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _MET = Measure("met", "met")
 
 
 def tables(root: Path) -> list[Table]:
-    """For each model and dataset with rewards: the rewards and the runs' ends, and the parts of the rewards' basis.
+    """For each model and dataset with rewards, two tables: rewards and ends of runs, and parts of the rewards' basis.
 
     Raises:
         AnalysisError: `reward_parts` of a cell is no JSON object of numbers from 0 to 1, or null.
@@ -48,10 +48,10 @@ def tables(root: Path) -> list[Table]:
 
 
 def rewards(cells: pd.DataFrame, where: str = "true") -> tuple[Asked, list[Measure]]:
-    """One row per planner and robustness setting of one model and dataset, and the measures that these rows have.
+    """One row per planner and robustness setting of one model and dataset, and the measures with values in them.
 
-    Mean reward, `success_db` and the shares of ends, each with `_low`, `_high` and `_cases` (`measured`); `unknown`
-    counts the cells whose reward is not known.
+    Columns: mean reward, `success_db` and the shares of ends, each with `_low`, `_high` and `_cases` (`measured`), and
+    `unknown`, the number of cells whose reward is not known.
     """
     ends = sorted(cells[TERMINATION].dropna().astype(str).unique())
     values = {REWARD: REWARD, DB: DB, **{f"end_{end}": f"{TERMINATION} = '{end}'" for end in ends}}
@@ -67,10 +67,11 @@ def rewards(cells: pd.DataFrame, where: str = "true") -> tuple[Asked, list[Measu
 def parts(cells: pd.DataFrame, where: str = "true") -> Asked:
     """One row per planner, robustness setting and `part` of reward bases: `cases`, `clusters`, `met` with its interval.
 
-    `met_cases` counts the cases for which it is known. Empty if no cell has parts.
+    `met_cases` is the number of cases for which it is known whether the part was met. The frame is empty if no cell has
+    parts.
 
     Raises:
-        AnalysisError: as `tables`.
+        AnalysisError: as for `tables`.
     """
     for cell, text in (
         cells.loc[cells[PARTS].notna(), ["cell_id", PARTS]].drop_duplicates(PARTS).itertuples(index=False)

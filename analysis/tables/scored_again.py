@@ -1,4 +1,4 @@
-"""What scoring again changed (`agent-grid rescore`): the means of both scorings, side by side, on the same cases."""
+"""The changes from scoring again (`agent-grid rescore`): the means of both scorings side by side, on the same cases."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def tables(root: Path) -> list[Table]:
 
 
 def means(cases: pd.DataFrame) -> pd.DataFrame:
-    """One row per setting, evaluator and metric for which a value differs: `values`, `differ`, means, their change."""
+    """One row per setting, evaluator and metric with a value that differs: `values`, `differ`, means, their change."""
     rows = []
     paired = cases.assign(change=cases["again"] - cases["before"])
     counts = paired.groupby(_BY, observed=True)[["cells", "differ"]].sum()

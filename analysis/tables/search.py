@@ -1,4 +1,4 @@
-"""Costs and gains of searches, as tables: equal budgets, ablation, anytime results, sizes of trees, the frontier."""
+"""Tables of the costs and gains of searches: equal budgets, ablation, anytime results, sizes of trees, the frontier."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _LABELS: Sequence[Column | str] = [
     "planner",
 ]
 _TERMS = ["robustness", "asked"]
-"""A line is drawn before a row in which one of these changes."""
+"""A line is drawn before a row in which one of these labels changes."""
 _COSTS = (
     "tokens: in and out; calls: completions and scoring passes; executed: calls of tools that were run; seconds: of "
     "the case itself, and in the first case of a process what that loads; tokens and calls are the "
@@ -41,7 +41,7 @@ _COSTS = (
 
 
 def tables(root: Path) -> list[Table]:
-    """The tables of each model, dataset, outline and budget; none if nobody searched or reached a budget.
+    """The tables of each model, dataset, outline and budget; none if no planner searched or reached a budget.
 
     Raises:
         StoreError: the folder cannot be read.
@@ -73,17 +73,17 @@ def title(place: Mapping[str, str]) -> str:
 
 
 def name(kind: str, place: Mapping[str, str]) -> str:
-    """The name that tells a table from others of its kind."""
+    """The name that tells a table from other tables of its kind."""
     return " ".join([kind, *(place[part] for part in search_cells.PLACE)])
 
 
 def terms(place: Mapping[str, str]) -> str:
-    """The budget, in a caption."""
+    """The text about the budget for a caption."""
     return f"budget per case, the same for all: {place['budget']}"
 
 
 def comparison_table(place: Mapping[str, str], frame: pd.DataFrame, query: str) -> Table:
-    """Tables 1 and 2 in form: success, tool match, costs, and which part of the budget stopped whom."""
+    """A table like tables 1 and 2: success, tool match, costs, and which part of the budget stopped which planner."""
     stopping = [part for part in PARTS if (frame[f"stopped_{part}"] > 0).any()]
     stopped = "stopped by: % of episodes that this part of the budget ended, with the best so far"
     return Table(
@@ -112,7 +112,7 @@ def _success() -> Column:
 
 
 def frontier_tables(place: Mapping[str, str], frame: pd.DataFrame, query: str) -> list[Table]:
-    """Who is undominated; none if no planner can be compared with another."""
+    """The table of undominated planners; no table if no two planners can be compared."""
     if frame.groupby(["robustness", "asked"]).size().max() < 2:
         return []
     columns = [_success()]
@@ -140,7 +140,7 @@ def _undominated(cost: str, row: Mapping[Any, Any]) -> str:
 
 
 def ablation_tables(place: Mapping[str, str], frame: pd.DataFrame, query: str) -> list[Table]:
-    """Table 4; none if no variant of ToolTree ran beside it."""
+    """Table 4; no table if no variant of ToolTree ran beside ToolTree."""
     if frame.empty:
         return []
     columns = [count("cases"), count("clusters")]
@@ -215,7 +215,7 @@ _AT_LIMITS = {
     "seconds": ("seconds", SIGNIFICANT, 1.0),
     "gain per second": ("gain_per_second", SIGNIFICANT, 1.0),
 }
-"""The figures at each limit, with their column, format and scale."""
+"""The figures that are shown at each limit: for each, the column, the format and the scale."""
 
 
 def _at_limit(limit: int, line: Mapping[str, Any]) -> str:
@@ -227,7 +227,7 @@ def _at_limit(limit: int, line: Mapping[str, Any]) -> str:
 
 
 def sizes_tables(place: Mapping[str, str], frame: pd.DataFrame, query: str) -> list[Table]:
-    """Figure 4 as a table; none if nobody has a tree."""
+    """Figure 4 as a table; no table if no planner has a tree."""
     if frame.empty:
         return []
     return [
@@ -275,9 +275,9 @@ def _quartiles(name_: str, row: Mapping[Any, Any]) -> str:
 
 
 LIMITS = (16, 32, 64, 128, 256, 512)
-"""Limits of completions and scoring passes."""
+"""Limits on the number of completions and scoring passes."""
 REFERENCE = "egb_tree"
-"""The planner whose differences to others are shown."""
+"""The planner whose differences to other planners are shown."""
 
 
 _AT_CALLS = """WITH i AS (SELECT i.* FROM improvements AS i JOIN e USING (cell_id)),
@@ -293,10 +293,10 @@ WHERE {where} AND e.success IS NOT NULL GROUP BY ALL ORDER BY ALL"""
 def at_limits(
     group: pd.DataFrame, improvements: pa.Table, limits: Sequence[int] = LIMITS, where: str = "true"
 ) -> Asked:
-    """One row per case with known success and limit (`most`) within the budget: its success, the mean over trials.
+    """One row per case with known success and limit (`most`) within the budget; `success` is the mean over trials.
 
-    A cell that took no more than the limit has its own success. Any other cell has that of its last improvement within
-    the limit, 0 without any.
+    A cell that used no more than the limit counts with its own success. Any other cell counts with the success of its
+    last improvement within the limit, or 0 without such an improvement.
     """
     within = [limit for limit in limits if (group["most_calls"] >= limit).all()]
     query = _AT_CALLS.format(labels=LABELLED, calls=ALL_CALLS, limits=f"{within}::INT[]", where=where)
@@ -304,12 +304,12 @@ def at_limits(
 
 
 def curve(cases: pd.DataFrame) -> pd.DataFrame:
-    """One row per planner, robustness setting and limit, and one per planner minus another, from rows of `at_limits`.
+    """Rows per robustness setting and limit: one per planner, and one per difference between two planners.
 
-    Columns: `robustness`, `asked`, `planner`, `less` (None, or the planner that is subtracted), `limit`, `cases`,
-    `clusters`, `success` or its paired difference with `_low` and `_high` (95%, over clusters), and for differences
-    `holm`, their p by Holm's correction over all of them. Both planners of a difference are on the same terms; of two
-    variants of REFERENCE there is a single difference.
+    `cases` are the rows of `at_limits`. Columns: `robustness`, `asked`, `planner`, `less` (None, or the planner that is
+    subtracted), `limit`, `cases`, `clusters`, `success` (the success or the paired difference) with `_low` and `_high`
+    (95%, over clusters), and for differences `holm`, p by Holm's correction over all differences. The differences are
+    those of REFERENCE to the other planners on the same terms; two variants of REFERENCE have a single difference.
     """
     found: list[dict[str, Any]] = []
     by_planner: dict[tuple[str, bool], dict[str, dict[int, pd.Series[float]]]] = {}
@@ -331,7 +331,7 @@ def curve(cases: pd.DataFrame) -> pd.DataFrame:
 
 
 def _base(label: str) -> str:
-    """A label's planner without folders and changes: `passes/egb_tree[branching=3]` is `egb_tree`."""
+    """The planner in a label, without folders and changes: `passes/egb_tree[branching=3]` gives `egb_tree`."""
     return name_of(label).rpartition("/")[2]
 
 
@@ -354,7 +354,7 @@ _AT = (
 
 
 def pass_tables(place: Mapping[str, str], frame: pd.DataFrame, query: str) -> list[Table]:
-    """The table of planners at equal calls; none if no limit is within the budget."""
+    """The table of planners at equal numbers of calls; no table if no limit is within the budget."""
     if frame.empty:
         return []
     limits = sorted(frame["limit"].unique())
@@ -386,7 +386,7 @@ def pass_tables(place: Mapping[str, str], frame: pd.DataFrame, query: str) -> li
 
 
 def _undisturbed_first(column: pd.Series[Any]) -> pd.Series[Any]:
-    """A key that keeps the order in which planners' rows come; differences come after all of them."""
+    """A sorting key that keeps the order of planners' rows; differences come after all planners' rows."""
     return column.map({value: place for place, value in enumerate(dict.fromkeys(column))})
 
 

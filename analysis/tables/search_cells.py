@@ -1,4 +1,4 @@
-"""The episodes of a sweep that searches or has a budget: what each of them cost, and on which terms."""
+"""The episodes of a sweep that searches or has a budget: the cost of each episode, and its planner's terms."""
 
 from __future__ import annotations
 
@@ -36,9 +36,9 @@ GROUP BY ALL ORDER BY ALL"""
 def sizes(group: pd.DataFrame, nodes: pa.Table, where: str = "true") -> Asked:
     """One row per planner and robustness setting with trees: median and quartiles of each of SIZES over episodes.
 
-    Columns: the labels, `asked`, `episodes`, and `nodes_q1`, `nodes_median`, `nodes_q3` and so on. `rollouts` are the
-    rewards that were backed up through the root's edges (the sum of N(s, a) over them), NaN for planners that back
-    nothing up; the root is no node. `nodes` is the folder's table (`trees`).
+    Columns: the labels, `asked`, `episodes`, and `nodes_q1`, `nodes_median`, `nodes_q3` and so on. `rollouts` is the
+    number of rewards that were backed up through the root's edges (the sum of N(s, a) over these edges), NaN for
+    planners that back up no rewards. The root does not count as a node. `nodes` is the folder's table, from `trees`.
     """
     of = {name: f"quantile_cont({name}, {{}})" for name in SIZES}
     of["rollouts"] = f"if(max(rollouts) > 0, {of['rollouts']}, NULL)"
@@ -64,7 +64,7 @@ PARTS = {
     "steps": "executed calls", "llm_calls": "model calls", "tokens": "tokens", "seconds": "seconds",
     "cell_money": "dollars",
 }  # fmt: skip
-"""The parts of a budget that end an episode, and what they count."""
+"""The parts of a budget that end an episode, with the names of what they count."""
 PLACE = ["model", "dataset", "outline", "budget"]
 """The labels that compared planners share, besides the robustness setting."""
 ROW = [*PLACE, "robustness", "planner"]
@@ -72,9 +72,9 @@ CASE = [CLUSTER, "case_id"]
 COSTS = ["tokens", "calls", "executed", "seconds"]
 """The costs of a case: tokens, calls, executed calls and seconds.
 
-Tokens are in and out; calls are completions and scoring passes (the acting model's and the judge's, as budgets count
-them; not those of an evaluator, who only scores); executed calls are calls of tools that were run; seconds are the
-case's own.
+Tokens are input and output tokens. Calls are completions and scoring passes of the acting model and the judge, as
+budgets count them; those of an evaluator, which only scores, do not count. Executed calls are calls of tools that were
+run. Seconds are those of the case alone.
 """
 _JUDGE = ["judge_input_tokens", "judge_output_tokens", "judge_calls", "judge_passes"]
 _COLUMNS = [*provenance.SIMULATED_COLUMNS, "config", "budget_reached", "tool_calls", "n_nodes", "case_seconds", *_JUDGE]
@@ -88,9 +88,9 @@ _NOT_RECORDED = "not recorded"
 
 
 class Terms(NamedTuple):
-    """The terms of a setting's planner: the outline's place, its budget in words, and the executed calls of the budget.
+    """The terms of a setting's planner: place of the outline, budget in words, and limit on executed calls.
 
-    `most_calls` are the completions and scoring passes of the budget. `restored` says whether its judge's decisions
+    `most_calls` is the budget's limit on completions and scoring passes. `restored` says whether the judge's decisions
     were set right from the reference.
     """
 
@@ -114,9 +114,9 @@ def apply(root: Path) -> bool:
 def read(root: Path) -> pd.DataFrame:
     """One row per cell from `load.episodes`, with `ROW` and further columns.
 
-    `limit` are the executed calls that its budget allows, `most_calls` the completions and scoring passes, both
-    infinite if they are not recorded; `asked` says whether its planner asked, in any case, whether that was resolved,
-    or had a judge whose decisions were set right (tooltree A.2).
+    `limit` is the number of executed calls that the cell's budget allows, `most_calls` that of completions and scoring
+    passes; both are infinite if not recorded. `asked` is true if the cell's planner asked, in any case, whether the
+    case was resolved, or had a judge whose decisions were set right (tooltree A.2).
 
     Raises:
         StoreError: the folder cannot be read.
@@ -138,7 +138,7 @@ def read(root: Path) -> pd.DataFrame:
 def places(cells: pd.DataFrame) -> Iterator[tuple[dict[str, str], pd.DataFrame]]:
     """The cells of each model, dataset, outline and budget: planners with different budgets are never compared.
 
-    Besides PLACE the labels have `where`: the condition for these cells.
+    Besides PLACE the labels have `where`, the SQL condition for these cells.
     """
     of_place = cells.groupby(PLACE[:2], sort=False, observed=True)["setting_id"].nunique().to_dict()
     for key, group in cells.groupby(PLACE, sort=False, observed=True):
@@ -158,7 +158,7 @@ def planners(rows: pd.DataFrame) -> Iterator[tuple[dict[str, Any], pd.DataFrame]
 
 
 def ask_of(group: pd.DataFrame, query: str, **further: pa.Table) -> Asked:
-    """The result of a query over one of `places`, with the cells' `asked` of each planner and robustness setting."""
+    """The result of a query over one of `places`, with `asked` for each planner and robustness setting."""
     found, keys = ask(group, query, **further), ["robustness", "planner"]
     asked = group.groupby(keys, observed=True)["asked"].any().reset_index()
     rows = found.rows.merge(asked, on=keys).sort_values(["disturbed", "robustness", "asked", "planner"], kind="stable")
@@ -177,7 +177,7 @@ def cases(group: pd.DataFrame, where: str = "true") -> Asked:
 
 
 def by_case(rows: pd.DataFrame, columns: list[str]) -> pd.DataFrame:
-    """Rows of cases, by cluster and case."""
+    """Columns of rows of cases, indexed by cluster and case."""
     return rows.set_index(CASE)[columns]
 
 
@@ -225,7 +225,7 @@ WHERE {where} AND e.success IS NOT NULL GROUP BY ALL ORDER BY ALL"""
 
 
 def improvements(root: Path) -> pa.Table:
-    """The rows of the table `improvements` that `at_limits` reads: what cells had used at each improvement.
+    """The rows of the table `improvements` that `at_limits` reads: the use of calls and time up to each improvement.
 
     Raises:
         StoreError: the folder cannot be read.
@@ -239,9 +239,9 @@ def at_limits(
 ) -> Asked:
     """One row per case with known success and limit (`most`) within the budget: means over trials.
 
-    A cell that executed no more calls than the limit has its own success. Any other cell has that of its last
-    improvement within the limit, 0 without any. Seconds are known at improvements and at the end; between them they are
-    interpolated over executed calls.
+    A cell that executed no more calls than the limit counts with its own success. Any other cell counts with the
+    success of its last improvement within the limit, or 0 without such an improvement. Seconds are known at
+    improvements and at the end; between these points they are interpolated over executed calls.
     """
     within = [limit for limit in limits if (group["limit"] >= limit).all()]
     query = _AT_LIMITS.format(labels=LABELLED, limits=f"{within}::INT[]", where=where)
@@ -273,10 +273,10 @@ def curve(cases: pd.DataFrame) -> pd.DataFrame:
 
 
 def marginal(means: pd.DataFrame, before: pd.DataFrame | None) -> Interval:
-    """The marginal gain per second of a limit (tooltree §4.2): the gain of success over the gain of seconds.
+    """The marginal gain per second at a limit (tooltree §4.2): the gain of success divided by the gain of seconds.
 
-    Both gains are those since the limit `before`, over the same cases; without such a limit, since no call and no
-    second. The interval is Student's t of the ratio's linear part (delta method), because success may fall. NaN if no
+    Both gains are from the limit `before` to this limit, over the same cases; without `before`, from 0 calls and 0
+    seconds. The interval is Student's t of the ratio's linear part (delta method), because success may fall. NaN if no
     time passes.
     """
     gained = (means - before if before is not None else means)[["success", "seconds"]].dropna()
@@ -293,17 +293,17 @@ def marginal(means: pd.DataFrame, before: pd.DataFrame | None) -> Interval:
 Flags = npt.NDArray[np.bool_]
 ABLATED = "tooltree"
 FRONTIERS = ("tokens", "seconds")
-"""The costs with which success is compared."""
+"""The costs for which planners are compared by cost and success."""
 
 
 def compared(cases: pd.DataFrame) -> pd.DataFrame:
-    """One row per planner and robustness setting; planners that asked whether a case was resolved come last.
+    """One row per planner and robustness setting; planners that asked whether cases were resolved come last.
 
     Columns: `robustness`, `planner`, `asked`, `cases`, `clusters`, `cells`, `failed`, `unknown` (cells for which it is
     not known whether they resolved their case), `success` with `_low` and `_high` (95%, over clusters), the means over
-    cases of `tool_match_rate`, COSTS and `checks`, and `stopped_` by each of PARTS: the share of episodes. For each of
-    FRONTIERS `undominated_` says whether no other planner on the same terms does as well at no more cost. `cases` are
-    the rows of the function with that name.
+    cases of `tool_match_rate`, COSTS and `checks`, and for each of PARTS `stopped_`: the share of episodes that this
+    part of the budget stopped. For each of FRONTIERS, `undominated_` is the result of `undominated` among planners on
+    the same terms. The argument `cases` has the rows of the function `cases`.
     """
     rows = []
     for key, own in planners(cases):
@@ -325,7 +325,7 @@ def compared(cases: pd.DataFrame) -> pd.DataFrame:
 
 
 def undominated(success: npt.NDArray[np.float64], cost: npt.NDArray[np.float64]) -> Flags:
-    """Whether no other has at least this success at this cost or less, and one of these strictly; shapes (n,).
+    """For each planner, whether no other planner is better in success or cost and not worse in the other; shapes (n,).
 
     A planner whose success or cost is not known neither dominates nor is undominated.
     """
@@ -337,12 +337,12 @@ def undominated(success: npt.NDArray[np.float64], cost: npt.NDArray[np.float64])
 
 
 def ablation(cases: pd.DataFrame, planner: str = ABLATED) -> pd.DataFrame:
-    """Each variant of a planner (`tooltree[pre_pruning=false]`) minus the plain one, over the cases that both have.
+    """Each variant of a planner (`tooltree[pre_pruning=false]`) minus the plain planner, on cases that both have.
 
-    Files of a planner in folders (`sampled/tooltree`) count too, each with its own variants. Columns: `robustness`,
-    `planner`, `reference`, `cases`, `clusters`; each of success, tokens, executed calls and nodes with its mean, and
-    its `_difference` with `_low` and `_high` (95%, over clusters). The reference has a row of its own before its
-    variants, without differences. Empty if no variant has a reference.
+    Planners of the same name from files in folders (`sampled/tooltree`) are included, each with its own variants.
+    Columns: `robustness`, `planner`, `reference`, `cases`, `clusters`; for success, tokens, executed calls and nodes,
+    the mean, and the `_difference` with `_low` and `_high` (95%, over clusters). The plain planner is the reference; it
+    has a row without differences before its variants. Empty if no variant has a reference.
     """
     measures = ["success", "tokens", "executed", "n_nodes"]
     rows: list[dict[str, Any]] = []
@@ -377,10 +377,10 @@ def _told(own: pd.DataFrame, plain: pd.DataFrame | None) -> dict[str, Any]:
 
 
 def plain_of(label: str, labels: Sequence[str]) -> str | None:
-    """The label that a variant is compared with; None if it is no variant, or if there is nothing to compare it with.
+    """The label with which a variant is compared; None if the label is no variant, or has nothing to compare with.
 
-    That label has no changes, or all of them are `true`: everything that can be switched off is on. Of several it is
-    the one with the same retriever and judge.
+    The label to compare with has no changes, or only changes to `true`: everything that can be switched off is on. Of
+    several such labels, it is the one with the same retriever and judge.
     """
     plain = [other for other in labels if _is_plain(other)]
     if label in plain:

@@ -1,4 +1,4 @@
-"""The table of results: rates of planners, and beside them those of baselines that need no model."""
+"""The table of results: the rates of planners, and of baselines that need no model."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from analysis.tables.rates import LABELS, place_of
 
 _INTERVAL = "95% interval"
 _WITHOUT = "without a model"
-"""The key of rows that no planner made."""
+"""A key that only rows of baselines have."""
 _SEVERAL = 2
-"""From this number of trials on, the table says whether any of them succeeds, and whether all do."""
+"""With at least this number of trials, the table also has the chances that any or all of them succeed."""
 _MATCH = "tool match: of the steps that need a tool, those with the reference's"
 _ACTION = "action acc.: steps that rightly called a tool, or rightly called none"
 _FAILED = "failed: cells that ended in an error"
@@ -63,7 +63,7 @@ def table(results: pd.DataFrame, baselines: pd.DataFrame, cases: pd.DataFrame, q
         results: the rows of `rates.results` in their order, with `planned` cells.
         baselines: those of this model and dataset.
         cases: the rows of `rates.by_case`.
-        query: the query that gave them.
+        query: the query that gave these rows.
     """
     place = place_of(results)
     trials = int(cases["tried"].max())
@@ -92,7 +92,7 @@ def table(results: pd.DataFrame, baselines: pd.DataFrame, cases: pd.DataFrame, q
 
 
 def _by_setting(cases: pd.DataFrame, trials: int) -> dict[tuple[str, str], Mapping[Any, Any]]:
-    """The rates over all trials of cases, by robustness setting and planner; empty for single trials."""
+    """By robustness setting and planner, the row of `rates` over all trials of cases; empty for single trials."""
     if trials < _SEVERAL:
         return {}
     frame = rates(cases, trials)
@@ -107,7 +107,7 @@ def _of_baselines(baselines: pd.DataFrame, shown: Sequence[str]) -> list[str]:
 
 
 def _columns(results: pd.DataFrame, trials: int) -> list[Column]:
-    """The columns for which some row has a value; a terminal leaves out more columns if there is more to warn about."""
+    """The columns for which any row has a value; a terminal leaves out more of them if there is more to warn about."""
     partial = bool((results["cells"] < results["planned"]).any())
     unreadable_too, cut = _many(results, "unreadable"), _many(results, "cut")
     bounded = bool(_bounded(results).any())
@@ -179,20 +179,20 @@ def _many(results: pd.DataFrame, share: str) -> bool:
 
 
 def _bounded(results: pd.DataFrame) -> pd.Series[bool]:
-    """Which rows have so many unknown cells that bounds of their success are shown."""
+    """For each row, whether it has so many unknown cells that bounds of its success are shown."""
     known = results[unknowns.LEAST].notna() if unknowns.LEAST in results else pd.Series(False, index=results.index)
     return known & (results["unknown"] > unknowns.MOST * results["cells"])
 
 
 def _left_open(row: Row) -> str:
-    """Success if all unknown cells failed, and if all succeeded."""
+    """The text of a row's success if all unknown cells failed, and if all succeeded."""
     if not row["unknown"] > unknowns.MOST * row["cells"]:
         return MISSING
     return bounds(row[unknowns.LEAST], row[unknowns.LARGEST])
 
 
 def _joined(results: pd.DataFrame, baselines: pd.DataFrame) -> pd.DataFrame:
-    """All rows of a table's values; counts stay whole numbers."""
+    """The values of the table, with the rows of planners and of baselines; counts stay whole numbers."""
     counts = ["cases", "clusters", "cells", "planned", "failed", "unknown"]
     texts = dict.fromkeys(SETTING, str)
     joined = pd.concat([results.astype(texts), baselines.astype(texts)], ignore_index=True)
@@ -200,7 +200,7 @@ def _joined(results: pd.DataFrame, baselines: pd.DataFrame) -> pd.DataFrame:
 
 
 def _notes(results: pd.DataFrame) -> list[str]:
-    """Notes on what is not shown, and why: deviations over trials that are all equal."""
+    """Notes on settings without deviations, because their trials are all equal."""
     repeated = results[results["repeated"]]
     if len(repeated) == len(results):
         return ["no ±: in every setting all trials are equal, case by case"]
@@ -215,7 +215,7 @@ _LABELS = SETTING[2:]
 _PRINTED = 4
 """The largest k for which a terminal shows columns."""
 _EVERY = 8
-"""Each k up to this one has its columns; above it the ks that double, and the number of trials itself."""
+"""Each k up to this one has columns; above it only its doubles (16, 32, ...) and the number of trials have them."""
 _CAPTION = (
     "in % of cases, of n trials with c successes: pass^k is the chance that k trials drawn without replacement all "
     "succeed, C(c, k) / C(n, k) (τ-bench, Yao et al. 2024); pass@k that any does, 1 − C(n − c, k) / C(n, k); pass^1 is "
@@ -245,7 +245,7 @@ def any_of(successes: int, trials: int, k: int) -> float:
 
 
 def shown(most: int) -> list[int]:
-    """The k that tables show: 1 to 8, 16, 32 and so on, and `most` (of 200 trials there are 13)."""
+    """The k that tables show: 1 to 8, then 16, 32 and so on, and `most` (13 numbers for 200 trials)."""
     doubled = (_EVERY << power for power in range(1, most.bit_length()))
     return [*range(1, min(most, _EVERY) + 1), *(k for k in doubled if k < most), *[most] * (most > _EVERY)]
 
@@ -257,7 +257,8 @@ def rates(cases: pd.DataFrame, most: int) -> pd.DataFrame:
         cases: the rows of `rates.by_case`, of one model and dataset.
         most: the largest k.
 
-    A case with fewer than k known trials is left out of pass^k and pass@k; `_cases` counts the others. NaN without any.
+    A case with fewer than k known trials is left out of pass^k and pass@k; `_cases` counts the other cases. A figure is
+    NaN if no case is left.
     """
     counts = cases[["won", "tried"]].astype(int).to_numpy()
     pairs, place = np.unique(counts, axis=0, return_inverse=True)
@@ -300,14 +301,14 @@ def tables(cases: pd.DataFrame, query: str) -> list[Table]:
 
 
 def _trial_columns(frame: pd.DataFrame, most: int) -> list[Column]:
-    """The columns of a table; a terminal shows only those of small k."""
+    """The columns of a table; a terminal shows only the columns for small k."""
     printed = {one.header for one in measures(_PRINTED)}
     figures = [one.shown(printed=one.header in printed) for one in known(frame, measures(most))]
     return [count("cases"), count("clusters", printed=False), *figures]
 
 
 def _left_out(rows: Iterable[dict[Any, Any]], most: int) -> list[str]:
-    """How many cases each row leaves out, by k."""
+    """Notes on how many cases each row leaves out, by k."""
     found = []
     for row in rows:
         missing = {k: row["cases"] - row[f"all_{k}_cases"] for k in shown(most)}

@@ -1,11 +1,12 @@
 """The entropy above which a planner should branch, learned from a pilot: the threshold that maximises Youden's J.
 
-J (Youden 1950) of a threshold is the share of wrong decisions above it minus the share of right ones. If an outline
-says what each decision should have been, decisions are those of the first pass for which the reference's tool was on
-offer: if it was not, no branch is right. Without an outline nothing says which decision was wrong. So a first pass
-counts as one decision, by its highest entropy and by whether it failed, if all the reference's tools were retrieved.
+J (Youden 1950) of a threshold is the share of wrong decisions that are above it minus the share of right decisions that
+are. With an outline, it is known what each decision should have been. Then the decisions of the first pass count for
+which the reference's tool was offered; if it was not offered, no branch can be right. Without an outline, it is not
+known which decision was wrong. Then a whole first pass counts as one decision, with its highest entropy, and wrong if
+it failed; it counts only if all the reference's tools were retrieved.
 
-Entropies are those of exact choices alone (`egb_logits`, `egb_names`), of each case's first trial.
+Only entropies of exact choices (`egb_logits`, `egb_names`) count, from each case's first trial.
 """
 
 from __future__ import annotations
@@ -30,9 +31,9 @@ from analysis.stats.intervals import CLUSTER
 from grid import store
 
 DRAWS = 2000
-"""Draws of the bootstrap over clusters."""
+"""The number of draws of the bootstrap over clusters."""
 DIGITS = 3
-"""Significant digits of a threshold that is shown."""
+"""The number of significant digits of a threshold in tables."""
 _STEPS = ["cell_id", "branch", "entropy", "reference_rank", "tool_matches", "tool_required"]
 _KEYS = [*SETTING, "labels", "unit"]
 _QUERY = f"""WITH f AS (SELECT * FROM steps WHERE branch = 0 AND entropy IS NOT NULL),
@@ -45,19 +46,19 @@ d AS (SELECT cell_id, 'decision' AS unit, entropy, NOT coalesce(tool_matches, fa
     AND cell_id NOT IN (SELECT cell_id FROM e WHERE retrieval_rate < 1) GROUP BY cell_id)
 SELECT {LABELLED}, config::VARCHAR->'planner'->>'labels' AS labels, unit, case_id, cluster, d.entropy, error
 FROM e JOIN d USING (cell_id) WHERE trial = (SELECT min(trial) FROM e) AND labels IS NOT NULL ORDER BY ALL"""  # noqa: S608  names are ours
-"""Planners that take exact choices have a key `labels`; others do not."""
+"""The query of `decisions`; only planners with exact choices have a key `labels`."""
 Floats = npt.NDArray[np.float64]
 
 
 class Best(NamedTuple):
-    """A threshold in nats and its J; NaN if nothing can be told apart."""
+    """A threshold in nats and its J; both are NaN if no threshold can tell right from wrong."""
 
     threshold: float
     j: float
 
 
 def decisions(root: Path) -> Asked:
-    """One row per decision, or per first pass of a setting that follows no outline; and the query of these rows.
+    """One row per decision, or per first pass in settings without an outline; and the query of these rows.
 
     Columns: those of `load.SETTING`, `labels` (how options were asked for), `unit` (`decision` or `first pass`),
     `cluster`, `case_id`, `entropy` in nats, and `error`.
@@ -79,7 +80,7 @@ def decisions(root: Path) -> Asked:
 
 
 def best(entropy: Floats, error: npt.NDArray[np.bool_], weights: Floats | None = None) -> Best:
-    """The threshold with the largest J, halfway between two entropies; if there are several, the lowest.
+    """The threshold with the largest J, halfway between two entropies; of several such thresholds, the lowest.
 
     Args:
         entropy: in nats, shape (n,).
@@ -103,9 +104,9 @@ def learned(found: pd.DataFrame, draws: int = DRAWS) -> pd.DataFrame:
     """One row per setting: the threshold and its J, each with `_low` and `_high` (95%, a bootstrap over clusters).
 
     Further columns: `unit`, `labels`, `cases`, `clusters`, `decisions`, `errors`, `branching` (the share of decisions
-    above the threshold), and `error_above` and `error_below` (their error rates). NaN if all were right, all wrong, or
-    all of one entropy; no bounds if the cases are of one cluster. J is computed on the decisions from which it was
-    learned: on others it is lower.
+    above the threshold), and `error_above` and `error_below` (their error rates). Threshold and J are NaN if all
+    decisions were right, all were wrong, or all have the same entropy. There are no bounds if the cases are of one
+    cluster. J is computed on the decisions from which the threshold was learned; on other decisions J is lower.
     """
     rows = []
     for key, own in found.groupby(_KEYS, sort=False, observed=True):
@@ -126,7 +127,10 @@ def learned(found: pd.DataFrame, draws: int = DRAWS) -> pd.DataFrame:
 
 
 def _bootstrap(entropy: Floats, error: npt.NDArray[np.bool_], cluster: npt.NDArray[np.intp], draws: int) -> Floats:
-    """Thresholds and J for as many clusters drawn with replacement; shape (draws, 2), or empty for a single cluster."""
+    """Thresholds and J of resamples: as many clusters, drawn with replacement; shape (draws, 2).
+
+    Empty for a single cluster, or if the threshold is NaN.
+    """
     count = int(cluster.max()) + 1
     if count < 2 or math.isnan(best(entropy, error).j):
         return np.zeros((0, 2))

@@ -1,4 +1,4 @@
-"""Trajectory metrics of every setting (traject_bench §4.1), and those that chance would reach."""
+"""The trajectory metrics of every setting (traject_bench §4.1), and the metrics that chance would reach."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ METRICS = {
 """Columns of `episodes` with their headers and scales."""
 _KNOWN = " OR ".join(f"{name} IS NOT NULL" for name in METRICS)
 _HIGHEST = {"traj_satisfy": 10.0, "extra_calls": math.inf, "forbidden_calls": math.inf}
-"""The largest values, if they are not 1."""
+"""The largest values of metrics whose largest value is not 1."""
 _PLACE = ["dataset", "robustness"]
 _CAPTION = f"means over cases, in %, in brackets 95% intervals ({intervals.SHARES})"
 _TOLD = {
@@ -91,7 +91,7 @@ _CHANCE = (
 
 
 def read(root: Path) -> pd.DataFrame:
-    """The episodes for which any metric is known, with METRICS, `plan_nodes` and `engine`.
+    """The episodes for which at least one metric is known, with METRICS, `plan_nodes` and `engine`.
 
     Raises:
         StoreError: the folder cannot be read.
@@ -120,7 +120,7 @@ def tables(root: Path, cells: pd.DataFrame) -> list[Table]:
 
 
 def measured(cases: pd.DataFrame) -> pd.DataFrame:
-    """One row per setting: `cases`, `clusters`; for each of METRICS mean, `_low`, `_high`, `_cases` (those known)."""
+    """One row per setting: `cases`, `clusters`; for each of METRICS, mean, `_low`, `_high`, `_cases` (known cases)."""
     rows = []
     for group in by_case(cases, SETTING, [*METRICS]):
         row: dict[str, Any] = dict(zip(SETTING, map(str, group.key), strict=True))
@@ -144,12 +144,14 @@ def offers(root: Path) -> pa.Table:
 
 
 def chance(cells: pd.DataFrame, steps: pa.Table, where: str = "true") -> Asked:
-    """The metrics of random draws, per robustness setting, retriever and pool; no rows if offers are not known.
+    """The metrics of random draws, per robustness setting, retriever and pool.
 
-    n tools (as many as the reference's calls) are drawn from the k on offer at the first decision, of which r n are the
-    reference's: r is the retrieval rate. `finish`, or calling none, is not one of the k; if there are fewer, all are
-    drawn. Means over cases. Cells that follow an outline are left out, because an outline offers tools substep by
-    substep.
+    No rows if it is not known which tools were offered.
+
+    n tools (as many as the reference has calls) are drawn from the k tools that were offered at the first decision. r n
+    of these k are the reference's tools, where r is the retrieval rate. The option `finish`, or to call no tool, is not
+    among the k. If k is smaller than n, all k are drawn. The metrics are means over cases. Cells that follow an outline
+    are left out, because an outline offers tools substep by substep.
     """
     asked = ask(cells, _DRAWN.format(where=where), steps=steps)
     found, several = asked.rows, asked.rows["retriever"].nunique() > 1
@@ -205,7 +207,7 @@ def _bounded(name: str, row: Mapping[Any, Any]) -> str:
 
 
 def _partly(frame: pd.DataFrame, shown: list[str]) -> list[str]:
-    """Notes on metrics that are not known for every case: their means are over the cases for which they are."""
+    """Notes on metrics that are not known for every case, so that their means are over some of the cases."""
     found = []
     for name in shown:
         share = frame[f"{name}_cases"] / frame["cases"]
@@ -223,7 +225,7 @@ _WIDE = 3  # panels in a row
 
 
 def drawings(root: Path, cells: pd.DataFrame, told: str) -> list[Drawing]:
-    """Figure 2, a panel for each dataset; `told` begins its caption. None without TRAJECT-Bench."""
+    """Figure 2, a panel for each dataset; the caption begins with `told`. No figure without TRAJECT-Bench."""
     found, query = curve(cells)
     if found.empty:
         return []
@@ -297,7 +299,7 @@ def curve(cells: pd.DataFrame) -> Asked:
 
 
 def scaling_tables(root: Path, cells: pd.DataFrame) -> list[Table]:
-    """Figure 2 as a table per model: a row per setting, a column per number of tools. None without TRAJECT-Bench."""
+    """Figure 2 as a table per model: a row per setting, a column per number of tools; none without TRAJECT-Bench."""
     found, query = curve(cells)
     if found.empty:
         return []
@@ -356,7 +358,7 @@ _KINDS_CAPTION = (
 
 
 def kind_tables(root: Path) -> list[Table]:
-    """A table for each model and dataset whose tools are counted by kind."""
+    """A table for each model and dataset whose calls of tools are counted by kind."""
     cells = load.episodes(root, [COUNTS_COLUMN], pc.field(COUNTS_COLUMN).is_valid())
     found = []
     for model, dataset, own in load.places(cells):
@@ -368,7 +370,7 @@ def kind_tables(root: Path) -> list[Table]:
 
 
 def f1(counts: pd.DataFrame) -> pd.Series[float]:
-    """F1 as in GTA's evaluator, from the columns hits, predicted and gold; NaN without gold calls."""
+    """F1 as in GTA's evaluator, from the columns `hits`, `predicted` and `gold`; NaN without gold calls."""
     precision = counts["hits"] / (counts["predicted"] + SMALL)
     recall = counts["hits"] / counts["gold"].where(counts["gold"] > 0)
     return 2 * precision * recall / (precision + recall + SMALL)

@@ -1,4 +1,4 @@
-"""Success over two numbers of a planner: a heat map, and the table beside it."""
+"""Success as a function of two numbers in a planner's config: a heat map, and a table beside it."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _PANEL, _CELL, _FRAME, _LEAST = 4.0, (0.62, 0.4), (0.9, 1.1), 3.0  # inches: wid
 
 
 def drawings(root: Path) -> list[Drawing]:
-    """A figure for each planner with two numbers that vary; none if there is no such sweep.
+    """A figure for each planner with two numbers that vary; none without such a planner.
 
     Raises:
         StoreError: the folder cannot be read.
@@ -65,7 +65,7 @@ def _svg(grid: Grid, name: str) -> str:
 
 
 def _heat(axis: Axes, grid: Grid) -> None:
-    """One cell per setting, empty if none ran; the scale is the whole range of shares, so that figures compare."""
+    """One cell per pair of values, empty if it did not run; the scale is from 0 to 100%, so that figures compare."""
     rows, columns = grid.values(grid.first), grid.values(grid.second)
     found = [[grid.at(first, second) for second in columns] for first in rows]
     values = np.array([[one.mean if one else np.nan for one in row] for row in found])
@@ -113,7 +113,7 @@ _FIGURES = {("egb_sampling", "samples", "trajectories"): " (egb_slate, figure 6)
 
 
 def tables(root: Path) -> list[Table]:
-    """A table for each planner with two numbers that vary; none if there is no such sweep.
+    """A table for each planner with two numbers that vary; none without such a planner.
 
     Raises:
         StoreError: the folder cannot be read.
@@ -122,7 +122,7 @@ def tables(root: Path) -> list[Table]:
 
 
 def title(grid: Grid) -> str:
-    """The title of its table and its figure."""
+    """The title of a grid's table and figure."""
     place = grid.place
     robustness = f", {place['robustness']}" if place["robustness"] != "none" else ""
     figure = _FIGURES.get((grid.planner, grid.first, grid.second), "")
@@ -175,11 +175,11 @@ _COLUMNS = [*provenance.SIMULATED_COLUMNS, *spending.SPENT, "config"]
 
 @dataclass(frozen=True)
 class Grid:
-    """A planner's settings that differ in two numbers, `first` and `second`, and in nothing else.
+    """The settings of a planner that differ only in two numbers, `first` and `second`.
 
     `place` has the labels of PLACE. `table` has one row per setting: both numbers by their names, `cases`, `clusters`,
-    `success` with `_low` and `_high` (95%, over clusters of cases), and `tokens`, the mean per case of all roles.
-    `query` gave the cases' means.
+    `success` with `_low` and `_high` (95%, over clusters of cases), and `tokens` (mean per case, of all roles
+    together). `query` is the query of the cases' means.
     """
 
     place: Mapping[str, str]
@@ -194,19 +194,19 @@ class Grid:
         return sorted(self.table[key].unique())
 
     def middle(self, key: str) -> float:
-        """The value at which one number is held while the other varies: the middle one, or the higher of two."""
+        """The value at which one number is fixed while the other varies: the middle value or, of two, the higher."""
         values = self.values(key)
         return values[len(values) // 2]
 
     def at(self, first: float, second: float) -> Interval | None:
-        """Success of a setting; None if it did not run, or nothing is known about it."""
+        """The success of a setting; None if the setting did not run, or if its success is not known."""
         own = self.table[(self.table[self.first] == first) & (self.table[self.second] == second)]
         known = own.dropna(subset=["success"])
         return Interval(*map(float, known[["success", "success_low", "success_high"]].iloc[0])) if len(known) else None
 
 
 def read(root: Path) -> pd.DataFrame:
-    """One row per cell from `load.episodes`; none if no planner can have a grid, which is known from few columns.
+    """One row per cell from `load.episodes`; no rows if no planner can have a grid, which a few columns show.
 
     Raises:
         StoreError: the folder cannot be read.
@@ -224,8 +224,8 @@ def read(root: Path) -> pd.DataFrame:
 def grids(cells: pd.DataFrame) -> list[Grid]:
     """Every planner for which exactly two numbers vary among otherwise equal settings, in the cells' order.
 
-    Numbers are values of the planner's own keys; settings that differ in other values of these, in their budget or in
-    any other part belong to another grid.
+    Numbers are values of the planner's keys. Settings that differ in other values of these keys, in the budget or in
+    any other part belong to different grids.
     """
     if cells.empty:
         return []
@@ -267,7 +267,7 @@ def _numbers(planner: Mapping[str, Any]) -> dict[str, float]:
 
 
 def _rest(config: Mapping[str, Any]) -> str:
-    """The other values that the settings of a grid share: the planner's other values, and the budget."""
+    """The values that all settings of a grid share: the planner's values that are no numbers, and the budget."""
     other = {key: value for key, value in config.get("planner", {}).items() if not _is_number(value)}
     return json.dumps([other, config.get("budget")], sort_keys=True)
 

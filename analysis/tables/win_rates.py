@@ -1,4 +1,4 @@
-"""Who wins: pairs that `launch/win_rate.py` compared (tooltree §4.3, table 2), and ranks over several data sets."""
+"""Win rates over pairs that `launch/win_rate.py` compared (tooltree §4.3, table 2), and ranks over data sets."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ _ASKED = """WITH c AS (SELECT cell_id, evaluator, against, rule, win, decided_by
 SELECT {labels}, c.evaluator, against, rule, cluster, case_id, avg(win) AS win, count(*) AS pairs,
   count(*) FILTER (win IS NULL) AS unreadable, count(*) FILTER (decided_by = 'judge') AS asked
 FROM c JOIN e USING (cell_id) GROUP BY ALL ORDER BY ALL"""
-"""The last comparison of each pair by each evaluator; a cell that ran again is another cell."""
+"""The query of the last comparison of each pair by each evaluator; a cell that ran again counts as another cell."""
 _PLACE = ["model", "dataset", "evaluator", "against", "rule"]
 _LABELS = ["robustness", "planner"]
 
 
 def tables(root: Path) -> list[Table]:
-    """A table for each model, dataset, evaluator and reference planner; none if nothing was compared."""
+    """A table for each model, dataset, evaluator and reference planner; no table if nothing was compared."""
     compared = store.read(root, "comparisons", _COMPARED)
     if not compared.num_rows:
         return []
@@ -45,7 +45,7 @@ def tables(root: Path) -> list[Table]:
 
 
 def by_case(cells: pd.DataFrame, comparisons: pa.Table) -> Asked:
-    """Each case's mean `win` by setting, `evaluator`, `against` and `rule`, and its number of pairs."""
+    """By setting, `evaluator`, `against` and `rule`: each case's mean `win` and number of pairs."""
     return ask(cells, _ASKED.format(labels=LABELLED), comparisons=comparisons)
 
 
@@ -53,8 +53,8 @@ def win_rates(cases: pd.DataFrame) -> pd.DataFrame:
     """One row per planner: `win_rate` with `low` and `high` (95%, over clusters), from each case's mean over trials.
 
     Args:
-        cases: the rows of `by_case`; for a pair `win` is 1, 0.5 or 0, and null if the evaluator named neither: such a
-            pair counts as `unreadable` and nothing else.
+        cases: the rows of `by_case`; `win` of a pair is 1, 0.5 or 0, or null if the evaluator named neither side. A
+            pair with null counts only as `unreadable`.
 
     The reference has 0.5 by definition, and no interval.
     """
@@ -108,7 +108,7 @@ def _counted(name: str, row: Mapping[Any, Any]) -> str:
 
 NAME = "over data sets"
 LEAST = 2
-"""The fewest data sets, and the fewest planners, for which there are ranks."""
+"""Ranks need at least this number of data sets, and of planners."""
 DRAWS, SEED = 2_000, 20_261_128
 _CAPTION = (
     "rank: of success among the planners that ran on all these data sets, 1 is the best, ties share; mean over data "
@@ -120,7 +120,7 @@ Floats = npt.NDArray[np.float64]
 
 
 def rank_tables(root: Path, episodes: pd.DataFrame) -> list[Table]:
-    """A table for each model with two planners or more that ran on two data sets or more, undisturbed."""
+    """A table for each model with at least two planners that all ran, undisturbed, on at least two data sets."""
     found = []
     for model, own in episodes[~episodes["disturbed"]].groupby("model", sort=False, observed=True):
         frame, query = ranks(own, f"{queries.where({'model': [str(model)]})} AND robustness = 'none'")
@@ -131,9 +131,10 @@ def rank_tables(root: Path, episodes: pd.DataFrame) -> list[Table]:
 
 
 def ranks(episodes: pd.DataFrame, where: str = "true") -> Asked:
-    """One row per planner that ran on all data sets, by mean rank: `rank`, `mean` and `on DATA`, each with its bounds.
+    """One row per planner that ran on all data sets, by mean rank: `rank`, `mean` and `on DATA`, each with bounds.
 
-    Empty if there are fewer than LEAST data sets or such planners. `episodes` are of one model, undisturbed.
+    The frame is empty if there are fewer than LEAST data sets, or fewer than LEAST such planners. `episodes` are
+    undisturbed, of one model.
     """
     asked = ask(episodes, queries.of_cases(["success"], where))
     cases = asked.rows.dropna(subset=["success"]).sort_values(["dataset", "planner", "case_id"], kind="stable")
@@ -161,14 +162,14 @@ def ranks(episodes: pd.DataFrame, where: str = "true") -> Asked:
 
 
 def _ranked(success: Floats) -> Floats:
-    """Mean ranks over data sets, which are the last axis but one; the last axis is that of planners."""
+    """The mean ranks of planners over data sets; planners are the last axis, data sets the axis before it."""
     flat = pd.DataFrame(-np.round(success, 9).reshape(-1, success.shape[-1]))
     found: Floats = flat.rank(axis=1).to_numpy().reshape(success.shape).mean(axis=-2)
     return found
 
 
 def _drawn(cases: pd.DataFrame, planners: list[str], rng: np.random.Generator) -> tuple[Floats, Floats]:
-    """Each planner's success on one data set, shape (planners,), and in every draw of clusters, (draws, planners)."""
+    """Each planner's success on one data set, (planners,), and that in every draw of clusters, (draws, planners)."""
     clusters = pd.factorize(cases[CLUSTER].astype(str))[0]
     size, which = int(clusters.max()) + 1, pd.Categorical(cases["planner"].astype(str), planners).codes
     sums, counts = np.zeros((size, len(planners))), np.zeros((size, len(planners)))

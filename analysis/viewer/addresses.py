@@ -1,4 +1,4 @@
-"""The targets of a page's links: the viewer's own addresses or, in an export, files beside it."""
+"""The targets of a page's links: addresses of the viewer or, in an export, files beside the page."""
 
 from __future__ import annotations
 
@@ -18,41 +18,41 @@ _PLAIN = re.compile(r"[0-9a-zA-Z_-]{1,64}")
 
 
 class Addresses(Protocol):
-    """The addresses of pages; each is None if there is no such page."""
+    """The addresses of pages; an address is None if there is no such page."""
 
     @property
     def export(self) -> bool:
-        """Whether these are files, without filters and refreshing."""
+        """Whether the pages are files, without filters and refreshing."""
         ...
 
     def static(self, name: str) -> str:
-        """A file of the viewer's own."""
+        """The address of one of the viewer's static files."""
         ...
 
     def sweeps(self, filters: Filters | None = None) -> str:
-        """The first page, with unknown cells counted as in the filters."""
+        """The address of the first page, with unknown cells counted as in the filters."""
         ...
 
     def cases(self, filters: Filters) -> str | None:
-        """Cases by planners."""
+        """The address of the page of cases by planners."""
         ...
 
     def episode(self, cell: str, filters: Filters, branch: int | None = None, first: int | None = None) -> str | None:
-        """One episode; `filters` are those of the page of cases from which it is reached."""
+        """The address of an episode; `filters` are those of the page of cases that links to the episode."""
         ...
 
     def tree(self, cell: str, filters: Filters, node: str = "") -> str | None:
-        """Its search tree, below a node."""
+        """The address of an episode's search tree below a node."""
         ...
 
     def asked(self, cell: str, filters: Filters, request: int = 0) -> str | None:
-        """Its requests and answers, on the page that has the given request."""
+        """The address of an episode's requests and answers: the page with the given request."""
         ...
 
 
 @dataclass(frozen=True)
 class Served:
-    """Addresses of a viewer that runs."""
+    """The addresses of a viewer that runs."""
 
     export = False
 
@@ -81,13 +81,13 @@ class Served:
 
 @dataclass(frozen=True)
 class Exported:
-    """Files of an export; `up` leads from the page to the folder's top: "" or "../"."""
+    """The files of an export; `up` is the path from the page to the export's top folder: "" or "../"."""
 
     cells: Set[tuple[str, str]]
-    """The folders' keys and cells for which there are pages."""
+    """The pairs of a folder's key and a cell for which there are pages."""
     trees: Set[tuple[str, str]]
     cases_pages: dict[tuple[str, str, str, str, int], str]
-    """Files by folder's key, model, dataset, robustness and page."""
+    """The files of the pages of cases, by folder's key, model, dataset, robustness and page."""
     up: str = ""
     export = True
 
@@ -120,7 +120,7 @@ class Exported:
 
 
 def file_name(cell: str) -> str:
-    """A cell's id as a file name; an id that cannot be one is hashed."""
+    """A cell's id as a file name; an id that cannot be a file name is hashed."""
     return cell if _PLAIN.fullmatch(cell) else f"x-{hashlib.sha256(cell.encode('utf-8', 'replace')).hexdigest()[:32]}"
 
 
@@ -135,19 +135,19 @@ OUTCOMES = {
     "broken": "ended in an error",
 }
 UNKNOWN = {"left_out": "left out", "failure": "counted as failures"}
-"""How tables count cells whose success is not known; the first unless another is asked for."""
+"""The ways to count cells whose success is not known; the first is the default."""
 OTHER = "(other folder)"
-"""A value instead of a planner's label: cells are compared with the same planner's in the other folder."""
+"""Instead of a planner's label: cells are compared with cells of the same planner in the other folder."""
 _LONGEST = 500  # characters of a label
 _PAGES = 1_000_000
 
 
 @dataclass(frozen=True)
 class Filters:
-    """`run` is "" for the first folder, `2` for the other; texts are empty if nothing is asked for.
+    """The filters of a page; `run` is "" for the first folder, `2` for the other. Empty texts do not filter.
 
-    `planner` is the planner whose cells `failure` and `outcome` are about (all, unless given); `against` is a planner's
-    label or OTHER. `case` is a part of a case's id; `page` counts from 1.
+    `failure` and `outcome` are about the cells of `planner`, or about all cells if `planner` is empty. `against` is a
+    planner's label or OTHER. `case` is a part of a case's id; `page` counts from 1.
     """
 
     run: str = ""
@@ -167,26 +167,26 @@ class Filters:
 
     @property
     def query(self) -> dict[str, object]:
-        """The filters as an address's query."""
+        """The filters as the query of an address."""
         return {one.name: value for one in fields(self) if (value := getattr(self, one.name)) != one.default}
 
     @property
     def cells(self) -> str:
-        """The view of `Index` that counts unknown cells as asked for."""
+        """The view of `Index` that counts unknown cells as `unknown` says."""
         return self.unknown or next(iter(UNKNOWN))
 
     @property
     def narrowed(self) -> bool:
-        """Whether cases are left out."""
+        """Whether the filters leave out cases."""
         return any((self.failure, self.category, self.depth, self.outcome, self.case))
 
     def but(self, **changes: Any) -> Filters:
-        """Other filters, from their first page unless another is given."""
+        """The filters with changes, at their first page unless another page is given."""
         return replace(self, **{"page": 1, **changes})
 
 
 def read(query: Mapping[str, str]) -> tuple[Filters, list[str]]:
-    """The filters of an address, and sentences on the parts of it that cannot be used."""
+    """The filters of an address, and sentences on parts of the address that cannot be used."""
     wrong: list[str] = []
     found: dict[str, Any] = {}
     for one in fields(Filters):
@@ -222,15 +222,15 @@ def _page(text: str, wrong: list[str]) -> int:
 
 
 HOST, PORT = "127.0.0.1", 8321
-"""The viewer's host and port, unless others are given."""
+"""The default host and port of the viewer."""
 SWEEPS, CASES, EPISODE, TREE, ASKED, STATIC = "/", "/cases", "/episode", "/tree", "/asked", "/static/"
 
 
 def link(model: str = "", dataset: str = "", robustness: str = "", planner: str = "", case: str = "") -> str:
     """The path of the cases of these labels, for the tables of a report: `/cases?model=...`.
 
-    If a label is left out, the viewer chooses the first that there is. `planner` is the planner whose cells filters are
-    about, `case` a part of a case's id.
+    If a label is left out, the viewer chooses the first existing one. Filters are about the cells of `planner`; `case`
+    is a part of a case's id.
     """
     return address(
         CASES, {"model": model, "dataset": dataset, "robustness": robustness, "planner": planner, "case": case}
@@ -255,14 +255,14 @@ REFERENCE = "react"
 
 
 def place_of(index: Index, filters: Filters) -> tuple[str, str, str] | None:
-    """The place that filters name; if they leave labels out, the first place that fits."""
+    """The place that the filters name; if the filters leave labels out, the first place that fits."""
     wanted = filters.model, filters.dataset, filters.robustness
     fits = [place for place in index.places if all(one in ("", own) for one, own in zip(wanted, place, strict=True))]
     return fits[0] if fits else None
 
 
 def reference_of(settings: Sequence[Setting], filters: Filters) -> Setting | None:
-    """The planner that others are compared with: the one asked for, else react, else none."""
+    """The planner with which others are compared: the one that the filters ask for, else react; None without any."""
     if filters.against and filters.against != OTHER:
         return next((one for one in settings if one.planner == filters.against), None)
     plain = [one for one in settings if one.planner.partition("[")[0].partition(" ")[0] == REFERENCE]
@@ -270,13 +270,13 @@ def reference_of(settings: Sequence[Setting], filters: Filters) -> Setting | Non
 
 
 def in_place(filters: Filters, setting: Setting) -> Filters:
-    """The filters, with the place of a setting."""
+    """The filters, changed to the place of a setting."""
     model, dataset, robustness = setting.place
     return filters.but(page=filters.page, model=model, dataset=dataset, robustness=robustness)
 
 
 def summed_up(run: Run, index: Index, filters: Filters) -> list[dict[str, Any]]:
-    """Each place's address, and its settings in numbers, with unknown cells counted as in the filters."""
+    """For each place, its filters and its settings in numbers; unknown cells are counted as in the filters."""
     summaries, found = index.summed_up(filters.cells), []
     for place in index.places:
         settings = index.of_place(place)

@@ -32,7 +32,7 @@ _SERVED = Served()
 
 
 def app(runs: Sequence[Run], port: int, token: str | None = None) -> Starlette:
-    """The application over one folder or two; with a token, only those who have it may look."""
+    """The application over one folder or two; if there is a token, only people who have it may look."""
     pages = Pages(runs)
 
     def route(path: str, answer: Callable[[Request, Filters, Sequence[str]], Found]) -> Route:
@@ -79,7 +79,7 @@ def app(runs: Sequence[Run], port: int, token: str | None = None) -> Starlette:
 
 
 def _answered(pages: Pages, answer: Callable[[], Found]) -> Found:
-    """A page, or one that says why there is none: the folder is gone, or a file is damaged."""
+    """A page; or, if the folder is gone or a file is damaged, a page that says so."""
     try:
         return answer()
     except StoreError as error:
@@ -87,7 +87,7 @@ def _answered(pages: Pages, answer: Callable[[], Found]) -> Found:
 
 
 def _cell(request: Request) -> str:
-    """The id of an episode; an id that is too long is changed to one that no episode has."""
+    """The id of an episode; an id that cannot be used is changed to an id that no episode has."""
     found = request.query_params.get("cell", "")
     return found if len(found) <= _LONGEST and "\0" not in found else f"{found[:_LONGEST]}…"
 
@@ -105,7 +105,11 @@ POLICY = (
     "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 )
 TOKEN = "token"  # noqa: S105
-"""The parameter of the first address; then it is in a cookie named after the port, as cookies know no ports."""
+"""The parameter with the token in the first address.
+
+Afterwards the token is in a cookie. The cookie's name has the port, because browsers do not keep cookies of different
+ports apart.
+"""
 _HEADERS = {
     "Content-Security-Policy": POLICY,
     "X-Content-Type-Options": "nosniff",
@@ -119,16 +123,19 @@ Call = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 
 class Guard:
-    """Answer or refuse: with a token, whoever has it may look; without, whoever calls this machine by its own name.
+    """Answer a request or refuse it.
 
-    A page elsewhere whose name was pointed at this machine (DNS rebinding) calls it by that other name.
+    If there is a token, everyone who has it may look. Without a token, everyone may look who calls this machine by its
+    own name.
+
+    A foreign page whose name was pointed at this machine (DNS rebinding) calls the machine by that foreign name.
     """
 
     def __init__(self, app: ASGIApp, port: int, token: str | None = None) -> None:
         self._app, self._token, self._cookie = app, token, f"agent-grid-{port}"
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Handle a call of ASGI."""
+        """Handle an ASGI call."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return

@@ -1,4 +1,4 @@
-"""One episode as its page shows it: read from the files when it is asked for."""
+"""The data of an episode's page, which are read from the files when the page is asked for."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SAME, OTHER, LACKING, FURTHER = "same", "different", "missing", "not in the refe
 
 @dataclass(frozen=True)
 class Argument:
-    """An argument's value in both calls, None if a call lacks it; `mark`: how they compare, "" without a reference."""
+    """An argument's value in both calls, None if a call lacks it; `mark` compares both, "" without a reference."""
 
     name: str
     chosen: str | None
@@ -29,7 +29,7 @@ class Argument:
 
 @dataclass(frozen=True)
 class Compared:
-    """The chosen call and the reference's, with their arguments; a tool is None if none was called."""
+    """The chosen call and the reference's call, with their arguments; a tool is None if no tool was called."""
 
     tool: str | None
     reference: str | None
@@ -38,19 +38,21 @@ class Compared:
 
     @property
     def tool_differs(self) -> bool:
-        """Whether a tool other than the reference's was called, or one although the reference has none."""
+        """Whether the tool differs from the reference's; it also differs if only one of both calls no tool."""
         return self.known and (self.tool or NO_TOOL) != (self.reference or NO_TOOL)
 
     @property
     def differs(self) -> bool:
-        """Whether anything differs."""
+        """Whether the tool or any argument differs."""
         return self.tool_differs or any(one.mark not in ("", SAME) for one in self.arguments)
 
 
 def compared(step: Mapping[str, Any], call: Mapping[str, Any] | None) -> Compared:
-    """A row of `steps` beside a call of its case's reference; None: there is no reference for this decision.
+    """A row of `steps` beside a call of its case's reference.
 
-    Both are given as they were written, with references to earlier outputs unfilled.
+    If `call` is None, there is no reference for this decision.
+
+    Both calls are given as they were written: references to earlier outputs are not replaced.
     """
     own = written(step)
     if call is None:
@@ -63,7 +65,7 @@ def compared(step: Mapping[str, Any], call: Mapping[str, Any] | None) -> Compare
 
 
 def written(step: Mapping[str, Any]) -> dict[str, str]:
-    """The arguments of a step's call, each as JSON, or unchanged if it is a text."""
+    """The arguments of a step's call, each as JSON; texts are unchanged."""
     whole = _loaded(step["written"])
     if isinstance(whole, dict) and isinstance(whole.get("arguments"), dict):
         return _values(whole["arguments"])
@@ -73,8 +75,8 @@ def written(step: Mapping[str, Any]) -> dict[str, str]:
 def aligned(steps: Sequence[Mapping[str, Any]], calls: Sequence[Mapping[str, Any]], followed: bool) -> list[int | None]:
     """For each step, the place of the reference's call with which it is compared.
 
-    If an outline is followed, this is the call of its substep; else the first call of the same tool that is not yet
-    taken.
+    If an outline is followed, this is the call of the step's substep; else the first call of the same tool that no
+    earlier step has.
     """
     if followed:
         places = {call["substep_id"]: place for place, call in enumerate(calls)}
@@ -106,7 +108,7 @@ def _values(found: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _loaded(text: str | None) -> Any:
-    """The value in a column; a text that is no JSON, because it was cut to fit a row, stays a text."""
+    """The value of a JSON text in a column; a text that is no JSON, because it was cut to fit, stays a text."""
     if text is None:
         return None
     try:
@@ -117,7 +119,7 @@ def _loaded(text: str | None) -> Any:
 
 Row = Mapping[str, Any]
 SIDES = 6
-"""Branches that are shown side by side."""
+"""The largest number of branches that are shown side by side."""
 _OPTIONS = 12  # bars of one decision
 _STEPS = 400  # decisions of one page
 _CELL = "cell_id = $cell AND attempt_id = $attempt"
@@ -126,7 +128,7 @@ _EPISODE = "SELECT * FROM $files WHERE cell_id = $cell QUALIFY " + sql.COUNTS
 
 @dataclass(frozen=True)
 class Decision:
-    """A row of `steps` beside the reference; `asked` are the numbers of the requests that name it."""
+    """A row of `steps` beside the reference; `asked` are the numbers of the requests for this decision."""
 
     row: Row
     calls: Compared
@@ -147,10 +149,10 @@ class Sibling:
 
 @dataclass(frozen=True)
 class EpisodePage:
-    """All that a page of one episode shows.
+    """The data of a page of one episode.
 
     `case` is None if the case's row is lost. `missed` are the reference's calls with which no shown decision is
-    compared. `branches` are all that there are.
+    compared. `branches` are all branches of the episode.
     """
 
     row: Row
@@ -173,7 +175,7 @@ def find(index: Index, cell: str) -> tuple[Row, Setting] | None:
 
 
 def page(index: Index, cell: str, branch: int | None) -> EpisodePage | None:
-    """An episode with the decisions of its path or, if a branch is given, of that branch; None if there is no such one.
+    """An episode with the decisions of its path, or of the given branch; None if there is no such episode.
 
     Raises:
         StoreError: a file cannot be read.
@@ -200,7 +202,7 @@ def page(index: Index, cell: str, branch: int | None) -> EpisodePage | None:
 
 
 def sides(index: Index, row: Row, first: int) -> tuple[list[int], list[tuple[str, dict[int, Decision]]]]:
-    """Some branches from `first` on, and each substep's last decision in each of them."""
+    """Up to SIDES branches from `first` on, and for each substep its last decision in each of these branches."""
     steps = _steps(index, row)
     branches = [branch for branch in sorted({step["branch"] for step in steps}) if branch >= first][:SIDES]
     case = case_of(index, row)
@@ -222,7 +224,7 @@ def case_of(index: Index, row: Row) -> Row | None:
 
 
 def of_try(index: Index, table: str, row: Row, order: str) -> list[dict[str, Any]]:
-    """An episode's rows in a table."""
+    """The rows of an episode's latest try in a table."""
     query = f"SELECT * FROM $files WHERE {_CELL} ORDER BY {order}, file_index, file_row_number"
     return index.rows(table, query, {"cell": row["cell_id"], "attempt": row["attempt_id"]})
 
@@ -232,7 +234,7 @@ def _steps(index: Index, row: Row) -> list[dict[str, Any]]:
 
 
 def _shown(steps: Sequence[Row], branch: int | None) -> list[Row]:
-    """A branch's decisions; else those of the path that was scored; else those of the first pass."""
+    """The decisions of a branch; without a branch, those of the scored path, or else those of the first pass."""
     if branch is None and any(step["on_path"] for step in steps):
         return sorted((step for step in steps if step["on_path"]), key=lambda step: int(step["step"]))
     return [step for step in steps if step["branch"] == (branch or 0)]
@@ -246,7 +248,7 @@ def _decision(step: Row, call: Row | None, followed: bool, asked: Mapping[tuple[
 
 
 def _requests(index: Index, row: Row) -> dict[tuple[str, str], list[int]]:
-    """The requests of an episode by the pass and substep that they name."""
+    """The numbers of an episode's requests, by the pass and substep in their names."""
     query = f"SELECT message, decision FROM $files WHERE {_CELL} ORDER BY message"
     rows = index.rows("messages", query, {"cell": row["cell_id"], "attempt": row["attempt_id"]})
     found: dict[tuple[str, str], list[int]] = {}

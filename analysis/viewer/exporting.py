@@ -20,7 +20,7 @@ _FOLDERS = ("cases", "episode", "tree", "asked")
 
 @dataclass
 class _Chosen:
-    """The cases of a place that are written, and their episodes' cells."""
+    """The cases of a place that are written, and the cells of their episodes."""
 
     filters: Filters
     codes: list[int]
@@ -28,13 +28,13 @@ class _Chosen:
 
 
 def export(runs: Sequence[Run], folder: Path, most: int, only: Sequence[str] = ()) -> str:
-    """Write the pages of at most so many episodes, all of a case together; return what was written, in words.
+    """Write the pages of at most `most` episodes, whole cases only; return a sentence about what was written.
 
-    Every place gets its share, from the cases that most planners failed. `only`: the cases of these cells are written,
-    whatever `most` says.
+    Every place gets an equal share of episodes and at least one case, beginning with the cases that most planners
+    failed. If `only` names cells, the cases of these cells are written instead, whatever `most` says.
 
     Raises:
-        StoreError: the folder is not empty or cannot be written to, or there is no such cell.
+        StoreError: the folder is not empty or cannot be written to, or no cell of `only` exists.
     """
     _empty(folder)
     chosen, total = list[_Chosen](), 0

@@ -1,6 +1,7 @@
-"""The part of a results folder that is held in memory: one row per cell, few columns, in a database of its own.
+"""The part of a results folder that is kept in memory: one row per cell, with few columns, in a separate database.
 
-A million cells take about a second of CPU and 150 MiB; every page except that of a single episode is answered from it.
+A million cells take about a second of CPU and 150 MiB; all pages except those of a single episode are made from this
+database.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ if TYPE_CHECKING:  # slow to import: the files are read meanwhile
 
 _APART = ", ".join(f'"{name}"' for name in APART)
 UNRESOLVED = "not resolved"
-"""The class of a failure about which nothing more is known."""
+"""The class of a cell that did not resolve its case and about which nothing more is known."""
 _KIND = f"""CASE WHEN error_kind IS NOT NULL THEN 'error: ' || error_kind
   WHEN success THEN NULL
   WHEN budget_reached IS NOT NULL THEN 'budget: ' || budget_reached
@@ -43,7 +44,7 @@ FROM {{rows}}"""
 _LABELS = f"""
 SELECT hash({_APART}) AS key, {", ".join(f'first("{name}") AS "{name}"' for name in APART)}, first(config) AS config
 FROM {{rows}} GROUP BY key HAVING key IN (SELECT setting FROM e)"""
-"""The labels of settings, without settings whose cells all ran again by other code."""
+"""The query of settings' labels, without settings whose cells all ran again with other code."""
 _ORDER = ", ".join(f"{name} DESC" for name in LATEST)
 _AGAIN = f"""
 DELETE FROM e WHERE rowid IN (
@@ -60,17 +61,17 @@ DELETE FROM n WHERE setting NOT IN (
       AND hash({_APART}) IN (FROM n)) AS r
   ON e.cell_id = r.cell_id AND e.attempt_id IS NOT DISTINCT FROM r.attempt_id)"""
 _UNKNOWN = "UPDATE e SET unknown = true WHERE success IS NULL AND setting NOT IN (FROM n)"
-"""The rule of `analysis.load.unknowns.applied`: `n` are the settings that have no success, which are few or none."""
+"""The rule of `analysis.load.unknowns.applied`; `n` has the settings without success, if there are any."""
 _VIEWS = """
 CREATE OR REPLACE VIEW left_out AS SELECT * FROM e;
 CREATE OR REPLACE VIEW failure AS SELECT * REPLACE (success AND NOT unknown AS success) FROM e"""
-"""The cells as tables count them if success is unknown, by `addresses.UNKNOWN`."""
+"""The views of cells: one for each way to count unknown cells (`addresses.UNKNOWN`)."""
 _CLASSES = "cell_id VARCHAR, failure VARCHAR, failure_detail VARCHAR, failure_step INTEGER"
 
 
 @dataclass(frozen=True)
 class Setting:
-    """A setting by its labels, with `planner` as in reports; `key` is its key in the table `e`."""
+    """The labels of a setting, with `planner` as in reports; `key` is the setting's key in the table `e`."""
 
     key: int
     model: str
@@ -80,15 +81,16 @@ class Setting:
 
     @property
     def place(self) -> tuple[str, str, str]:
-        """The place, in which planners are shown side by side."""
+        """The setting's place; planners of one place are shown side by side."""
         return self.model, self.dataset, self.robustness
 
 
 @dataclass(frozen=True)
 class Summary:
-    """A setting in numbers: success is a mean over cases of their means over trials, with the interval of reports.
+    """A setting in numbers; `success` is the mean over cases of the means over trials, with the interval of reports.
 
-    `bounds` are success if all unknown cells failed, and if all succeeded; None if unknown cells are few.
+    `bounds` are the success if all unknown cells failed, and the success if all succeeded; None if few cells are
+    unknown.
     """
 
     setting: Setting
@@ -105,7 +107,7 @@ class Summary:
 class Index:
     """The cells of a folder's files at one moment, each with its latest row.
 
-    Only kinds of failures change, when classes arrive: `version` counts how often.
+    After that only the kinds of failures change, when classes arrive; `version` counts these changes.
 
     Raises:
         StoreError: the folder is gone, or a file is damaged or of another version.
@@ -120,7 +122,7 @@ class Index:
         self.seconds = time.monotonic() - began
 
     def _load(self, names: Sequence[str], rows: str) -> frozenset[str]:
-        """Read the cells; this is called again if files were replaced meanwhile."""
+        """Read the cells; this function is called again if files were replaced meanwhile."""
         if not names:
             raise StoreError(f"{self.root}: no episodes yet")
         run = self._connection.execute
@@ -146,7 +148,10 @@ class Index:
         return frozenset(names)
 
     def _keep_latest(self) -> None:
-        """Keep the row that counts of cells that ran again; sorting the keys takes a fraction of grouping by them."""
+        """Of cells that ran again, keep only the row that counts.
+
+        Such cells are found by sorting the keys, which takes a fraction of the time of grouping by keys.
+        """
         keys = np.sort(self._connection.sql("SELECT cell_key FROM e").to_arrow_table()["cell_key"])
         again = keys[1:] == keys[:-1]
         if again.any():
@@ -155,7 +160,7 @@ class Index:
             self._connection.unregister("several")
 
     def classify(self, classes: pa.Table) -> None:
-        """Take the classes of failures (`runs.Classes`) as the kinds of their cells from now on."""
+        """From now on, use the classes of failures (`runs.Classes`) as the kinds of their cells."""
         cursor = self._connection.cursor()
         cursor.register("given", classes)
         cursor.execute("CREATE OR REPLACE TABLE f AS SELECT cell_id, failure, failure_detail, failure_step FROM given")
@@ -163,24 +168,27 @@ class Index:
         self.version += 1
 
     def failure(self, cell: str) -> tuple[str | None, str | None, int | None]:
-        """A cell's kind of failure, a few words on it, and the step of the decision if it has one."""
+        """A cell's kind of failure, a few words on the failure, and the step of its decision, if these are known."""
         query = "SELECT kind, failure_detail, failure_step FROM e LEFT JOIN f USING (cell_id) WHERE e.cell_id = $cell"
         found = self.ask(query, {"cell": cell})
         return found[0] if found else (None, None, None)
 
     def ask(self, query: str, values: Mapping[str, Any] | None = None) -> list[tuple[Any, ...]]:
-        """The rows that a query gives over what is held in memory: the table `e`."""
+        """The rows that a query gives; it reads the table `e`, which is kept in memory."""
         return self._connection.cursor().execute(query, dict(values or {})).fetchall()
 
     def arrow(self, query: str, values: Mapping[str, Any] | None = None, **tables: pa.Table) -> pa.Table:
-        """As `ask`, but as a table; the query can read further `tables` by their names."""
+        """The result of a query as a table, otherwise as `ask`; the query can read further `tables` by their names."""
         cursor = self._connection.cursor()
         for name, table in tables.items():
             cursor.register(name, table)
         return cursor.sql(query, params=dict(values or {})).to_arrow_table()
 
     def rows(self, table: Any, query: str, values: Mapping[str, Any]) -> list[dict[str, Any]]:
-        """Rows of a table's files, read now."""
+        """The rows that a query gives over a table's files.
+
+        The files are read for each query, because they are not kept in memory.
+        """
         found = ask(self._connection, self.root, table, query, values)
         rows: list[dict[str, Any]] = [] if found is None else found.to_pylist()
         return rows
@@ -196,11 +204,11 @@ class Index:
 
     @property
     def summaries(self) -> Mapping[int, Summary]:
-        """Each setting in numbers, by its key; unknown cells are left out."""
+        """By key, each setting in numbers; unknown cells are left out."""
         return self.summed_up("left_out")
 
     def summed_up(self, cells: str) -> Mapping[int, Summary]:
-        """The same for the cells of a view: `left_out` or `failure`."""
+        """By key, each setting in numbers, for the cells of a view: `left_out` or `failure`."""
         with self._summing:  # another thread may read ahead
             if cells not in self._summaries:
                 self._summaries[cells] = self._summed_up(cells)
@@ -218,7 +226,7 @@ class Index:
 
     @cached_property
     def domains(self) -> pa.Table | None:
-        """Cases and the domains that their dataset puts them in; None if none is named."""
+        """The cases with their domains, as their dataset names them; None if no case has a domain."""
         if not self.rows("cases", "SELECT digest FROM $files WHERE domain IS NOT NULL LIMIT 1", {}):
             return None
         found = ask(self._connection, self.root, "cases", "SELECT DISTINCT digest, domain FROM $files", {})
@@ -229,14 +237,14 @@ class Index:
 
     @cached_property
     def categories(self) -> Sequence[str]:
-        """What cases can be filtered by: domains if there are any, and clusters."""
+        """The categories by which cases can be filtered: domains, if there are any, and clusters."""
         clusters = [name for (name,) in self.ask("SELECT DISTINCT cluster FROM e ORDER BY 1")]
         domains = [] if self.domains is None else sorted(set(self.domains["domain"].to_pylist()) - {None})
         return [*domains, *clusters]
 
 
 def _settings(rows: pa.Table) -> Sequence[Setting]:
-    """The settings in the order of reports: undisturbed ones first."""
+    """The settings in the order of reports: undisturbed settings first."""
     import pandas as pd
 
     from analysis.load import told_apart

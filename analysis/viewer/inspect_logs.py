@@ -1,4 +1,4 @@
-"""Logs of Inspect: one for each setting of a results folder, written by Inspect's own writer."""
+"""Inspect logs, one for each setting of a results folder, written by Inspect's own writer."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ from grid.core.untrusted import loads_storable, shown
 from grid.store.transcripts import Request, answer_lines, transcripts
 
 CELLS = 1_000
-"""Cells of one log at most: a setting with more has several logs, each with whole cases."""
+"""The largest number of cells in a log; a setting with more cells has several logs, each with whole cases."""
 _NAME = 80  # characters of a file's name that come from labels
 _STEPS = [
     "cell_id", "branch", "step", "substep_id", "substep", "on_path", "reference_tool", "chosen_tool", "thought",
@@ -65,7 +65,7 @@ _STEPS = [
 
 @dataclass(frozen=True)
 class _Part:
-    """The cells of one log: rows of episodes, and which of how many of its setting's logs it is."""
+    """The cells of one log: rows of episodes, the log's number, and the number of logs of the same setting."""
 
     rows: Sequence[Mapping[str, Any]]
     number: int
@@ -73,7 +73,7 @@ class _Part:
 
 
 def write(root: Path, folder: Path) -> Iterator[Path]:
-    """Write the logs of a results folder into `folder`; yield the path of each as it is written.
+    """Write the logs of a results folder into `folder`; yield each log's path after the log is written.
 
     Raises:
         StoreError: the results cannot be read.
@@ -160,7 +160,7 @@ def _digest(part: _Part) -> str:
 
 
 def _results(rows: Sequence[Mapping[str, Any]]) -> EvalResults:
-    """Means over cases, of each case's mean over trials, with their intervals, as in the tables."""
+    """Success and tool match as in the tables: means over cases of each case's mean over trials, with intervals."""
     frame = pd.DataFrame(rows, columns=["case_id", CLUSTER, SUCCESS, TOOL_MATCH])
     scores = []
     for name in (SUCCESS, TOOL_MATCH):
@@ -189,7 +189,7 @@ def _stats(rows: Sequence[Mapping[str, Any]], found: Sequence[EvalSample]) -> Ev
 
 
 def _file_name(log: EvalLog, first: Mapping[str, Any], part: _Part) -> str:
-    """A file's name in the form of Inspect's own: time, task, id."""
+    """A log's file name, in the form of Inspect's own names: time, task, id."""
     when = re.sub(r"[:.]", "-", log.eval.created)[:19]
     labels = "-".join(str(first[name]) for name in ("dataset", "planner", "robustness", "model"))
     plain = re.sub(r"[^A-Za-z0-9]+", "-", labels).strip("-")[:_NAME]
@@ -226,9 +226,9 @@ def sample(
 
     Args:
         row: the episode's row, with COLUMNS.
-        case: its row of `cases`; None if it was not kept.
-        steps: its rows of `steps`, in order.
-        requests: its requests, in order; none if they were not kept.
+        case: the row of `cases`; None if the case was not kept.
+        steps: the episode's rows of `steps`, in order.
+        requests: the episode's requests, in order; empty if requests were not kept.
     """
     query = case["query"] if case else f"(the case {row['case_id']} was not kept)"
     said = conversation(row, query, steps)
@@ -256,7 +256,7 @@ def sample(
 
 
 def target(case: Mapping[str, Any] | None) -> str:
-    """The reference's answer, or its calls, one line each; empty if neither is known."""
+    """The reference's answer, or the reference's calls, one per line; empty if neither is known."""
     if not case:
         return ""
     calls = [f"{call['tool']}({call['arguments'] or ''})" for call in case["calls"] if call["tool"]]
@@ -264,7 +264,7 @@ def target(case: Mapping[str, Any] | None) -> str:
 
 
 def scores(row: Mapping[str, Any]) -> dict[str, Score]:
-    """Success and the tool match rate, each if it is known."""
+    """The scores: success and the tool match rate, if known."""
     found = {}
     if row[SUCCESS] is not None:
         found[SUCCESS] = Score(value=CORRECT if row[SUCCESS] else INCORRECT, answer=cut(row["answer"]) or None)
@@ -313,21 +313,21 @@ def _metadata(
 
 Message: TypeAlias = ChatMessageSystem | ChatMessageUser | ChatMessageAssistant | ChatMessageTool
 EVENTS = 100
-"""Requests of one sample at most: further requests of a search are counted, and left out."""
+"""The largest number of requests in a sample; further requests of a search are left out, and their number is given."""
 STEPS = 500
-"""Decisions of one sample at most."""
+"""The largest number of decisions in a sample."""
 _STATIC = ("role", "tools", "demonstrations")
-"""Sections that come before a case: they are shown as the system's."""
+"""Sections of a prompt that come before the case; they are shown as system messages."""
 _MESSAGES_TOLD = ("substep_id", "substep", "reference_tool", "tool_matches", "entropy", "branch", "step")
 
 
 def conversation(row: Mapping[str, Any], query: str, steps: Sequence[Mapping[str, Any]]) -> list[Message]:
-    """The query, then each decision on the path that counts, with its call and what was observed, then the answer.
+    """The query, then each decision on the scored path, with its call and observation, then the answer.
 
     Args:
         row: the episode's row.
         query: the request of the case.
-        steps: its rows of `steps`, in order.
+        steps: the episode's rows of `steps`, in order.
     """
     path = [step for step in steps if step["on_path"] is not False][:STEPS]
     found: list[Message] = [ChatMessageUser(content=cut(query), source="input", id=_id(row, "query"))]
@@ -368,9 +368,9 @@ def _decision(step: Mapping[str, Any], name: str, model: str) -> Iterator[Messag
 
 
 def events(requests: Sequence[Request | None], row: Mapping[str, Any]) -> list[ModelEvent]:
-    """The first EVENTS requests as the engine got them, each with its answers; lost ones are left out.
+    """The first EVENTS requests as the engine got them, each with its answers; lost requests are left out.
 
-    No request has a time of its own: all have the time at which the episode's row was made.
+    Times of requests are not recorded: all requests get the time at which the episode's row was made.
     """
     return [_event(request, row["model"], row["created_at"]) for request in requests[:EVENTS] if request]
 
@@ -401,19 +401,19 @@ def _event(request: Request, model: str, when: dt.datetime) -> ModelEvent:
 
 
 MOST = 20_000
-"""Characters of one text at most."""
+"""The largest number of characters of a text."""
 _DEEPEST = 20
 
 
 def cut(text: str | None) -> str:
-    """The text, or its beginning and how much is left out; empty for None."""
+    """The text; if it is too long, its beginning and the number of characters left out; empty for None."""
     found = text or ""
     more = len(found) - MOST
     return found if more <= 0 else f"{found[:MOST]}\n[... {more:,} characters left out]"
 
 
 def arguments(text: str | None) -> tuple[dict[str, Any], str | None]:
-    """A call's arguments; if they could not be read, they are given as one text, with the reason."""
+    """A call's arguments; arguments that cannot be read are given as one text, with the reason."""
     if not text:
         return {}, None
     try:

@@ -1,4 +1,4 @@
-"""Cases by planners: which cases, in which order, and the outcomes of each planner's cells."""
+"""The page of cases by planners: which cases it shows, in which order, and the outcomes of each planner's cells."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from analysis.viewer.index import Index, Setting
 from grid.core.errors import StoreError
 
 PAGE = 50
-"""Cases of a page."""
+"""The number of cases on a page."""
 Codes = npt.NDArray[np.int64]
 _KEPT = 16  # orders that are kept: the next page or case needs the same order again
 _RESOLVED = 0.5
@@ -41,15 +41,15 @@ _OUTCOMES = {
     "unknown": "(success IS NULL OR unknown)",
     "broken": "NOT ok",
 }
-"""However unknown cells are counted, they are found as unknown."""
+"""SQL conditions for cells with an outcome; unknown cells are found as unknown, however they are counted."""
 
 
 @dataclass(frozen=True)
 class Cell:
-    """The outcome of one planner in one case: `resolved` trials, of those whose success is `known`.
+    """The outcome of one planner in one case: of the trials with `known` success, `resolved` resolved the case.
 
-    `first` is the episode to begin with, a failed one if there is any; `flip` is `gained`, `lost` or "" against the
-    cells it is compared with; `kinds` are those of its failures.
+    `first` is the episode to look at first, a failed episode if there is any. `flip` is `gained`, `lost` or "",
+    compared with the reference's cells. `kinds` are the kinds of failures.
     """
 
     resolved: int
@@ -63,7 +63,7 @@ class Cell:
 
 @dataclass(frozen=True)
 class Row:
-    """A case and its cells by the settings' keys."""
+    """A case, and its cells by the key of their setting."""
 
     case_id: str
     cluster: str
@@ -72,10 +72,10 @@ class Row:
 
 
 class Matrix:
-    """One place's cases under some filters; `base` is what cells are compared with: (case_id, setting, share).
+    """The cases of one place under some filters; cells are compared with `base`: (case_id, setting, share).
 
-    Conditions and orders are about the cells of the filters' planner or, without one, of all. `other` is the index from
-    which `base` is, None if that is the cases' own.
+    Conditions and orders are about the cells of the filters' planner or, if the filters name no planner, about all
+    cells. `other` is the index from which `base` was made; None if it was made from `index`.
     """
 
     def __init__(
@@ -92,7 +92,7 @@ class Matrix:
         self._values = {"settings": [one.key for one in settings], "chosen": chosen}
 
     def order(self) -> Codes:
-        """The cases' codes, in order."""
+        """The codes of the cases that match the filters, in the filters' order."""
         key = self.filters.but(page=1), self.index.version, *map(id, self._of)
         with _lock:
             if key in _orders:
@@ -139,7 +139,7 @@ class Matrix:
         return conditions, values
 
     def rows(self, codes: Sequence[int] | Codes) -> list[Row]:
-        """Some cases, in this order."""
+        """The rows of the cases with these codes, in this order."""
         query = (
             "WITH b AS (SELECT case_id::cases AS case_id, setting, share AS base FROM base)\n"
             "SELECT enum_code(case_id)::BIGINT AS code, case_id::VARCHAR AS case_id, setting,\n"
@@ -157,7 +157,7 @@ class Matrix:
         return [_row(found[int(code)]) for code in codes if int(code) in found]
 
     def first(self, code: int, setting: int) -> str | None:
-        """The episode to which a cell of the matrix links."""
+        """The episode to which a cell on the page links."""
         query = f"SELECT {_FIRST} FROM {self.filters.cells} WHERE setting = $setting AND enum_code(case_id) = $code"
         found: str | None = self.index.ask(query, {"setting": setting, "code": code})[0][0]
         return found
@@ -172,7 +172,7 @@ class Matrix:
         return kinds
 
     def depths(self) -> list[int]:
-        """Depths of references."""
+        """The depths of the cases' references."""
         query = "SELECT DISTINCT depth FROM e WHERE setting IN $settings AND depth IS NOT NULL ORDER BY 1"
         return [depth for (depth,) in self.index.ask(query, {"settings": self._values["settings"]})]
 
@@ -184,7 +184,7 @@ class Matrix:
 def against_planner(
     index: Index, settings: Sequence[Setting], reference: Setting | None, cells: str = "left_out"
 ) -> pa.Table:
-    """The shares with which each setting's cells are compared, in a view: the reference's on the same case."""
+    """The shares with which each setting's cells are compared: the reference's share on the same case, in a view."""
     if reference is None:
         return _NO_BASE
     others = [one.key for one in settings if one != reference]
@@ -196,9 +196,9 @@ def against_planner(
 
 
 def against_other(index: Index, settings: Sequence[Setting], other: Index, cells: str = "left_out") -> pa.Table:
-    """The shares with which each setting's cells are compared: those of the same labels in another folder.
+    """The shares with which each setting's cells are compared: those of its counterpart in another folder.
 
-    If the other folder has one model, that is used, whatever its name. Only cases that both have.
+    Only cases that both folders have are included.
     """
     pairs = {one.key: found.key for one in settings if (found := counterpart(one, other))}
     if not pairs:
@@ -214,7 +214,10 @@ def against_other(index: Index, settings: Sequence[Setting], other: Index, cells
 
 
 def counterpart(setting: Setting, other: Index) -> Setting | None:
-    """The setting with the same labels in another folder."""
+    """The setting with the same labels in another folder.
+
+    If the other folder has a single model, that model need not have the same name.
+    """
     alike = [one for one in other.settings if one.place[1:] == setting.place[1:] and one.planner == setting.planner]
     same = [one for one in alike if one.model == setting.model]
     return same[0] if same else alike[0] if len({one.model for one in other.settings}) == 1 and alike else None
@@ -253,7 +256,7 @@ _LOOK_SECONDS = 2.0
 
 
 def classes(root: Path) -> pa.Table:
-    """The table of `analysis.tables.failed.classes`.
+    """The table of `analysis.tables.failed.classes`, made in a separate process.
 
     Raises:
         StoreError: the folder cannot be read, or the process was ended.
@@ -268,7 +271,7 @@ def classes(root: Path) -> pa.Table:
 
 
 def _begin(parent: int) -> None:
-    """Run at a low priority, and end with the viewer, however that ends."""
+    """Run at a low priority, and end when the viewer ends, however it ends."""
     os.nice(_NICE)
 
     def look() -> None:

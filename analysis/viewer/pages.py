@@ -1,4 +1,4 @@
-"""The viewer's pages as HTML, made from an index and from what its files say."""
+"""The viewer's pages as HTML, made from an index and from the files of its folder."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ from grid.store.transcripts import Request, request_of, section_of
 
 
 PAGE = 10
-"""Requests of one page."""
+"""The number of requests on a page."""
 _BEST = 8  # options of a choice that are shown
 
 
 @dataclass(frozen=True)
 class Asked:
-    """A request by its number; `best` are a choice's likeliest options, by number."""
+    """A request with its number; `best` has a choice's likeliest options, each with its number and probability."""
 
     number: int
     request: Request
@@ -40,7 +40,7 @@ class Asked:
 
 
 def read(index: Index, row: Mapping[str, Any], page: int) -> list[Asked]:
-    """The requests of an episode on a page, counted from 1; those whose file was damaged are missing.
+    """The requests of an episode on a page; pages count from 1, and requests from damaged files are missing.
 
     Raises:
         StoreError: a file cannot be read.
@@ -71,14 +71,14 @@ _PER_PAGE_ASKED = PAGE
 
 @dataclass(frozen=True)
 class Found:
-    """A page's HTML and its status."""
+    """A page's HTML and HTTP status."""
 
     html: str
     status: int = 200
 
 
 class Pages:
-    """Pages over one folder or two, the second for comparison; `note` is shown on each page."""
+    """Pages over one folder or two, of which the second is for comparison; `note` is shown on each page."""
 
     def __init__(self, runs: Sequence[Run], note: str = "") -> None:
         self.runs, self._note = runs, note
@@ -94,11 +94,11 @@ class Pages:
         self._environment.filters |= {"number": _number, "percent": _percent, "figure": _figure}
 
     def run(self, filters: Filters) -> Run:
-        """The folder that an address is about; the first if there is no second."""
+        """The folder that the filters name; the first folder if there is no such folder."""
         return next((one for one in self.runs if one.key == filters.run), self.runs[0])
 
     def sweeps(self, addresses: Addresses, filters: Filters = _ALL, wrong: Sequence[str] = ()) -> Found:
-        """Every folder's settings in numbers, and the progress of a running sweep."""
+        """The first page: every folder's settings in numbers, and the progress of a running sweep."""
         told, running, bounded = [], False, False
         for run in self.runs:
             index = run.index()
@@ -121,7 +121,7 @@ class Pages:
     def cases(
         self, addresses: Addresses, filters: Filters, wrong: Sequence[str] = (), codes: Sequence[int] | None = None
     ) -> Found:
-        """Cases by planners of one place: those that match the filters, in the filters' order, or these `codes`."""
+        """The page of cases by planners of one place: cases that match the filters, in their order, or `codes`."""
         run = self.run(filters)
         index = run.index()
         place = places.place_of(index, filters)
@@ -162,7 +162,7 @@ class Pages:
         )
 
     def matrix(self, run: Run, index: Index, filters: Filters) -> tuple[matrix.Matrix, list[str]]:
-        """The cases of a place, and sentences about the comparison."""
+        """The matrix of a place's cases, and sentences if the comparison is not possible."""
         run.classify()
         settings = index.of_place((filters.model, filters.dataset, filters.robustness))
         told: list[str] = []
@@ -185,7 +185,7 @@ class Pages:
     def episode(
         self, addresses: Addresses, filters: Filters, cell: str, branch: int | None = None, first: int | None = None
     ) -> Found:
-        """One episode: its path or a branch, or some branches side by side."""
+        """The page of an episode: its path or a branch, or some branches side by side."""
         run = self.run(filters)
         index = run.index()
         found = episodes.page(index, cell, branch)
@@ -225,7 +225,7 @@ class Pages:
         return first[0], first[1]
 
     def tree(self, addresses: Addresses, filters: Filters, cell: str, node: str = "") -> Found:
-        """An episode's search tree below a node."""
+        """The page of an episode's search tree below a node."""
         run = self.run(filters)
         index = run.index()
         found = episodes.find(index, cell)
@@ -250,7 +250,7 @@ class Pages:
         )
 
     def asked(self, addresses: Addresses, filters: Filters, cell: str, request: int = 0) -> Found:
-        """An episode's requests and answers: the page with the given request."""
+        """The page of an episode's requests and answers that has the given request."""
         run = self.run(filters)
         index = run.index()
         found = episodes.find(index, cell)
@@ -273,7 +273,7 @@ class Pages:
         )
 
     def missing(self, addresses: Addresses, message: str, status: int = 404) -> Found:
-        """A page that says what is wrong."""
+        """A page that says why the page asked for cannot be shown."""
         found = self._page("error.html", addresses, title="Not here", message=message)
         return Found(found.html, status)
 
@@ -290,7 +290,7 @@ class Pages:
         part: str = "",
         **values: Any,
     ) -> Found:
-        """A page of one episode: its run, row and setting."""
+        """A page about one episode, which is given by run, row and setting."""
         run, row, setting = episode
         values |= {"title": f"{row['case_id']} · {setting.planner}{part}", "run": run, "row": row, "setting": setting}
         return self._page(template, addresses, filters=places.in_place(filters, setting), **values)
@@ -301,7 +301,7 @@ class Pages:
 
 
 def _finalized(value: object) -> object:
-    """Texts without characters that would not show as they are; the only HTML comes from templates."""
+    """Texts without characters that cannot be shown as they are; HTML comes only from templates."""
     return shown_lines(value) if type(value) is str else "–" if value is None else value
 
 
@@ -318,7 +318,7 @@ def _figure(value: float | None) -> str:
 
 
 def _shown(row: Mapping[str, Any], known: Mapping[str, Metric]) -> dict[str, Any]:
-    """An episode's columns as its page lists them, metrics with their unit and which direction is better."""
+    """An episode's columns as its page lists them; metrics have their unit and the better direction."""
     own = {name: value for name, value in row.items() if value not in (None, "", []) and name not in MAPS}
     return {_told(name, known.get(name)): value for name, value in own.items()}
 
@@ -335,16 +335,16 @@ def _told(name: str, metric: Metric | None) -> str:
 
 
 ACROSS, DOWN = 190, 40
-"""Pixels between a node and its child, and between two leaves."""
+"""The distances, in pixels, from a node to its child and from a leaf to the next leaf."""
 MOST = 250
-"""Nodes of one drawing at most: those of the path first, then those with the most visits."""
+"""The largest number of nodes in a drawing: nodes of the path come first, then those with the most visits."""
 _MARGIN = 24
 _LABEL = re.compile(r"[0-9]{1,9}(\.[0-9]{1,9})*")
 
 
 @dataclass
 class Node:
-    """A row of `nodes` with its place; `hidden` counts the nodes below it that are not drawn."""
+    """A row of `nodes` with its place in the drawing; `hidden` counts the nodes below it that are not drawn."""
 
     row: Mapping[str, Any]
     x: int = 0
@@ -355,7 +355,7 @@ class Node:
 
 @dataclass(frozen=True)
 class Drawing:
-    """Nodes, parents before their children, edges between them, and the size in pixels."""
+    """A drawn tree: nodes (parents before children), edges, size in pixels, and the number of hidden nodes."""
 
     nodes: Sequence[Node]
     edges: Sequence[tuple[Node, Node]]
@@ -382,7 +382,7 @@ def draw(rows: Sequence[Mapping[str, Any]], root: str = "0", most: int = MOST) -
 
 
 def _below(rows: Sequence[Mapping[str, Any]], root: str) -> list[Mapping[str, Any]]:
-    """A node and all nodes below it; nodes with an unusable label, or without a parent here, are left out."""
+    """A node and all nodes below it; nodes with an unusable label, or without a parent in the rows, are left out."""
     named = {row["node"]: row for row in rows if _LABEL.fullmatch(row["node"] or "")}
     found = [root] if root in named else []
     children: dict[str, list[str]] = {}
@@ -394,7 +394,7 @@ def _below(rows: Sequence[Mapping[str, Any]], root: str) -> list[Mapping[str, An
 
 
 def _kept(rows: Sequence[Mapping[str, Any]], root: str, most: int) -> set[str]:
-    """The nodes that are drawn; with each node also those that lead to it."""
+    """The labels of the nodes that are drawn; with each node, the nodes that lead to it are drawn too."""
     ranked = sorted(rows, key=lambda row: (not row["on_path"], -(row["visits"] or 0), row["depth"], row["order"]))
     labels, kept = {row["node"] for row in rows}, {root}
     for row in ranked:
@@ -408,7 +408,7 @@ def _kept(rows: Sequence[Mapping[str, Any]], root: str, most: int) -> set[str]:
 
 
 def _placed(nodes: Mapping[str, Node], top: Node) -> tuple[list[Node], list[tuple[Node, Node]]]:
-    """Nodes from the root on and their edges; leaves below one another, a parent beside its first child."""
+    """The placed nodes, from the root on, and their edges; leaves form a column, a parent is beside its first child."""
     edges = []
     for label, node in nodes.items():
         if node is not top:

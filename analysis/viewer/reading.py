@@ -1,4 +1,4 @@
-"""DuckDB over the files of a results folder that count: verified by the store, and read again if they were replaced."""
+"""DuckDB over the files of a results folder that count: the store verifies them, and replaced ones are read again."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ FILES = "$files"
 
 
 def connect(root: Path) -> duckdb.DuckDBPyConnection:
-    """A database in memory that fetches nothing, except parts of a folder's files if these are remote objects."""
+    """A database in memory that loads nothing over the network, except a folder's files if these are remote objects."""
     connection = duckdb.connect(":memory:", config=_CONFIG)
     if isinstance(root, Address):
         connection.register_filesystem(file_system())
@@ -35,10 +35,11 @@ def connect(root: Path) -> duckdb.DuckDBPyConnection:
 
 
 def files(root: Path, table: Table) -> list[str]:
-    """The files of a table that count, as patterns that match only them.
+    """The files of a table that count, each as a pattern that matches only this file.
 
     Raises:
-        StoreError: the folder is gone, or a file is damaged, cannot be read or is of a schema version that is not read.
+        StoreError: the folder is gone, or a file is damaged, cannot be read or has a schema version that cannot be
+            read.
     """
     check_there(root)
     return [_pattern(file) for file in whole(root, table)]
@@ -49,7 +50,10 @@ def _pattern(file: File) -> str:
 
 
 def _rows(root: Path, table: Table, found: Sequence[File], names: Sequence[str] | None) -> str:
-    """The text in a query for the rows of these files; `episodes` in the joined form, all of its columns or `names`."""
+    """The SQL text for the rows of these files.
+
+    Rows of `episodes` have the joined form, with all columns or only `names`.
+    """
     listed = ", ".join("'" + _pattern(file).replace("'", "''") + "'" for file in found)
     old = not all(file.of_now for file in found)
     source = f"read_parquet([{listed}], hive_partitioning=false{', union_by_name=true' if old else ''})"
@@ -60,13 +64,13 @@ def _rows(root: Path, table: Table, found: Sequence[File], names: Sequence[str] 
 
 
 def again(root: Path, table: Table, use: Callable[[Sequence[str], str], T], names: Sequence[str] | None = None) -> T:
-    """The result of `use` for a table's files and for the text in a query that means their rows.
+    """The result of `use`, which gets a table's files and the SQL text for their rows.
 
-    `use` is called again if a file was replaced by a larger one meanwhile. If few columns of the joined form are asked
-    for, `names` are these: parsing all of them takes 15 ms per query.
+    `use` is called again if a file was replaced by a larger file meanwhile. `names` are the columns of the joined form
+    that `use` needs; None means all columns, which take 15 ms to parse per query.
 
     Raises:
-        StoreError: as `files`; or files vanish again and again.
+        StoreError: as for `files`; or files vanish again and again.
     """
     for _ in range(_TRIES):
         try:
@@ -82,10 +86,10 @@ def again(root: Path, table: Table, use: Callable[[Sequence[str], str], T], name
 def ask(
     connection: duckdb.DuckDBPyConnection, root: Path, table: Table, query: str, values: Mapping[str, Any]
 ) -> pa.Table | None:
-    """The result of a query over a table's rows (`FILES`), those of every try; None if the table has no files.
+    """The result of a query over a table's rows (`FILES`), including those of all tries; None if it has no files.
 
     Raises:
-        StoreError: as `again`.
+        StoreError: as for `again`.
     """
 
     def use(names: Sequence[str], rows: str) -> pa.Table | None:

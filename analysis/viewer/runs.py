@@ -1,4 +1,4 @@
-"""The folders that are shown: their current index, which is made again when files arrive, and their failures."""
+"""The folders that are shown: each folder's current index, which is made again when files arrive, and its failures."""
 
 from __future__ import annotations
 
@@ -34,7 +34,10 @@ class Progress:
 
 Watch = Callable[[], Progress | None]
 Classes = Callable[[Path], pa.Table | None]
-"""Gives each failed cell's class in a folder: `cell_id`, `failure`, `failure_detail` and `failure_step`, or None."""
+"""A function that returns the classes of a folder's failed cells, or None.
+
+The table's columns are `cell_id`, `failure`, `failure_detail` and `failure_step`.
+"""
 
 
 def _nothing() -> None:
@@ -43,7 +46,7 @@ def _nothing() -> None:
 
 @dataclass
 class Run:
-    """One results folder. `key` is its name in addresses, "" for the first; `watch` gives the progress of its sweep."""
+    """One results folder; `key` is its name in addresses ("" for the first), `watch` returns its sweep's progress."""
 
     root: Path
     key: str = ""
@@ -66,7 +69,10 @@ class Run:
         return self.root.resolve().name
 
     def again(self, case_ids: Sequence[str]) -> str | None:
-        """The newest run's command with these cases and another name; None if no run is known, or an id is unusual."""
+        """The newest run's command with these cases and a new name.
+
+        None if no run is known, or if a case's id has unusual characters.
+        """
         try:
             ran = runs(self.root)["runs"]
         except StoreError:  # a report says so; cases are shown all the same
@@ -78,7 +84,7 @@ class Run:
         return f"{command}{halves} name={self.name}-again 'cases=[{quoted}]'"
 
     def index(self) -> Index:
-        """The cells as they are now, or were a moment ago.
+        """The index of the cells as they are now, or were a moment ago.
 
         Raises:
             StoreError: the folder is gone, or cannot be read.
@@ -108,10 +114,10 @@ class Run:
         self._index, self._looked, self._listed = index, time.monotonic(), _names(self.root)
 
     def classify(self, wait: bool = False) -> None:
-        """Have failures put into classes in the background; the index gets the classes when they are ready.
+        """Start to put failures into classes in the background; the index gets the classes when they are ready.
 
         Raises:
-            StoreError: it is waited for, and the folder cannot be read.
+            StoreError: `wait` is true, and the folder cannot be read.
         """
         index = self.index()
         with self._lock:
@@ -133,17 +139,17 @@ class Run:
 
     @property
     def sorting(self) -> bool:
-        """Whether failures are being put into classes just now."""
+        """Whether failures are being put into classes at present."""
         return self._working is not None and not self._working.done()
 
     def close(self) -> None:
-        """Stop background work without waiting for it."""
+        """Stop background work without waiting for its end."""
         for pool in (self._beside, self._sorter):
             pool.shutdown(wait=False, cancel_futures=True)
 
 
 def _names(root: Path) -> frozenset[str]:
-    """The names of the files of episodes; raises StoreError if the folder is gone."""
+    """The names of the folder's files of episodes; raises StoreError if the folder is gone."""
     try:
         if isinstance(root, Address):
             return frozenset(path.name for path in (root / "episodes").glob("*.parquet"))
