@@ -503,7 +503,7 @@ def expect_arguments(device: str, names: Iterable[str]) -> None:
 
 
 def arguments_of(device: str) -> Any:
-    """The class AsyncEngineArgs of vLLM, imported with the environment set; raises ConfigError if vLLM is not installed."""
+    """The class AsyncEngineArgs of vLLM, imported with the environment set; raises ConfigError if there is none."""
     for key, value in (_ENVIRONMENT | (CPU_ENVIRONMENT if device == "cpu" else {})).items():
         os.environ.setdefault(key, value)
     try:
