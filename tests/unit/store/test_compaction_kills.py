@@ -68,7 +68,7 @@ def small_files(root: Path, count: int) -> None:
                 "cases": [case("shared"), case(name)],
                 "comparisons": [comparison(f"{cell}{half}", rule=cell) for half in "ab"],  # of two the same is told
                 "scorings": [scoring("shared"), scoring(name)],
-                "rescores": [rescore(f"{cell}{half}", value=float(name)) for half in "ab"],
+                "rescores": [rescore(f"{cell}{half}", value=float(cell)) for half in "ab"],  # a scoring says the same
                 "metrics": [metric("shared"), metric(f"m{name}")],
             }[table]
             draft = root / "draft"
