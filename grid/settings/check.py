@@ -48,7 +48,7 @@ from grid.settings.remembered import line_of, with_contents
 from grid.settings.roles import expect_prices, is_named, judging, listed_lines, models, restoring, with_roles
 from grid.settings.served import as_stored
 from grid.settings.setting import ADDRESS, FURTHER, GROUPS, NO_INFLUENCE, OPTIONS, REFINE, Keep, Setting
-from grid.settings.weights import with_weights
+from grid.settings.weights import MODELS, with_weights
 
 MOST_REASONS = 50
 """The most kinds of reasons that are shown separately."""
@@ -257,7 +257,7 @@ def _budget(shared: SweepConfig, config: Mapping[str, Any]) -> dict[str, Any]:
     budget = shared.budget.of_episode
     if budget.cell_money is None:
         return budget.identity
-    given = {role: config[role].get(PRICE) for role in ("model", *ASKED) if role in config}
+    given = {role: config[role].get(PRICE) for role in MODELS if role in config}
     return {**budget.identity, "prices": {role: price for role, price in given.items() if price is not None}}
 
 

@@ -17,18 +17,16 @@ from typing import Any
 import pyarrow.compute as pc
 
 from grid import store
-from grid.core.engine import ASKED
 from grid.core.untrusted import loads
 from grid.settings.setting import ADDRESS, PLACES, Setting
-from grid.settings.weights import FOLDERS, IDENTITY, was_read
+from grid.settings.weights import FOLDERS, IDENTITY, MODELS, was_read
 
-_ROLES = ("model", *ASKED)
 _BESIDE = ("seed", "budget")
 
 
 def places(config: Mapping[str, Any]) -> dict[str, dict[str, str]]:
     """By role and key, the places of a setting's models; models without a place are left out."""
-    named = {role: config[role] for role in _ROLES if config.get(role)}
+    named = {role: config[role] for role in MODELS if config.get(role)}
     found = {role: {key: model[key] for key in PLACES if model.get(key)} for role, model in named.items()}
     return {role: keys for role, keys in found.items() if keys}
 
@@ -80,7 +78,7 @@ def _anywhere(setting: Setting) -> str:
 
 
 def _folders(placed: Mapping[str, Mapping[str, str]]) -> list[tuple[str, str, str | None]]:
-    return [(role, key, placed.get(role, {}).get(key)) for role in _ROLES for key in FOLDERS]
+    return [(role, key, placed.get(role, {}).get(key)) for role in MODELS for key in FOLDERS]
 
 
 def _line(setting: Setting, role: str, then: str | None, now: str) -> str:
@@ -90,13 +88,13 @@ def _line(setting: Setting, role: str, then: str | None, now: str) -> str:
 
 def _with_places(root: Path, keys: Iterable[str]) -> Iterator[Setting]:
     """The settings of rows whose ids include places, with these places; the settings with the most cells come first."""
-    columns = ["setting_id", "config", *_ROLES]
+    columns = ["setting_id", "config", *MODELS]
     named = reduce(pc.or_, (pc.match_substring(pc.field("config"), f'"{key}"') for key in sorted(keys)))
     rows = store.read(root, "episodes", columns, named, columns)
     counted = rows.group_by(columns).aggregate([([], "count_all")]).sort_by([("count_all", "descending")])
     for row in counted.to_pylist():
         config: Any = loads(row["config"])
-        labels = {role: row[role] for role in _ROLES if row[role] is not None}
+        labels = {role: row[role] for role in MODELS if row[role] is not None}
         groups = {name: part for name, part in config.items() if name not in _BESIDE}
         setting = as_in(Setting(groups, labels, config["seed"], config["budget"]), row["setting_id"])
         if setting.placed:

@@ -17,7 +17,7 @@ from grid.core.moved import named_first
 from grid.core.types import to_json
 from grid.metrics.scores import SCORING
 from grid.planners.restoring import NOT_RESTORED
-from grid.settings.weights import FOLDERS, IDENTITY, was_read
+from grid.settings.weights import FOLDERS, IDENTITY, MODELS, was_read
 
 GROUPS = ("model", "planner", "dataset", "robustness", "retriever", "pool")
 REFINE = "refine"
@@ -38,7 +38,7 @@ PLACES = (ADDRESS, *FOLDERS)
 """The keys of a model that say where it is."""
 NO_INFLUENCE = (
     *(f"dataset.{key}" for key in (*DATA, *WHERE, *WHICH_CASES)),
-    *(f"{role}.{key}" for role in ("model", *ASKED) for key in ("serving", "price", ADDRESS)),
+    *(f"{role}.{key}" for role in MODELS for key in ("serving", "price", ADDRESS)),
     *(f"{role}.history" for role in ASKED),
     "planner.parallel",
     *("pool.path", "memory.path", "memory.held"),
@@ -70,8 +70,8 @@ LATER: Mapping[str, Any] = {
     "retriever.found_by": "all",
     "dataset.plan_f1": "links",
     "dataset.servers": None,
-    **{f"{role}.least_temperature": 0.0 for role in ("model", *ASKED)},
-    **{f"{role}.{IDENTITY}": None for role in ("model", *ASKED)},
+    **{f"{role}.least_temperature": 0.0 for role in MODELS},
+    **{f"{role}.{IDENTITY}": None for role in MODELS},
 }
 """Keys that were added later, with the values that mean the same as no key: such keys are in no id, so ids stay."""
 _OWN_DEMONSTRATIONS = "demonstrations_hold_out"
@@ -170,7 +170,7 @@ def influential(config: Mapping[str, Any]) -> dict[str, Any]:
     """
     groups = {group: config[group] for group in (*GROUPS, *FURTHER, *ASKED, OPTIONS) if group in config}
     groups["model"] = _told(groups["model"])
-    groups |= {role: _served(groups[role]) for role in ("model", *ASKED) if role in groups}
+    groups |= {role: _served(groups[role]) for role in MODELS if role in groups}
     found = named_first(
         {
             group: {

@@ -17,6 +17,7 @@ from grid.settings.check import Checked, Job, check_sweep
 from grid.settings.plan import Plan
 from grid.settings.served import as_in, as_stored
 from grid.settings.setting import Cell, Setting
+from grid.settings.weights import identified
 from tests.support.configs import job, yaml
 
 HERE, THERE, ELSEWHERE = "http://127.0.0.1:8795/v1", "http://localhost:8795/v1", "http://host:1/v1"
@@ -148,6 +149,23 @@ def test_a_folder_that_is_not_here_tells_by_its_name(tmp_path: Path) -> None:
     assert one.id != other.id
     named = [local(tmp_path, tmp_path / name, identity="mine").plan.settings[0].id for name in ("a", "b")]
     assert named[0] == named[1]
+
+
+@pytest.mark.parametrize("path", [5, ["a"]])
+def test_a_path_that_is_no_text_is_refused_as_any_value_is(tmp_path: Path, path: object) -> None:
+    with pytest.raises(ConfigError, match=r"model\.path"):
+        check_sweep([job(tmp_path, model=yaml("model", "local") | {"path": path})])
+
+
+@pytest.mark.parametrize("path", ["a\0b", "~nobody-of-this-name/x", __file__])
+def test_what_no_folder_can_be_called_has_no_identity(path: str) -> None:
+    given = yaml("model", "local") | {"path": path}
+    assert identified(given) == given
+
+
+def test_a_model_whose_class_takes_no_identity_gets_none(tmp_path: Path) -> None:
+    given = yaml("model", "lexical") | {"path": str(weights(tmp_path / "folder"))}
+    assert identified(given) == given
 
 
 def test_rows_by_a_folders_name_are_gone_on_with_there_alone(tmp_path: Path) -> None:
