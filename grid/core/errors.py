@@ -149,7 +149,7 @@ class Status(StrEnum):
 
 
 class ErrorKind(StrEnum):
-    """The kind of a failure. Only failures of the infrastructure are tried again. `code`: an unforeseen exception."""
+    """The kind of a failure. By itself a sweep tries only `infrastructure` again. `code`: an unforeseen exception."""
 
     MODEL = "model"
     TOOL = "tool"

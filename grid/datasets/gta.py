@@ -450,7 +450,8 @@ class Gta(FileDataset[Gold]):
 def measure(gold: Gold, alike: Alike | None, plan_f1: PlanF1, trajectory: Trajectory) -> Mapping[str, Any]:
     """The metrics of `end_to_end`: tool_counts, answer_score and ToolTree's four F1.
 
-    If the query asks for an image, answer_score is `image_score`. If an answer is wanted but was not given, it is 0.
+    If the query asks for an image, answer_score is `image_score`, or None without a sentence model. If an answer is
+    wanted but was not given, it is 0.
     """
     made, wanted = [step.call for step in trajectory.steps if step.call], gold.record.wanted
     if wanted is not None:

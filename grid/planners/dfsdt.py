@@ -49,7 +49,7 @@ class DFSDT(TreeSearch):
     - The depth counts calls (`max_calls`). The released code counts a call's thought, name and arguments as three.
     - If no path ended, the result is the longest path (such as a path cut off at the greatest depth), and the first of
       several equally long paths. The released code returns a random path that was given up. A path's value is 1 if it
-      ended, else its length as a share of the greatest depth.
+      ended, else its length divided by the greatest depth plus 1, which is below 1.
     - If a child repeats an earlier child, against the instruction, the search goes on from it as from any other child.
     - `requests` limits all requests of an episode, including those for a drafted outline and those to the judge.
     """
