@@ -106,7 +106,7 @@ class Setting:
 
     @cached_property
     def seed_id(self) -> str:
-        """The id that the setting would have without restoring, refining, memory, `planner.solved` and `_BEHIND`'s keys.
+        """The id without restoring, refining, memory, `planner.solved` and the keys of `_BEHIND`.
 
         It gives the seeds. So restoring changes no seed (tooltree A.2), refined plans have the same drafts as plans
         without refining, trials with and without memory are paired, and the keys of `_BEHIND` do not change the calls.
