@@ -116,10 +116,11 @@ def _print_report(
 
 
 def warned(root: Path) -> list[str]:
-    """Warnings about answers, and about cells whose success is not known; one line each."""
+    """Warnings about answers, budgets that ended cells, and cells whose success is not known; one line each."""
 
     def made() -> list[str]:
-        return [*answers.unreadable(root), *unknowns.warnings(load.episodes(root)), *answers.served(root)]
+        cells = load.episodes(root, ["budget_reached"])
+        return [*answers.unreadable(root), *partial.stopped(cells), *unknowns.warnings(cells), *answers.served(root)]
 
     return load.once(root, "warned", made, few=True)
 

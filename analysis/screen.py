@@ -10,6 +10,7 @@ import math
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 from rich.cells import cell_len, set_cell_size
@@ -20,9 +21,11 @@ from analysis import load
 from analysis.load import answers, partial, provenance, spending, unknowns
 from analysis.load.baselines import OF_CASES, baselines
 from analysis.page.render import READABLE, wide
+from analysis.page.table import marks
 from analysis.stats import intervals
-from analysis.stats.intervals import CLUSTER, interval
+from analysis.stats.intervals import CLUSTER
 from analysis.tables import rates
+from analysis.tables.disturbances import change, corrected
 from grid.core.errors import one_line
 from grid.core.untrusted import shown
 
@@ -46,6 +49,7 @@ _FURTHER = (
     *rates.PAIRED,
     rates.CHECKS,
     "n_messages",
+    "budget_reached",
     *OF_CASES.values(),
 )
 """The columns that are read of every episode; of a million episodes, only shown figures should be read."""
@@ -89,7 +93,7 @@ def _head(root: Path, cells: pd.DataFrame) -> list[str]:
     skipped = [line.partition(" (")[0] for line in partial.skipped(root).values()]
     warned = [
         *provenance.unsent(cells), *partial.lines(partial.planned(root, cells)), *answers.unreadable(root, cells),
-        *unknowns.warnings(cells), *answers.served(root), *skipped,
+        *partial.stopped(cells), *unknowns.warnings(cells), *answers.served(root), *skipped,
     ]  # fmt: skip
     more = [f"and {len(warned) - _WARNINGS:,} further warnings: agent-grid report {root}"]
     lines = [one_line(line, 2 * READABLE) for line in warned[:_WARNINGS]]
@@ -119,7 +123,7 @@ def _success(root: Path, cells: pd.DataFrame, settings: pd.DataFrame, cases: pd.
         if told := _without_model(root, plain):
             yield Text(shown(told))
     if more:
-        yield Text(f"and {more:,} more planners, each with less success than those above", style="dim")
+        yield Text(f"and {more:,} more rows: agent-grid report {root}", style="dim")
     if len(places) > _PLACES:
         yield Text(f"and {len(places) - _PLACES:,} more pairs of a model and a data set", style="dim")
     less = _LESS.format(reference) if reference else ""
@@ -230,11 +234,18 @@ def _lost(cases: pd.DataFrame) -> Iterator[str]:
         above = own["robustness"].iloc[0]
         before = _by_case(own[own["robustness"] == above])
         place = f"{model} on {dataset}, " if len(places) > 1 else ""
+        rows: list[dict[str, Any]] = []
         for robustness, part in own[own["robustness"] != above].groupby("robustness", sort=False, observed=True):
-            told = _changes(before, _by_case(part))
-            lines += [_fitting(f"  {one_line(place + str(robustness), 2 * _NAME)}: ", told, "above that")] * bool(told)
+            after = (_by_case(part) - before).dropna().groupby(level="planner", observed=True, sort=False)
+            rows += [
+                {"robustness": str(robustness), "planner": str(planner), **change(values.droplevel("planner"))}
+                for planner, values in after
+            ]
+        for robustness, part in corrected(rows).groupby("robustness", sort=False) if rows else ():
+            told = _changes(part)
+            lines.append(_fitting(f"  {one_line(place + str(robustness), 2 * _NAME)}: ", told, "that lost less"))
     if lines:
-        yield "how disturbances change the success above, in percentage points (*: the 95% interval excludes 0):"
+        yield "how disturbances change the success above, in percentage points (*, †: as above; intervals in the report):"
         yield from lines[:_DISTURBANCES]
         if len(lines) > _DISTURBANCES:
             yield f"  and {len(lines) - _DISTURBANCES:,} more"
@@ -245,17 +256,14 @@ def _by_case(cases: pd.DataFrame) -> pd.Series[float]:
     return cases.set_index(["planner", CLUSTER, "case_id"])["success"].dropna()
 
 
-def _changes(before: pd.Series[float], after: pd.Series[float]) -> list[str]:
-    found = []
-    for planner, values in (after - before).dropna().groupby(level="planner", observed=True, sort=False):
-        mean, low, high = interval(values.droplevel("planner"), reach=1.0)
-        found.append(
-            (
-                mean,
-                f"{one_line(str(planner), _NAME)} {round(100 * mean, 1) + 0.0:+.1f}{'*' * bool(low > 0 or high < 0)}",
-            )
-        )
-    return [told for _, told in sorted(found)]
+def _changes(rows: pd.DataFrame) -> list[str]:
+    """From the rows of one disturbance in `disturbances`, the text of each planner's change, the largest loss first."""
+    found = rows.dropna(subset=["difference"]).sort_values(["difference", "planner"], kind="stable")
+    return [
+        f"{one_line(row['planner'], _NAME)} {round(100 * row['difference'], 1) + 0.0:+.1f}"
+        f"{marks(row['low'], row['high'], row['holm'], level=intervals.LEVEL)}"
+        for row in found.to_dict("records")
+    ]
 
 
 def _fitting(start: str, told: Sequence[str], others: str = "more") -> str:

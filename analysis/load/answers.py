@@ -124,8 +124,8 @@ MOST = 0.5
 """If a larger share of a setting's answers could not be read, there is a warning."""
 MANY = 0.01
 """If a larger share of any row's answers could not be read, the table gets a column with this share."""
-COLUMNS = ("n_messages", "cut_answers")
-"""The columns of `episodes` that are read for shares of unreadable answers, besides those that every table reads."""
+COLUMNS = ("n_messages", "cut_answers", "budget_reached")
+"""The columns of `episodes` that are read for shares of answers and cells that were cut, besides every table's."""
 _MESSAGES = ["cell_id", "role", "n", "unreadable"]
 _QUERY = f"""WITH a AS (SELECT cell_id, role::VARCHAR AS role, n AS answers, coalesce(len(unreadable), 0) AS unread
   FROM messages WHERE n IS NOT NULL

@@ -15,6 +15,8 @@ from grid import store
 
 _NAMED = 3
 """The largest number of settings that a line names."""
+_MOST_STOPPED = 0.5
+"""If a larger share of a setting's cells was ended by a budget, there is a warning."""
 
 
 def planned(root: Path, episodes: pd.DataFrame) -> pd.DataFrame:
@@ -105,3 +107,23 @@ def _line(dataset: str, reasons: Mapping[str, int]) -> str:
     told = "; ".join(f"{count:,}: {reason}" for reason, count in ranked[:_KINDS])
     more = f"; and {len(ranked) - _KINDS:,} more reasons (run.json)" if len(ranked) > _KINDS else ""
     return f"left out of {dataset}, and in no figure: {sum(reasons.values()):,} records ({told}{more})"
+
+
+def stopped(episodes: pd.DataFrame) -> list[str]:
+    """A line for each setting in which a budget was used up in more than half of the cells.
+
+    `episodes` are cells with the column `budget_reached`.
+    """
+    lines = []
+    for key, own in episodes.groupby(SETTING, sort=False, observed=True):
+        reached = own["budget_reached"].dropna().astype(str)
+        if len(reached) <= _MOST_STOPPED * len(own):
+            continue
+        model, dataset, robustness, planner = map(str, cast(tuple[object, ...], key))
+        disturbed = f" ({robustness})" if robustness != "none" else ""
+        budgets = " or ".join(f"budget.{name}" for name in sorted(set(reached)))
+        lines.append(
+            f"warning: {model}, {planner} on {dataset}{disturbed}: {budgets} was used up in {len(reached):,} of "
+            f"{len(own):,} cells; they are scored as they stood"
+        )
+    return lines

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,15 +14,32 @@ from scipy.special import ndtri
 from analysis import load
 from analysis.load import SETTING, queries
 from analysis.load.queries import Asked, ask
-from analysis.page.table import MISSING, POINTS, Column, Row, Table, bounds, count, marks, number
-from analysis.stats.intervals import ALIKE, CLUSTER, TOLD, UNKNOWN, Interval, interval, n_clusters, ratio
+from analysis.page.table import MISSING, POINTS, Column, Row, Table, bounds, count, marks, number, probability
+from analysis.stats.intervals import (
+    ALIKE,
+    CLUSTER,
+    LEVEL,
+    TOLD,
+    UNKNOWN,
+    Interval,
+    holm,
+    interval,
+    n_clusters,
+    p_value,
+    ratio,
+)
 from grid.core.types import BEHAVIOURS
 
 _OWN = ["behaviour", "refused", "plan_cost", "least_cost"]
 _LABELS = ["robustness", "planner"]
 _CAPTION = (
     "success in %; undisturbed: of the same cases under robustness=none; difference: in percentage points, paired over "
-    f"cases; 95% interval: {TOLD}; * it excludes 0; {ALIKE}; none where all are of one cluster"
+    f"cases; 95% interval: {TOLD}; *: it excludes 0, †: also by Holm's correction over the differences of this table "
+    f"(p Holm); {ALIKE}; none if all cases are of one cluster"
+)
+_OUTLINED = (
+    "a planner that follows a given outline has to get each substep right: if a tool that the outline needs is broken, "
+    "only planners that try again can still succeed; with dataset.outline=hidden a planner can go another way"
 )
 _BEHAVIOURS = (
     "of the cells that called the broken tool, what they did next: another call that does the same (replace: the "
@@ -36,9 +53,9 @@ _COST = (
 
 
 def tables(root: Path) -> list[Table]:
-    """A table for each model and dataset with disturbed cells for which any column of these tables has a value."""
+    """A table for each model and dataset with disturbed cells whose success, or any of `_OWN`, is known."""
     cells = load.episodes(root, _OWN)
-    own = cells["disturbed"] & cells[_OWN].notna().any(axis=1)
+    own = cells["disturbed"] & cells[["success", *_OWN]].notna().any(axis=1)
     shown = cells.loc[own, SETTING[:3]].drop_duplicates()
     found = []
     for model, dataset, settings in load.places(shown):
@@ -53,9 +70,9 @@ def tables(root: Path) -> list[Table]:
 def disturbances(cells: pd.DataFrame, where: str = "true") -> Asked:
     """One row per robustness setting and planner of one model and dataset, without undisturbed settings.
 
-    `success`, `undisturbed` and `difference` (with `low` and `high`) are shares of the cases whose success is known;
-    `cases` and `clusters` count these cases. `called` is the number of cells that called a broken tool, and the columns
-    of BEHAVIOURS are the shares of these cells by what they did next. `refused` is a share. `cost` (with `cost_low` and
+    `success`, `undisturbed` and the difference (`changes`) are shares of the cases whose success is known; `cases` and
+    `clusters` count these cases. `called` is the number of cells that called a broken tool, and the columns of
+    BEHAVIOURS are the shares of these cells by what they did next. `refused` is a share. `cost` (with `cost_low` and
     `cost_high`) is the cost of plans over the least cost, on solved cells. A figure is NaN if nothing is known.
     """
     asked = ask(cells, queries.of_cases(["success"], where, further=_FURTHER))
@@ -66,19 +83,31 @@ def disturbances(cells: pd.DataFrame, where: str = "true") -> Asked:
         success = own.set_index([CLUSTER, "case_id"])["success"].dropna()
         known = planner in undisturbed.index.get_level_values("planner")
         before = undisturbed.xs(planner, level="planner").reindex(success.index) if known else success * math.nan
-        mean, low, high = interval((success - before).dropna(), reach=1.0)
         called = int(own["called"].sum())
         row: dict[str, Any] = (
             {"robustness": str(robustness), "planner": str(planner)}
             | {"cases": len(success), "clusters": n_clusters(success)}
             | {"success": success.mean(), "undisturbed": before.mean()}
-            | {"difference": mean, "low": low, "high": high, "called": called}
+            | {**change(success - before), "called": called}
             | {name: own[name].sum() / called if called else math.nan for name in BEHAVIOURS}
             | {"refused": own["refusals"].sum() / own["told"].sum() if own["told"].any() else math.nan}
             | _cost(own)
         )
         rows.append(row)
-    return asked._replace(rows=pd.DataFrame(rows))
+    return asked._replace(rows=corrected(rows))
+
+
+def change(differences: pd.Series[float]) -> dict[str, float]:
+    """The mean `difference` of cases' shares with its 95% interval (`low`, `high`), and its `p`."""
+    known = differences.dropna()
+    mean, low, high = interval(known, reach=1.0)
+    return {"difference": mean, "low": low, "high": high, "p": p_value(known, reach=1.0)}
+
+
+def corrected(rows: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
+    """Rows with a `change`, and `holm`: p by Holm's correction over all of them."""
+    found = pd.DataFrame(rows)
+    return found.assign(holm=holm(found["p"])) if rows else found
 
 
 _SOLVED = "FILTER (success::DOUBLE = 1 AND least_cost > 0)"
@@ -110,6 +139,7 @@ def _table(model: str, dataset: str, values: pd.DataFrame, query: str) -> Table:
             _share("undisturbed"),
             Column("difference", _difference),
             Column("95% interval", lambda row: bounds(row["low"], row["high"], POINTS)),
+            Column("p Holm", lambda row: probability(row["holm"])),
             *[_share(name, _BEHAVIOURS) for name in BEHAVIOURS if broken],
             *[_share("refused", _REFUSED)] * rejecting,
             *[Column("cost", _cost_over, said=_COST), Column("95%", _cost_bounds)] * priced,
@@ -117,6 +147,7 @@ def _table(model: str, dataset: str, values: pd.DataFrame, query: str) -> Table:
         values=values,
         query=query,
         about=_CAPTION,
+        notes=[_OUTLINED] * broken,
     )
 
 
@@ -125,8 +156,8 @@ def _share(name: str, said: str = "") -> Column:
 
 
 def _difference(row: Mapping[Any, Any]) -> str:
-    mark = marks(row["low"], row["high"]) or " "
-    return "none" if pd.isna(row["difference"]) else f"{number(row['difference'], POINTS, 100)}{mark}"
+    mark = marks(row["low"], row["high"], row["holm"], level=LEVEL)
+    return "none" if pd.isna(row["difference"]) else f"{number(row['difference'], POINTS, 100)}{mark:2}"
 
 
 def _cost_over(row: Mapping[Any, Any]) -> str:

@@ -98,6 +98,7 @@ def by_setting(cells: pd.DataFrame, condition: str = "true", baselines: str = ""
         *(f"avg({name}::DOUBLE) AS {name}" for name in (*rates, *costs)),
         *["avg(success::DOUBLE) FILTER (solvable::BOOLEAN) AS success_solvable"] * ("solvable" in cells),
         *["sum(cut_answers) / nullif(sum(llm_calls), 0) AS cut"] * ("cut_answers" in cells),
+        *["avg((budget_reached IS NOT NULL)::INT) AS stopped"] * ("budget_reached" in cells),
     ]
     deviations = ", ".join(f"stddev_samp({name}) AS {name}_std" for name in rates)
     means = ", ".join(f"avg({name}::DOUBLE) AS {name}" for name in rates)
@@ -128,7 +129,7 @@ def rated(settings: pd.DataFrame, cases: pd.DataFrame) -> pd.DataFrame:
         settings: the rows of `by_setting`.
         cases: those of `by_case`.
     """
-    rates, costs = ([name for name in names if name in settings] for names in (RATES, (*COSTS, "cut")))
+    rates, costs = ([name for name in names if name in settings] for names in (RATES, (*COSTS, "cut", "stopped")))
     found, counts = settings.set_index(SETTING), ["cases", "clusters", "cells", "failed", "unknown"]
     deviations = found[[f"{rate}_std" for rate in rates]]
     grouped = cases.groupby(SETTING, sort=False, observed=True)

@@ -53,6 +53,8 @@ _BOUNDED = (
 )
 _UNREADABLE = "unreadable: answers of the acting model that could not be read"
 _CUT = "cut: answers that a limit on tokens, or a filter, ended"
+_STOPPED = "stopped: cells whose budget (budget.*) was used up; they are scored as they stood"
+_CLUSTERS = "clusters: groups of cases that are not independent, such as cases of one domain; intervals are over them"
 _MONEY = "USD: US dollars per case, all roles together, by their models' prices; engines that run in the task are free"
 
 
@@ -109,19 +111,22 @@ def _of_baselines(baselines: pd.DataFrame, shown: Sequence[str]) -> list[str]:
 def _columns(results: pd.DataFrame, trials: int) -> list[Column]:
     """The columns for which any row has a value; a terminal leaves out more of them if there is more to warn about."""
     partial = bool((results["cells"] < results["planned"]).any())
-    unreadable_too, cut = _many(results, "unreadable"), _many(results, "cut")
+    unreadable_too, cut, stopped = (_many(results, share) for share in ("unreadable", "cut", "stopped"))
     bounded = bool(_bounded(results).any())
-    warned = unreadable_too + cut + bounded  # columns to be seen first, within a width of 100
+    warned = unreadable_too + cut + stopped + bounded  # columns to be seen first, within a width of 100
     dropped = ("tool match", "USD", "failed", _INTERVAL)[: warned if warned < 2 else warned + partial]
     several = trials >= _SEVERAL
     together = {f"pass@{trials}": f"any_{trials}", f"pass^{trials}": f"all_{trials}"} if several else {}
     deviations = _DEVIATIONS * several
     found = [
         _of_all("cases", lambda row: f"{row['cases']:,}"),
+        *[_of_all("clusters", lambda row: f"{row['clusters']:,}", _CLUSTERS)]
+        * bool((results["clusters"] < results["cases"]).any()),
         _column("cells", _cells, _PARTIAL * partial, printed=partial),
         _column("failed", lambda row: f"{row['failed']:,}", _FAILED),
         *[_column("unreadable", _share_of("unreadable"), _UNREADABLE)] * unreadable_too,
         *[_column("cut", _share_of("cut"), _CUT)] * cut,
+        *[_column("stopped", _share_of("stopped"), _STOPPED)] * stopped,
         *[_column("unknown", lambda row: f"{row['unknown']:,}", _UNKNOWN[unknowns.how_counted()])]
         * bool(results["unknown"].any()),
         _rate("success", "success", deviations),
@@ -143,8 +148,8 @@ def _column(header: str, text: Callable[[Row], str], said: str = "", printed: bo
     return Column(header, lambda row: MISSING if _WITHOUT in row else text(row), printed=printed, said=said)
 
 
-def _of_all(header: str, text: Callable[[Row], str]) -> Column:
-    return Column(header, text)
+def _of_all(header: str, text: Callable[[Row], str], said: str = "") -> Column:
+    return Column(header, text, said=said)
 
 
 def _share_of(name: str) -> Callable[[Row], str]:
