@@ -51,13 +51,16 @@ _FURTHER = (
 """The columns that are read of every episode; of a million episodes, only shown figures should be read."""
 _CAPTION = f"success: % of cases (●), with its 95% interval (├ ┤) {intervals.BRIEFLY}"
 _LESS = (
-    "minus {}: percentage points on the cases that both ran, *: the 95% interval excludes 0, †: also by Holm's "
-    "correction; "
+    "minus {}: percentage points on the cases that both ran (*: the 95% interval excludes 0, †: also by Holm's "
+    "correction); "
 )
 _FAILED = "failed: cells that ended in an error"
 _ASKS = " (asks)"
-_ASKED = "asks: it may ask the world whether a case is resolved, the others may not"
-_TOKENS, _MONEY = "tokens: in and out, of planner, judge and critic, a run of a case", "USD: all roles, a run of a case"
+_ASKED = "asks: the planner may ask the world whether a case is resolved, the others may not"
+_TOKENS, _MONEY = (
+    "tokens: input and output of planner, judge and critic, per run of a case",
+    "USD: of all roles, per run of a case",
+)
 
 
 def print_screen(root: Path, console: Console) -> None:
@@ -91,7 +94,7 @@ def _head(root: Path, cells: pd.DataFrame) -> list[str]:
         *provenance.unsent(cells), *partial.lines(partial.planned(root, cells)), *answers.unreadable(root, cells),
         *unknowns.warnings(cells), *answers.served(root), *skipped,
     ]  # fmt: skip
-    more = [f"and {len(warned) - _WARNINGS:,} further warnings: agent-grid report {root}"]
+    more = [f"and {len(warned) - _WARNINGS:,} further warnings, shown by: agent-grid report {root}"]
     lines = [one_line(line, 2 * READABLE) for line in warned[:_WARNINGS]]
     return [one_line(provenance.first_line(cells), 3 * READABLE), *lines, *more * (len(warned) > _WARNINGS)]
 
@@ -232,7 +235,9 @@ def _lost(cases: pd.DataFrame) -> Iterator[str]:
         place = f"{model} on {dataset}, " if len(places) > 1 else ""
         for robustness, part in own[own["robustness"] != above].groupby("robustness", sort=False, observed=True):
             told = _changes(before, _by_case(part))
-            lines += [_fitting(f"  {one_line(place + str(robustness), 2 * _NAME)}: ", told, "above that")] * bool(told)
+            lines += [
+                _fitting(f"  {one_line(place + str(robustness), 2 * _NAME)}: ", told, "with higher values")
+            ] * bool(told)
     if lines:
         yield "how disturbances change the success above, in percentage points (*: the 95% interval excludes 0):"
         yield from lines[:_DISTURBANCES]
