@@ -24,8 +24,9 @@ _OURS = " (ours)"
 _THEIRS = 3
 """The largest number of the paper's models that a line names."""
 _TOLD = (
-    "one row a preset of conf/experiment, each run at a small size, so that intervals are wide; cells ok: those that "
-    "ended with an answer, right or wrong; seconds: from the composing to the page, of all commands that it took"
+    "one row per preset of conf/experiment; each ran at a small size, so intervals are wide; cells ok: cells that "
+    "ended with an answer, right or wrong; seconds: the time of all commands of the preset, from composing its "
+    "config to writing its page"
 )
 
 
@@ -157,7 +158,7 @@ def read(folder: Path) -> dict[str, Entry]:
     except (OSError, ValidationError) as error:
         wrong = error.errors()[0]["msg"] if isinstance(error, ValidationError) else error.strerror
         raise StoreError(
-            one_line(f"{path}: not what a gallery keeps ({wrong}); remove it to begin anew", 500)
+            one_line(f"{path}: this file was not written by a gallery ({wrong}); remove it to begin a new gallery", 500)
         ) from None
 
 

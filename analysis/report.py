@@ -40,7 +40,7 @@ from grid.core.untrusted import shown
 
 _LONG = ("coefficients", "trajectories", f"{study.OF_PAPER}C.1", plans.OF_PAPER, frontier.NAME, *calibration.LONG)
 """The beginnings of the names of long tables, which a terminal shows only if all tables are asked for."""
-_WITHOUT = "no published figures are shown, as no language model answered (--papers shows them)"
+_WITHOUT = "no published figures are shown, because no language model answered (--papers shows them)"
 
 
 def print_report(
@@ -107,7 +107,7 @@ def _print_report(
     for line in (
         *study.missing(root),
         *[_WITHOUT] * (not beside),
-        *[f"not printed, as they need more room: {names}"] * bool(spared),
+        *[f"tables that are too wide to be printed here: {names}"] * bool(spared),
     ):
         console.print(shown(line), markup=False)
     for line in _places(root, all_columns):
@@ -127,7 +127,7 @@ def warned(root: Path) -> list[str]:
 
 def _places(root: Path, all_columns: bool) -> list[str]:
     """Lines that name the places of the data and of all other results."""
-    how = f"`agent-grid report {root} --wide` prints all tables with all columns; so does report.html"
+    how = f"`agent-grid report {root} --wide` prints all tables with all columns; report.html shows them too"
     rows = f"results: {root}/episodes/*.parquet (one row per cell), {root}/steps/*.parquet (one row per decision)"
     return [rows] if all_columns else [how, rows]
 

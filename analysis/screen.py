@@ -55,13 +55,16 @@ _FURTHER = (
 """The columns that are read of every episode; of a million episodes, only shown figures should be read."""
 _CAPTION = f"success: % of cases (●), with its 95% interval (├ ┤) {intervals.BRIEFLY}"
 _LESS = (
-    "minus {}: percentage points on the cases that both ran, *: the 95% interval excludes 0, †: also by Holm's "
-    "correction; "
+    "minus {}: percentage points on the cases that both ran (*: the 95% interval excludes 0, †: also by Holm's "
+    "correction); "
 )
 _FAILED = "failed: cells that ended in an error"
 _ASKS = " (asks)"
-_ASKED = "asks: it may ask the world whether a case is resolved, the others may not"
-_TOKENS, _MONEY = "tokens: in and out, of planner, judge and critic, a run of a case", "USD: all roles, a run of a case"
+_ASKED = "asks: the planner may ask the world whether a case is resolved, the others may not"
+_TOKENS, _MONEY = (
+    "tokens: input and output of planner, judge and critic, per run of a case",
+    "USD: of all roles, per run of a case",
+)
 
 
 def print_screen(root: Path, console: Console) -> None:
@@ -95,7 +98,7 @@ def _head(root: Path, cells: pd.DataFrame) -> list[str]:
         *provenance.unsent(cells), *partial.lines(partial.planned(root, cells)), *answers.unreadable(root, cells),
         *partial.stopped(cells), *unknowns.warnings(cells), *answers.served(root), *skipped,
     ]  # fmt: skip
-    more = [f"and {len(warned) - _WARNINGS:,} further warnings: agent-grid report {root}"]
+    more = [f"and {len(warned) - _WARNINGS:,} further warnings, shown by: agent-grid report {root}"]
     lines = [one_line(line, 2 * READABLE) for line in warned[:_WARNINGS]]
     return [one_line(provenance.first_line(cells), 3 * READABLE), *lines, *more * (len(warned) > _WARNINGS)]
 
@@ -245,7 +248,7 @@ def _lost(cases: pd.DataFrame) -> Iterator[str]:
             told = _changes(part)
             lines.append(_fitting(f"  {one_line(place + str(robustness), 2 * _NAME)}: ", told, "that lost less"))
     if lines:
-        yield "how disturbances change the success above, in percentage points (*, †: as above; intervals in the report):"
+        yield "change of the success above by disturbances, in percentage points (*, †: as above; intervals in the report):"
         yield from lines[:_DISTURBANCES]
         if len(lines) > _DISTURBANCES:
             yield f"  and {len(lines) - _DISTURBANCES:,} more"

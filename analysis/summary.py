@@ -21,7 +21,7 @@ from analysis.tables.rates import rounded
 from grid.core.untrusted import shown
 
 NAME = "success"
-_SURE, _UNSURE = "also after Holm's correction", "but not after Holm's correction"
+_SURE, _UNSURE = "significant also after Holm's correction", "significant, but not after Holm's correction"
 _MOST = 8
 """The largest number of pairs of a model and a data set that are described; the tables have all pairs."""
 _NAMED = 4
@@ -39,7 +39,7 @@ def lines(found: Sequence[Table]) -> list[str]:
     """
     places = [(table, *_beside(found, table)) for table in found if table.name.startswith("results ")]
     told = [line for table, differences, costs in places[:_MOST] for line in _place(table, differences, costs)]
-    more = f"and {len(places) - _MOST:,} more pairs of a model and a data set, in the tables"
+    more = f"and {len(places) - _MOST:,} more pairs of a model and a data set, which the tables show"
     return [*told, *[more] * (len(places) > _MOST)]
 
 
@@ -70,7 +70,7 @@ def _place(table: Table, differences: Sequence[Row], costs: Sequence[Row]) -> It
     alone = [row for row in ran if str(row["planner"]) not in asked]
     if str(best["planner"]) in asked and alone:
         fair = max(alone, key=lambda row: float(row["success_mean"]))
-        yield f"Of those that never ask whether a case is resolved, {_told(fair, against, times, set())}."
+        yield f"Of the planners that never ask whether a case is resolved, {_told(fair, against, times, set())}."
     open_ones = [row for row in differences if row["success_low"] <= 0 <= row["success_high"]]
     if open_ones:
         yield _open(open_ones)
@@ -80,18 +80,20 @@ def _told(row: Row, against: dict[str, Row], times: dict[str, float], asked: set
     """A text about one planner: its success, its lead over the reference, and the ratio of their tokens."""
     planner = str(row["planner"])
     interval = bounds(row["success_low"], row["success_high"], missing="")
-    told = f"{planner} solves most, {number(row['success_mean'], scale=100)}% {interval}".rstrip()
+    told = f"{planner} solves the most cases, {number(row['success_mean'], scale=100)}% {interval}".rstrip()
     if planner in asked:
         told += ", and asks whether a case is resolved"
     found = against.get(planner)
     if found is None or pd.isna(found["success_low"]):
         return told
     more = f"{number(found['success'], POINTS, 100)} points"
-    told += f"; against {found['reference']} {more} {bounds(found['success_low'], found['success_high'], POINTS)}"
+    told += (
+        f"; compared with {found['reference']}: {more} {bounds(found['success_low'], found['success_high'], POINTS)}"
+    )
     if not math.isnan(times.get(planner, math.nan)):
-        told += f" at {times[planner]:.1f} times its tokens"
+        told += f" at {times[planner]:.1f} times the tokens"
     if found["success_low"] <= 0 <= found["success_high"]:
-        return f"{told}, which may be chance"
+        return f"{told}; the difference may be chance"
     return f"{told}, {_SURE if found['success_holm'] < intervals.LEVEL else _UNSURE}"
 
 
@@ -101,8 +103,12 @@ def _open(differences: Sequence[Row]) -> str:
     names = [f"{row['planner']} ({number(row['success'], POINTS, 100)})" for row in ordered]
     listed = ", ".join(names[:_NAMED]) + f" and {len(names) - _NAMED:,} more" * (len(names) > _NAMED)
     needed = float(ordered[0]["success_needed"])
-    settled = "" if math.isnan(needed) else f"; {rounded(needed)} cases would settle the first, if it is that large"
-    return f"Not told from {ordered[0]['reference']}: {listed}{settled}."
+    settled = (
+        ""
+        if math.isnan(needed)
+        else (f"; {rounded(needed)} cases would settle the first difference, if it is as large as estimated")
+    )
+    return f"No significant difference to {ordered[0]['reference']}: {listed}{settled}."
 
 
 def _disturbed(row: Row) -> str:
@@ -129,7 +135,10 @@ def drawings(found: Sequence[Table]) -> list[Drawing]:
 
     across = min(len(drawn), 2)
     svg = svg_of(NAME, math.ceil(len(drawn) / across), across, draw, width=5.6, height=1.1 + 0.24 * deepest)
-    told = f"{drawn[0].before}success in % of cases, with 95% intervals ({intervals.SHARES}); the best stands on top"
+    told = (
+        f"{drawn[0].before}success in % of cases, with 95% intervals ({intervals.SHARES}); the best planner is at "
+        "the top"
+    )
     return [Drawing(NAME, "success of every planner", told, svg, drawn[0].query)]
 
 

@@ -59,11 +59,11 @@ def refused(place: str, error: ValidationError) -> AnalysisError:
 def _check_size(text: str, place: str) -> None:
     """Raise AnalysisError for a text that would take much time or memory to parse, even a short one."""
     if len(text) > MAX_CHARACTERS:
-        raise AnalysisError(f"{place}: more than {MAX_CHARACTERS:,} characters")
+        raise AnalysisError(f"{place}: the file has more than {MAX_CHARACTERS:,} characters")
     depth = 0
     for event in yaml.parse(text, Loader=LOADER):
         if isinstance(event, yaml.AliasEvent):
-            raise AnalysisError(f"{place}: an alias (*{event.anchor:.40}); write it out")
+            raise AnalysisError(f"{place}: it contains the alias *{event.anchor:.40}; write the value out instead")
         depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
         if depth > MAX_DEPTH:
-            raise AnalysisError(f"{place}: more than {MAX_DEPTH} levels")
+            raise AnalysisError(f"{place}: the file is nested more than {MAX_DEPTH} levels deep")

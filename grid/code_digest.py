@@ -203,7 +203,7 @@ def _found(dotted: str, own: frozenset[str]) -> Name:
         module = ".".join(parts[:place])
         if _file(module):
             return _member(module, parts[place:], own)[0] if place < len(parts) else Name(module, None)
-    raise ValueError(f"{dotted}: no module of that name, nor a part of one")
+    raise ValueError(f"{dotted}: neither a module nor a name in a module")
 
 
 def _member(module: str, names: Sequence[str], own: frozenset[str]) -> tuple[Name, Sequence[str]]:

@@ -43,11 +43,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; the exit status is 1 if a rule does not hold, and 2 if the data set cannot be read."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("dataset", help="a file of conf/dataset")
-    parser.add_argument("values", nargs="*", metavar="KEY=VALUE", help="as dataset.path=FOLDER dataset.limit=20")
-    parser.add_argument("--stats", action="store_true", help="print what it holds, beside its paper's figures if known")
+    parser.add_argument("values", nargs="*", metavar="KEY=VALUE", help="such as dataset.path=FOLDER dataset.limit=20")
+    parser.add_argument(
+        "--stats", action="store_true", help="print its counts, beside the figures of its paper if known"
+    )
     parser.add_argument("--check", action="store_true", help="print every rule that does not hold")
     parser.add_argument("--show", type=int, metavar="N", default=0, help="print the first N cases, call by call")
-    parser.add_argument("--plugin", action="append", default=[], help="a package whose files may be named, too")
+    parser.add_argument("--plugin", action="append", default=[], help="a plugin package whose files may be named, too")
     given = parser.parse_intermixed_args(arguments)
     console = Console(soft_wrap=True, highlight=False)
     try:
@@ -59,7 +61,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         for case_id in dataset.case_ids()[: given.show]:
             _lines(console, [f"\n{case_id}", *shown(dataset, case_id)])
     except _MISTAKES as error:
-        return said(GridError(f"a case cannot be made: {type(error).__name__}: {error}; --check says which"))
+        return said(GridError(f"a case cannot be made: {type(error).__name__}: {error}; --check names the case"))
     except (GridError, ModuleNotFoundError) as error:
         return said(error)
     return 0 if sound else 1
@@ -70,7 +72,7 @@ def _made(name: str, values: Sequence[str]) -> Dataset:
     changed = OmegaConf.from_dotlist(list(values))
     for group in changed:
         if group != "dataset" or not isinstance(changed[group], DictConfig):
-            raise ConfigError(str(group), changed[group], "a key of the data set, as dataset.KEY=VALUE")
+            raise ConfigError(str(group), changed[group], "a key of the data set, such as dataset.KEY=VALUE")
     config = OmegaConf.merge(OmegaConf.create({"dataset": file_of("dataset", name)}), changed)
     found: Any = make("dataset", named_today(cast(Any, OmegaConf.to_container(config)))["dataset"])
     return cast(Dataset, found)
@@ -97,14 +99,14 @@ def counts(dataset: Dataset) -> Table:
     table = Table("count", "of", title=shown_lines(dataset.version))
     table.columns[0].justify = "right"
     table.add_row(f"{len(ids):,}", "cases")
-    table.add_row(f"{len({dataset.cluster(one) for one in ids}):,}", "clusters, which intervals are over")
+    table.add_row(f"{len({dataset.cluster(one) for one in ids}):,}", "clusters, the units of confidence intervals")
     table.add_row(f"{len(dataset.tools):,}", "tools")
-    table.add_row(f"{len(dataset.skipped):,}", "records that were skipped, or remarks")
+    table.add_row(f"{len(dataset.skipped):,}", "skipped records, and remarks")
     if calls and REFERENCES in dataset.provides:
         first = f" of the first {len(calls)}" if len(calls) < len(ids) else ""
         table.add_row(f"{min(calls)} to {max(calls)}", f"calls of a case's reference{first}")
         table.add_row(f"{sum(calls) / len(calls):.2f}", f"calls of a case's reference, mean{first}")
-        table.add_row(f"{idle:,}", f"cases that doing nothing resolves{first}")
+        table.add_row(f"{idle:,}", f"cases that are resolved without any call{first}")
     return table
 
 
@@ -112,7 +114,7 @@ def check(console: Console, dataset: Dataset) -> bool:
     """Print each rule that does not hold; return whether all rules hold."""
     broken, ran = list[str](), 0
     if dataset.outline == GIVEN and OUTLINE not in dataset.provides:
-        broken.append("dataset.outline=given, and its cases have no outline (`provides`)")
+        broken.append("dataset.outline=given, but its cases have no outline (`provides`)")
     for case_id in dataset.case_ids()[:_CHECKED]:
         try:
             problem = dataset.problem(case_id)
@@ -120,12 +122,12 @@ def check(console: Console, dataset: Dataset) -> bool:
             if {REFERENCES, BRANCHING} <= dataset.provides and _by_calls(problem):
                 ran += 1
                 if not problem.world.resolved(asyncio.run(_replayed(problem))[1]):
-                    broken.append(f"{case_id}: its reference's calls do not resolve it")
+                    broken.append(f"{case_id}: the calls of its reference do not resolve it")
         except _MISTAKES as error:
             broken.append(f"{case_id}: it cannot be made or run: {type(error).__name__}: {error}")
     broken += _own(dataset, "broken", dataset) or ()
     _lines(console, broken)
-    console.print(f"{ran} cases were run by their references' calls; {len(broken)} rules broken", end="")
+    console.print(f"{ran} cases were run with the calls of their references; {len(broken)} rules broken", end="")
     console.print(f"; {len(dataset.skipped):,} skipped (--stats says why)" if dataset.skipped else "")
     return not broken
 
@@ -141,10 +143,10 @@ def wrong_calls(problem: Problem) -> Iterator[str]:
             continue
         tool = problem.library.get(call.tool)
         if tool is None:
-            yield f"step {step} of its reference calls {call.tool}, which is no tool"
+            yield f"step {step} of its reference calls {call.tool}, which is no tool of its library"
             continue
         for name in sorted(call.arguments.keys() - {parameter.name for parameter in tool.parameters}):
-            yield f"step {step} of its reference gives {call.tool} an argument that it does not have: {name}"
+            yield f"step {step} of its reference gives {call.tool} an argument that this tool does not have: {name}"
 
 
 def _by_calls(problem: Problem) -> bool:

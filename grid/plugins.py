@@ -34,7 +34,7 @@ ENTRY_POINTS = "agent_grid.plugins"
 """The group of entry points in which a distribution declares its package: the entry point's value is the package."""
 _OURS = frozenset({"grid", "analysis", "launch", "hydra_plugins", "conf"})
 _MOST_BYTES = 100 * 2**20
-_PACKAGE = "the name of a Python package where you stand, on PYTHONPATH or installed"
+_PACKAGE = "the name of a Python package that is in the current folder, on PYTHONPATH or installed"
 
 
 @dataclass(frozen=True)
@@ -115,13 +115,13 @@ def _expect(plugin: Plugin) -> None:
         here = version(plugin.distribution)
     except PackageNotFoundError:
         raise UnfinishedError(
-            f"{plugin.distribution} {plugin.version} is not installed on {socket.gethostname()}; install the same on "
-            "all nodes, and run again with the same name"
+            f"{plugin.distribution} {plugin.version} is not installed on {socket.gethostname()}; install the same "
+            "version on all nodes, and run again with the same name"
         ) from None
     if here != plugin.version:
         raise UnfinishedError(
-            f"{socket.gethostname()} has {plugin.distribution} {here}, the sweep's driver {plugin.version}; install "
-            "the same on all nodes, and run again with the same name"
+            f"{socket.gethostname()} has {plugin.distribution} {here}, but the sweep's driver has {plugin.version}; "
+            "install the same version on all nodes, and run again with the same name"
         )
 
 
@@ -157,7 +157,7 @@ def _found(name: str, declared: Mapping[str, Distribution]) -> Plugin:
     here, spec = Path.cwd() / name, find_spec(name)
     there = _origin(spec)
     if here.is_dir() and there is None and not (here / "__init__.py").is_file():
-        raise ConfigError(key, name, f"a package: {here} has no __init__.py")
+        raise ConfigError(key, name, f"must be a package, but {here} has no __init__.py")
     if (here / "__init__.py").is_file():
         if spec is not None and spec.origin and there != here.resolve():
             raise ConfigError(key, name, f"a name that no other package has: {here} would hide {there or spec.origin}")
@@ -179,16 +179,20 @@ def _check_size(name: str, folder: Path) -> None:
         total += path.stat().st_size if path.is_file() else 0
         if total > _MOST_BYTES:
             most = f"{_MOST_BYTES // 2**20} MiB"
-            raise ConfigError(KEY, name, f"a package of at most {most}, as {folder} is sent to all machines: no data")
+            raise ConfigError(
+                KEY,
+                name,
+                f"a package of at most {most}, because {folder} is sent to all machines; keep data in another folder",
+            )
 
 
 def check_name(key: str, name: str) -> None:
     """Raise ConfigError if a name cannot be a plugin's name."""
     check_module(key, name)
     if name in _OURS:
-        raise ConfigError(key, name, f"no name of a package of agent-grid ({', '.join(sorted(_OURS))})")
+        raise ConfigError(key, name, f"must not be the name of a package of agent-grid ({', '.join(sorted(_OURS))})")
     if name in sys.stdlib_module_names or name == "__main__":
-        raise ConfigError(key, name, "no name of a module of Python's own")
+        raise ConfigError(key, name, "must not be the name of a module of Python itself")
 
 
 def check_module(key: str, name: str) -> None:
@@ -220,7 +224,7 @@ def _check_files(plugins: Mapping[str, Plugin]) -> None:
     for plugin in plugins.values():
         for file in _files(plugin.conf):
             if file in holders:
-                whose = f"a file that does not hide one of {holders[file]}: rename it, or the one of another plugin"
+                whose = f"this file would hide a file of {holders[file]}; rename the file of a plugin"
                 raise ConfigError(KEY, f"{plugin.name}/conf/{file}", whose)
             holders[file] = plugin.name
 

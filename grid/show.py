@@ -68,18 +68,20 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--robustness", default="none", help="a file of conf/robustness")
     parser.add_argument("--retriever", default="bm25", help="a file of conf/retriever")
     parser.add_argument("--pool", default="all", help="a file of conf/pool")
-    parser.add_argument("--judge", help="a file of conf/model (default: the model)")
+    parser.add_argument("--judge", help="a file of conf/model (default: that of --model)")
     parser.add_argument("--evaluator", help="a file of conf/model, for dataset.equivalence=judge")
     parser.add_argument("--simulator", help="a file of conf/model, for datasets whose tools a model can play")
     parser.add_argument("--user", help="a file of conf/model, for datasets whose planners talk to a user")
     parser.add_argument("--refine", default="none", help="a file of conf/refine")
     parser.add_argument(
-        "--memory", default="none", help="a file of conf/memory; memory.path=FOLDER says of which sweep"
+        "--memory", default="none", help="a file of conf/memory; memory.path=FOLDER names the earlier sweep"
     )
     parser.add_argument("--critic", help="a file of conf/model, for refine=critic")
-    parser.add_argument("--plugin", action="append", default=[], help="a package whose files may be named, too")
+    parser.add_argument("--plugin", action="append", default=[], help="a plugin package whose files may be named, too")
     parser.add_argument("--first", type=int, metavar="N", help="only the first N requests")
-    parser.add_argument("values", nargs="*", metavar="KEY=VALUE", help="as dataset.outline=hidden options.order=ranked")
+    parser.add_argument(
+        "values", nargs="*", metavar="KEY=VALUE", help="such as dataset.outline=hidden options.order=ranked"
+    )
     return parser
 
 
@@ -97,7 +99,9 @@ def _setting(given: argparse.Namespace) -> Setting:
             raise ConfigError(str(group), changed[group], f"a key of {', '.join(_KEYS)}")
         if group in labels and not isinstance(changed[group], DictConfig):
             raise ConfigError(
-                str(group), changed[group], f"a key of it, as {group}.KEY=VALUE; its file: --{group} NAME"
+                str(group),
+                changed[group],
+                f"a key of this group, such as {group}.KEY=VALUE; to choose its file, use --{group} NAME",
             )
     merged = cast(dict[str, Any], OmegaConf.to_container(OmegaConf.merge(config, changed)))
     merged = named_today(merged)
@@ -110,7 +114,9 @@ def file_of(group: str, name: str, key: str | None = None) -> Any:
     folders = [CONF, *(plugin.conf for plugin in plugins.allowed().values())]
     files = {file.stem: file for conf in folders for file in (conf / group).glob("*.yaml")}
     if name not in files:
-        raise ConfigError(key or group, name, f"one of {', '.join(sorted(files))}, or a plugin's with --plugin PACKAGE")
+        raise ConfigError(
+            key or group, name, f"one of {', '.join(sorted(files))}, or a file of a plugin with --plugin PACKAGE"
+        )
     return OmegaConf.load(files[name])
 
 

@@ -59,11 +59,15 @@ def main() -> int:
     parser = argparse.ArgumentParser(
         prog="launch/agreement.py", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("given", nargs="+", metavar="RESULTS|KEY=VALUE", help="a sweep's results, or who is asked")
-    parser.add_argument("--labels", type=Path, help="human labels of the results, .jsonl or .csv")
-    parser.add_argument("--chains", type=int, default=400, help="that are mutated, or right: half of them each")
-    parser.add_argument("--seed", type=int, default=0, help="of the mutations")
-    parser.add_argument("--out", type=Path, help="a folder for what a judge makes of mutations, as CSV and JSON")
+    parser.add_argument("given", nargs="+", metavar="RESULTS|KEY=VALUE", help="a sweep's results, or keys of the judge")
+    parser.add_argument("--labels", type=Path, help="a file with human labels of the results, .jsonl or .csv")
+    parser.add_argument(
+        "--chains", type=int, default=400, help="the number of chains: half are mutated, half are right"
+    )
+    parser.add_argument("--seed", type=int, default=0, help="the seed of the mutations")
+    parser.add_argument(
+        "--out", type=Path, help="a folder for the comparison of a judge with mutations, as CSV and JSON"
+    )
     given = parser.parse_args()
     console = Console(highlight=False, emoji=False)
     try:
@@ -90,7 +94,7 @@ def main() -> int:
 def _only(given: Sequence[str]) -> Path:
     """The folder of results; raises ConfigError for further arguments, and StoreError if the folder has no results."""
     if len(given) != 1:
-        raise ConfigError("arguments", list(given), "one folder of a sweep, or keys of who is asked")
+        raise ConfigError("arguments", list(given), "one folder of a sweep, or keys of the judge")
     store.check_there(root := folder_at(given[0]))
     return root
 
@@ -111,7 +115,7 @@ def held_against(root: Path, file: Path | None) -> tuple[list[Table], list[str]]
     found = tables(root, plans.comparisons(frame, labels))
     if not found:
         raise AnalysisError(
-            f"{root}: nothing to compare; it takes episodes of dataset.scorer=both, or labels of plans that were scored"
+            f"{root}: nothing to compare; it needs episodes of dataset.scorer=both, or labels of plans that were scored"
         )
     return found, notes
 
@@ -263,8 +267,8 @@ def _caught(rows: Sequence[Sequence[str]]) -> Table:
     labels, figures = ["scorer", "what was done", "errors"], ["chains", "called wrong"]
     return Table(
         name="agreement by mutation",
-        title="What was done to a chain, and how often it is called wrong",
-        about="in %, with Wilson's 95% interval over goal families; errors: all that some such chain has",
+        title="How often chains are called wrong, by mutation",
+        about="in %, with Wilson's 95% interval over goal families; errors: all errors that any of these chains has",
         by=texts(labels),
         columns=texts(figures, len(labels)),
         lines=rows,

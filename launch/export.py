@@ -21,16 +21,20 @@ from grid.core.errors import ConfigError, GridError, StoreError, one_line
 from grid.core.places import expect_folder, folder_at
 
 INSPECT, OTEL = "inspect", "otel"
-_INSTALL = "installed: pip install 'agent-grid[inspect]' (in an environment of its own, where others pin fsspec)"
+_INSTALL = (
+    "it must be installed: pip install 'agent-grid[inspect]' (in its own environment if other packages pin fsspec)"
+)
 
 
 def main() -> int:
     """Exit status 0, 1 if a collector did not accept all, or 2 if the folder cannot be read or written to."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("format", choices=[INSPECT, OTEL], help="whose format")
+    parser.add_argument("format", choices=[INSPECT, OTEL], help="the tool whose format is written")
     parser.add_argument("results", type=folder_at, help="the folder of a sweep, results/<name>")
-    parser.add_argument("--into", type=folder_at, help="the folder of the logs (default: inspect in the sweep's)")
-    parser.add_argument("--content", action="store_true", help="of otel: with all texts")
+    parser.add_argument(
+        "--into", type=folder_at, help="the folder for the logs (default: inspect in the sweep's folder)"
+    )
+    parser.add_argument("--content", action="store_true", help="with otel: send all texts too")
     given = parser.parse_args()
     try:
         if given.format == OTEL:
@@ -80,7 +84,7 @@ def export(root: Path, into: Path) -> int:
         draft.mkdir(parents=True)
         count = sum(1 for _ in inspect_logs.write(root, draft))
         if not count:
-            raise StoreError(f"{one_line(root, 200)}: it holds no episodes yet")
+            raise StoreError(f"{one_line(root, 200)}: the folder has no episodes yet")
         if into.is_dir():
             shutil.rmtree(into)
         os.replace(draft, into)
@@ -100,7 +104,7 @@ def _check_target(into: Path) -> None:
         raise StoreError(f"{one_line(into, 200)}: cannot be read ({error})") from None
     if wrong:
         raise StoreError(
-            f"{one_line(into, 200)}: it holds more than .eval logs ({one_line(wrong[0], 80)}); name another"
+            f"{one_line(into, 200)}: there is more than .eval logs ({one_line(wrong[0], 80)}); give another folder"
         )
 
 

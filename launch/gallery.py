@@ -68,10 +68,10 @@ class Preset(Checked):
     def _check(self) -> Preset:
         if bool(self.published) == bool(self.unpublished):
             raise ValueError(
-                "either published (files of analysis/published/tables) or unpublished (why there are none)"
+                "give either published (files of analysis/published/tables) or unpublished (why there are none)"
             )
         if self.row and not self.published:
-            raise ValueError("row: of which file? published is not given")
+            raise ValueError("row needs published, because it is a row of the first published file")
         return self
 
 
@@ -89,7 +89,7 @@ def load(path: Path = FILE, folder: Path = FOLDER) -> dict[str, Preset]:
         raise yaml_files.refused(place, error) from None
     there = {file.stem for file in folder.glob("*.yaml")}
     if odd := sorted(there ^ found.keys()):
-        allowed = f"each preset of {folder.name}, with its published tables or why there are none"
+        allowed = f"exactly the presets of {folder.name}, each with its published tables or why there are none"
         raise ConfigError(f"{path.name}", odd[0], allowed)
     return dict(sorted(found.items()))
 
@@ -104,7 +104,7 @@ def chosen(presets: dict[str, Preset], only: Sequence[str]) -> dict[str, Preset]
         if name not in presets:
             close = difflib.get_close_matches(name, presets, n=1)
             hint = f" (did you mean {close[0]}?)" if close else ""
-            raise ConfigError("--only", name, f"presets of conf/experiment: {', '.join(presets)}{hint}")
+            raise ConfigError("--only", name, f"one of the presets of conf/experiment: {', '.join(presets)}{hint}")
     return {name: preset for name, preset in presets.items() if not only or name in only}
 
 
@@ -147,10 +147,19 @@ class _Run:
 def main() -> int:
     """Exit status 0 if all presets that could run are complete, 1 if not, 2 for a wrong command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("overrides", nargs="*", help="of all presets, as for a sweep: paths.NAME=FOLDER, model=NAME")
-    parser.add_argument("--only", nargs="+", default=[], metavar="PRESET", help="these presets alone")
-    parser.add_argument("--limit", type=int, help="cases of each data set (dataset.limit), instead of the preset's")
-    parser.add_argument("--into", type=Path, default=Path("results/gallery"), help="default: results/gallery")
+    parser.add_argument(
+        "overrides", nargs="*", help="keys for all presets, as for a sweep: paths.NAME=FOLDER, model=NAME"
+    )
+    parser.add_argument("--only", nargs="+", default=[], metavar="PRESET", help="run only these presets")
+    parser.add_argument(
+        "--limit", type=int, help="cases of each data set (dataset.limit), instead of the preset's number"
+    )
+    parser.add_argument(
+        "--into",
+        type=Path,
+        default=Path("results/gallery"),
+        help="the folder for all results (default: results/gallery)",
+    )
     try:
         wanted = _wanted(parser.parse_args())
         return _run_all(wanted)
@@ -174,9 +183,7 @@ def _wanted(given: argparse.Namespace) -> Wanted:
     for text in overrides:
         key, _, value = text.lstrip("+").partition("=")
         if key in _OWN or "=" not in text:
-            allowed = (
-                "overrides of a sweep (key=value) but name, store.root and experiment: --into and --only say these"
-            )
+            allowed = "overrides of a sweep (key=value), except name, store.root and experiment; use --into and --only"
             raise ConfigError(key, value, allowed)
     if given.limit is not None:
         if given.limit < 1:
@@ -205,7 +212,7 @@ def _run_all(wanted: Wanted) -> int:
             progress.end(entry)
             states.append(entry.state)
             if interrupted:
-                progress.say("interrupted: run it again to go on")
+                progress.say("interrupted: run the same command again to continue")
                 break
     console.print(f"index: {one_line(wanted.into / gallery.INDEX)}", soft_wrap=True, markup=False)
     return RAN if set(states) <= {gallery.COMPLETE, gallery.LEFT_OUT} and not interrupted else UNFINISHED
@@ -266,7 +273,10 @@ def _outcome(commands: Sequence[Sequence[str]], cluster: ExitStack, ran: _Run) -
     if ran.interrupted:
         return gallery.INCOMPLETE, "interrupted"
     if not ran.complete:
-        return gallery.INCOMPLETE, f"cells are missing, or failed through no fault of the model: {ran.folder.name}.log"
+        return (
+            gallery.INCOMPLETE,
+            f"cells are missing, or failed for another reason than the model: see {ran.folder.name}.log",
+        )
     return gallery.COMPLETE, ""
 
 
@@ -338,7 +348,7 @@ def _lines(entries: Sequence[Entry]) -> list[str]:
     when, code = f"{dt.datetime.now(dt.UTC):%Y-%m-%d %H:%M} UTC", git_commit() or "not known"
     return [
         f"{len(entries)} presets: {told}; {cells:,} cells in {seconds / 60:.1f} minutes.",
-        f"{when}, commit {code}, {os.cpu_count()} CPUs. Where no model is named, a simulated policy of planted skill "
+        f"{when}, commit {code}, {os.cpu_count()} CPUs. If no model is named, a simulated policy of planted skill "
         "answers: its figures show that everything works, not how good a planner is.",
     ]
 

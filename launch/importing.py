@@ -26,15 +26,21 @@ _LABEL = 200  # characters
 def main() -> int:
     """Exit status 0, or 2 if a file cannot be read or the folder cannot be written to."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("tool", choices=[*_TOOLS], help="whose files")
+    parser.add_argument("tool", choices=[*_TOOLS], help="the tool that wrote the files")
     parser.add_argument("files", type=Path, nargs="+", help="logs, or files of results")
-    parser.add_argument("--into", type=folder_at, required=True, help="a results folder, new, imported or a sweep's")
-    parser.add_argument("--model", metavar="NAME", help="the model's label, so that planners are paired with others'")
-    parser.add_argument("--dataset", metavar="NAME", help="the data set's label, so that cases are paired with others'")
+    parser.add_argument(
+        "--into", type=folder_at, required=True, help="a results folder: new, of an import, or of a sweep"
+    )
+    parser.add_argument(
+        "--model", metavar="NAME", help="the model's label; planners are paired with others of the same label"
+    )
+    parser.add_argument(
+        "--dataset", metavar="NAME", help="the data set's label; cases are paired with others of the same label"
+    )
     parser.add_argument(
         "--success",
         metavar="SCORER",
-        help="the score that tells success (default: Inspect's first scorer, tau2's reward)",
+        help="the score that decides success (default: Inspect's first scorer, tau2's reward)",
     )
     given = parser.parse_args()
     try:
@@ -44,7 +50,7 @@ def main() -> int:
                 print(line)
     except GridError as error:
         return said(error)
-    print(f"agent-grid report {one_line(given.into)} has the tables")
+    print(f"agent-grid report {one_line(given.into)} shows the tables")
     return 0
 
 
@@ -78,11 +84,11 @@ def _sha256(path: Path) -> str:
 
 def _told(source: Source, found: Found) -> list[str]:
     """Lines on the imported samples, on the score that decides success, and with notes."""
-    expected = f" of {source.planned:,} that were planned" if source.planned else ""
+    expected = f", of {source.planned:,} planned samples" if source.planned else ""
     rule = f"success by {source.success}" if source.success else "no score, and so no success"
     what = f"{one_line(source.file, 100)}: {source.model}, {source.planner} on {source.dataset}"
     return [
-        f"{what}: {found.new:,} new samples, {found.there:,} were there{expected}; {rule}",
+        f"{what}: {found.new:,} new samples, {found.there:,} were there before{expected}; {rule}",
         *(f"  {count:,} {note}" for note, count in found.notes.items()),
     ]
 

@@ -28,21 +28,21 @@ class Command(NamedTuple):
 
 COMMANDS = {
     "sweep": Command("launch.sweep", "run a grid: model x planner x dataset x robustness, on Ray"),
-    "report": Command("launch.report", "print a sweep's tables and write its page; follow one that runs"),
+    "report": Command("launch.report", "print a sweep's tables and write its page; follow a running sweep"),
     "gallery": Command("launch.gallery", "run every preset at a small size, with an index of all reports"),
     "view": Command(
-        "launch.view", "look at a sweep in a browser: cases, decisions, search trees, prompts; or export that"
+        "launch.view", "show a sweep in a browser: cases, decisions, search trees, prompts; or export these pages"
     ),
     "rescore": Command("launch.rescore", "score a sweep's episodes again, under today's scorers or by another judge"),
     "export": Command(
-        "launch.export", "give a sweep's episodes to other viewers: logs of Inspect, traces of OpenTelemetry"
+        "launch.export", "export a sweep's episodes for other viewers: logs of Inspect, traces of OpenTelemetry"
     ),
-    "import": Command("launch.importing", "take logs of Inspect and results of τ²-bench into a results folder"),
-    "show": Command("grid.show", "what a planner asks in one case, word for word"),
-    "data": Command("grid.data", "what a dataset holds: counts, rules, cases call by call"),
-    "power": Command("launch.power", "how many cases and trials show a difference between two planners"),
-    "threshold": Command("launch.threshold", "the entropy above which egb_tree branches, learned from a pilot"),
-    "replicas": Command("launch.replicas", "models that stay loaded between sweeps: start, status, stop"),
+    "import": Command("launch.importing", "import logs of Inspect and results of τ²-bench into a results folder"),
+    "show": Command("grid.show", "show what a planner asks in one case, word for word"),
+    "data": Command("grid.data", "show what a dataset contains: counts, rules, cases call by call"),
+    "power": Command("launch.power", "compute how many cases and trials show a difference between two planners"),
+    "threshold": Command("launch.threshold", "learn from a pilot above which entropy egb_tree branches"),
+    "replicas": Command("launch.replicas", "start, check and stop models that stay loaded between sweeps"),
     "new": Command("launch.new", "begin a planner, dataset or robustness setting of your own"),
     "bench": Command("launch.bench", "measure speed and memory, with their spread"),
 }
@@ -91,8 +91,8 @@ def _main() -> int:
 
 def _help(program: str) -> str:
     lines = [f"  {name:<9} {command.text}" for name, command in COMMANDS.items()]
-    about = "The experiment grid for tool-using LLM agents. Results go to results/NAME where you stand."
-    more = f"{program} COMMAND --help says more; {program} --version says which this is."
+    about = "The experiment grid for tool-using LLM agents. Results go to results/NAME in the current folder."
+    more = f"{program} COMMAND --help explains a command; {program} --version prints the version."
     return "\n".join([f"usage: {program} COMMAND ...", "", about, "", *lines, "", more])
 
 

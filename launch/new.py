@@ -31,8 +31,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Write the files; returns 2 if a name is not possible, or if a file exists already."""
     parser = argparse.ArgumentParser(prog="agent-grid new", description=__doc__)
     parser.add_argument("kind", choices=sorted(_ROOMS))
-    parser.add_argument("name", help="of its YAML: small letters, digits and _")
-    parser.add_argument("--package", default="mylab", help="the plugin's package; made where it is missing")
+    parser.add_argument("name", help="the name of its YAML file: small letters, digits and _")
+    parser.add_argument("--package", default="mylab", help="the plugin's package, which is made if it is missing")
     given = parser.parse_args(arguments)
     try:
         written = write(given.kind, given.name, given.package, Path.cwd())
@@ -44,7 +44,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     project = Path("pyproject.toml")
     if plugins.ENTRY_POINTS not in project.read_text(encoding="utf-8", errors="replace"):
         lines = f'[project.entry-points."{plugins.ENTRY_POINTS}"] {given.package} = "{given.package}"'
-        print(f"{project} is yours: as a plugin that is installed it needs {lines}, and package-data **/*.yaml")
+        print(f"{project} was not changed: before the plugin is installed, add {lines} and package-data **/*.yaml")
     tried = _TRIES[given.kind].format(name=given.name)
     print(f"run it:  agent-grid sweep -m 'plugins=[{given.package}]' {tried} name={given.name}")
     print(f"test it: pytest tests/test_{given.name}.py; pytest --pyargs grid.contracts --plugin {given.package}")
@@ -61,10 +61,12 @@ def write(kind: str, name: str, package: str, folder: Path) -> list[Path]:
     plugins.check_module("NAME", name)
     for key, given in (("--package", package), ("NAME", name)):
         if not _NAME.fullmatch(given) or len(given) > _LONGEST:
-            raise ConfigError(key, given, f"small letters, digits and _, a letter first, at most {_LONGEST} of them")
+            raise ConfigError(
+                key, given, f"small letters, digits and _, beginning with a letter, at most {_LONGEST} characters"
+            )
     taken = sorted(path.stem for path in (CONF / kind).glob("*.yaml"))
     if name in taken:
-        raise ConfigError("NAME", name, f"a name that none of ours has: {', '.join(taken)}")
+        raise ConfigError("NAME", name, f"a name that agent-grid does not use; it uses {', '.join(taken)}")
     room, own = _ROOMS[kind], folder / package
     files = {
         own / room / f"{name}.py": f"{kind}.py.txt",
@@ -77,7 +79,7 @@ def write(kind: str, name: str, package: str, folder: Path) -> list[Path]:
         files[own / room / f"{name}.jsonl"] = "dataset.jsonl.txt"
     for path in files:
         if path.exists():
-            raise ConfigError("NAME", name, f"a name whose files are not there yet: {path} is")
+            raise ConfigError("NAME", name, f"a name whose files do not exist yet; {path} exists")
     values = {"name": name, "package": package, "cls": "".join(part.title() for part in name.split("_"))}
     texts = {path: Template((TEMPLATES / file).read_text("utf-8")).substitute(values) for path, file in files.items()}
     needed = (own / "__init__.py", own / "py.typed", own / room / "__init__.py")

@@ -93,26 +93,44 @@ def _parser(about: str | None) -> argparse.ArgumentParser:
     add, of_share = parser.add_argument, "a share above 0 and below 1"
     points = _number("difference", "points of success, from -100 to 100 and not 0", lambda d: 0 < abs(d) <= 100)
     share, part = (lambda p: 0 < p < 1), (lambda p: 0 <= p <= 1)
-    place = "the folder of a pilot; of several models, datasets or robustness settings in it which, as dataset=slate"
-    together = "how many differences are tested together: each at alpha / N (Bonferroni; Holm needs no more)"
-    icc = "how much of what cases differ by lies between clusters; default: what the pilot says, 0 without one"
-    add("given", nargs="*", metavar="RESULTS|KEY=VALUE", help=f"{place}; with --simulated the keys of a sweep")
+    place = (
+        "a pilot's folder; if it has several models, datasets or robustness settings, also which of them is meant, "
+        "such as dataset=slate"
+    )
+    together = (
+        "the number N of differences that are tested together, each at alpha / N (Bonferroni; Holm needs no more)"
+    )
+    icc = "the share of the variation of cases that lies between clusters; default: the pilot's, or 0 without a pilot"
+    add("given", nargs="*", metavar="RESULTS|KEY=VALUE", help=f"{place}; with --simulated, the keys of a sweep")
     add("--difference", type=points, help="points by which the other planner is better; below 0: worse")
     add("--power", type=_number("power", of_share, share), default=0.8, help="default: 0.8")
-    add("--alpha", type=_number("alpha", of_share, share), default=0.05, help="of the two-sided test; default: 0.05")
+    add(
+        "--alpha",
+        type=_number("alpha", of_share, share),
+        default=0.05,
+        help="the level of the two-sided test; default: 0.05",
+    )
     add("--comparisons", type=_whole("comparisons", 1, 10_000), default=1, help=together)
-    add("--planners", type=_planners, default=(), help="two of the pilot's, the reference first: react,egb_logits")
+    add(
+        "--planners",
+        type=_planners,
+        default=(),
+        help="two of the pilot's planners, the reference first: react,egb_logits",
+    )
     add("--trials", type=_trials, help="numbers of trials to look at; default: 1,3,5")
     add("--icc", type=_number("icc", "a share from 0 to 1", part), help=icc)
-    add("--studies", type=_whole("studies", 200, 100_000), default=2_000, help="simulated for each row; default: 2000")
-    add("--seed", type=_whole("seed", 0, 10**9 - 1), default=0, help="of what is drawn; default: 0")
-    metric = (
-        "what the difference is of: success, or a metric of the pilot whose values are from 0 to 1; default: success"
+    add(
+        "--studies",
+        type=_whole("studies", 200, 100_000),
+        default=2_000,
+        help="simulated studies for each row; default: 2000",
     )
+    add("--seed", type=_whole("seed", 0, 10**9 - 1), default=0, help="the seed of all draws; default: 0")
+    metric = "the metric that is compared: success, or a metric of the pilot with values from 0 to 1; default: success"
     add("--metric", default="success", metavar="NAME", help=metric)
-    how = "how a pilot's cells count of which nobody can tell whether they succeeded; default: left_out"
+    how = "how cells of the pilot count if nobody can tell whether they succeeded; default: left_out"
     add("--unknown", choices=("left_out", "failure"), default="left_out", help=how)
-    add("--simulated", action="store_true", help="the pilot is the simulated policy's, made now")
+    add("--simulated", action="store_true", help="make the pilot now, with the simulated policy")
     _add_design(parser.add_argument_group("without a pilot").add_argument, _number("rate", of_share, share))
     return parser
 
@@ -125,8 +143,8 @@ def _add_design(add: Callable[..., object], rate: Callable[[str], float]) -> Non
 
     difficulty = "standard deviation of the cases' difficulty for both planners, in logits; default: 1"
     between = "standard deviation of the planners' difference from case to case, in logits; default: 0.5"
-    add("--rate", type=rate, help="the reference's success, a share: 0.3")
-    add("--cluster-size", type=_whole("cluster-size", *_SIZES), help="cases a cluster; default: 1")
+    add("--rate", type=rate, help="the reference's success as a share, such as 0.3")
+    add("--cluster-size", type=_whole("cluster-size", *_SIZES), help="the number of cases in a cluster; default: 1")
     add("--case-sd", type=logits("case-sd"), help=difficulty)
     add("--difference-sd", type=logits("difference-sd"), help=between)
 
@@ -135,16 +153,16 @@ def _check(arguments: argparse.Namespace) -> None:
     """Raise ConfigError if the parts of a command line do not fit together."""
     folders = [one for one in arguments.given if "=" not in one]
     if arguments.difference is None:
-        raise ConfigError("difference", None, "the points of success that are to be seen: --difference 5")
+        raise ConfigError("difference", None, "the points of success that the study must find, such as --difference 5")
     alone = [name for name in ("cluster_size", "case_sd", "difference_sd") if getattr(arguments, name) is not None]
     if arguments.rate is not None:
         if arguments.given or arguments.simulated or arguments.planners or arguments.metric != "success":
-            raise ConfigError("rate", arguments.rate, "alone: neither a pilot nor its planners beside it")
+            raise ConfigError("rate", arguments.rate, "alone, without a pilot, --simulated, --planners or --metric")
         return
     if alone:
         raise ConfigError(alone[0].replace("_", "-"), getattr(arguments, alone[0]), "only with --rate, without a pilot")
     if arguments.simulated and folders:
-        raise ConfigError("simulated", folders[0], "keys of a sweep (planner=react,egb_logits), no folder")
+        raise ConfigError("simulated", folders[0], "keys of a sweep (planner=react,egb_logits) and no folder")
     if not arguments.simulated and len(folders) != 1:
         raise ConfigError("results", folders, "one folder of a pilot, results/NAME (or --simulated, or --rate)")
 

@@ -89,29 +89,33 @@ def _of_pilot(arguments: argparse.Namespace) -> _Question:
     else:
         place = dict(one.split("=", 1) for one in given if "=" in one)
         if unknown := [key for key in place if key not in PLACE]:
-            raise ConfigError(unknown[0], place[unknown[0]], f"no such key of a pilot: {', '.join(PLACE)}")
+            raise ConfigError(unknown[0], place[unknown[0]], f"not a key of a pilot; the keys are {', '.join(PLACE)}")
         (folder,) = (folder_at(one) for one in given if "=" not in one)
         pilot = of_folder(folder, place, arguments.planners, arguments.unknown, arguments.metric)
     counts, rate = pilot.counts, pilot.counts.rates[0]
     if not 0 < rate < 1:
         many = "all" if rate else "none"
         cells = f"{pilot.reference} succeeds in {many} of {int(counts.tried[:, 0].sum()):,}"
-        allowed = f"first a reference that succeeds in some cells and fails in others; {cells}"
+        allowed = f"as the first planner a reference that succeeds in some cells and fails in others; {cells}"
         raise ConfigError("planners", f"{pilot.reference},{pilot.other}", allowed)
     _expect_possible(arguments.difference, rate, pilot.reference)
     trials = arguments.trials or (_TRIALS if counts.trials > 1 else (1,))
     if counts.trials < 2 and max(trials) > 1:
-        raise ConfigError("trials", ",".join(map(str, trials)), "1: the pilot has no case with two trials of both "
-                          "planners, and cannot tell what more trials gain")  # fmt: skip
+        raise ConfigError("trials", ",".join(map(str, trials)), "1, because the pilot has no case with two trials of "
+                          "both planners, and so cannot show the gain of more trials")  # fmt: skip
     latent = fitted(counts, arguments.icc)
     if pilot.order is not None and pilot.order.max() == 0:
-        allowed = f"a dataset of several clusters of cases; all {len(pilot.order):,} of this one's are of one"
+        allowed = (
+            f"a dataset with several clusters of cases; all {len(pilot.order):,} cases of this one are in one cluster"
+        )
         raise ConfigError("dataset", pilot.dataset, allowed)
     order = endless([int(size) for size in counts.sizes], MOST) if pilot.order is None else pilot.order
     if pilot.order is None:
-        cases = f"taken to be of further clusters like the pilot's: its dataset cannot be read here ({pilot.unread})"
+        cases = f"assumed to be in clusters like the pilot's, because its dataset cannot be read here ({pilot.unread})"
     else:
-        cases = f"the dataset's {len(order):,} of {int(order.max()) + 1:,} clusters, as dataset.limit takes them"
+        cases = (
+            f"the dataset's {len(order):,} cases in {int(order.max()) + 1:,} clusters, in the order of dataset.limit"
+        )
     told = [_pilot(pilot), *pilot.warnings, f"further cases: {cases}"]
     return _Question(
         pilot.reference, pilot.other, rate, latent, order, _wanted(arguments, trials), told,
@@ -143,8 +147,8 @@ def _expect_possible(points: float, rate: float, reference: str) -> None:
         raise ConfigError(
             "difference",
             points,
-            f"{reference} succeeds in {100 * rate:.1f}%: less than {100 * (1 - rate):.1f} points above it, or less "
-            f"than {100 * rate:.1f} below it{below}",
+            f"{reference} succeeds in {100 * rate:.1f}%, so less than {100 * (1 - rate):.1f} points above that, or "
+            f"less than {100 * rate:.1f} points below it{below}",
         )
 
 
@@ -182,7 +186,7 @@ def _components(question: _Question) -> list[str]:
         "trial": "luck of one trial of each planner: more cases or more trials average it out",
     }
     if question.pilot is not None and question.pilot.trials < 2:
-        told["trial"] += " (not told from cases' own with one trial)"
+        told["trial"] += " (with one trial, not separated from the variation between cases)"
     lines = ["the difference varies by (standard deviation, points of success):"]
     return lines + [f"  {100 * math.sqrt(getattr(parts, name)):5.1f}  {text}" for name, text in told.items()]
 
@@ -225,14 +229,14 @@ def _conclusions(question: _Question, found: Sequence[Row], best: Row | None) ->
     for row in (row for row in found if not row.enough):
         beyond = f"about {row.beyond:,}" if row.beyond else f"more than {MOST:,}"
         told = f"all {row.claim.cases:,} cases have power {100 * row.claim.power:.0f}%"
-        lines.append(f"{_trials(row.trials)}: {told}; {beyond} would be needed, of further clusters like these")
+        lines.append(f"{_trials(row.trials)}: {told}; {beyond} cases of further clusters like these would be needed")
     if best:
         null = false_alarms(question.latent, question.rate, question.order, best, question.wanted)
         cases, trials = best.claim.cases, best.trials
         alone = f"{cases:,} cases, {_trials(trials)}"
         lines.append(
-            f"{f'run: dataset.limit={cases} trials={trials}' if question.pilot else alone}; without any difference the "
-            f"test finds one in {100 * null.share:.1f} ± {200 * null.error:.1f}% of simulated studies "
+            f"{f'run: dataset.limit={cases} trials={trials}' if question.pilot else alone}; if there is no difference, "
+            f"the test finds one in {100 * null.share:.1f} ± {200 * null.error:.1f}% of simulated studies "
             f"(α: {100 * question.wanted.alpha:.3g}%)"
         )
     if question.pilot is not None:
@@ -246,9 +250,9 @@ def _caption(question: _Question) -> str:
     bootstrap = "95% interval: bootstrap over the pilot's clusters; " if question.pilot is not None else ""
     used = "cells and tokens (in and out)" if question.tokens else "cells"
     return (
-        f"{bootstrap}{used}: of both planners; power: of the paired test over clusters that the report uses, by a "
-        "formula, which simulated studies correct where the mean difference is skewed; simulated: how often that test "
-        "finds the difference in further studies, drawn from the same components, ± twice the standard error"
+        f"{bootstrap}{used}: of both planners; power: of the report's paired test over clusters, by a formula that "
+        "simulated studies correct if the mean difference is skewed; simulated: the share of further studies, drawn "
+        "from the same components, in which this test finds the difference, ± twice the standard error"
     )
 
 
@@ -340,14 +344,16 @@ def of_policy(overrides: Sequence[str], planners: Sequence[str], metric: str = S
     given = {key: value for key, _, value in (one.partition("=") for one in overrides)}
     if given.get("model", "simulated") != "simulated":
         raise ConfigError(
-            "model", given["model"], "simulated: --simulated runs no other; run a sweep for a pilot of it"
+            "model",
+            given["model"],
+            "simulated, because --simulated runs no other model; for a pilot with this model, run a sweep",
         )
     if "planner" not in given:
-        raise ConfigError("planner", None, "two planners with a comma between: planner=react,egb_logits")
+        raise ConfigError("planner", None, "two planners with a comma between them: planner=react,egb_logits")
     fixed = [f"{key}={value}" for key, value in _GIVEN.items() if key not in given]
     plan = session.plan_of([*overrides, *fixed, f"name={_NAME}"])
     if metric != SUCCESS and metric not in LONG.names:
-        raise ConfigError("metric", metric, "one of ours: a plugin's takes a folder of results")
+        raise ConfigError("metric", metric, "a metric of agent-grid; a plugin's metric needs a folder of results")
     read = list(dict.fromkeys([*_READ, metric]))
     rows = _in_place(pd.DataFrame(asyncio.run(session.episodes(plan, read, _NAME))), metric)
     place = {key: given[key] for key in PLACE if key in given and key != "robustness"}
@@ -365,7 +371,9 @@ def _pilots_pilot(
     reference, other = _pair(planners, there, source)
     found = counts(episodes, reference, other)
     if not len(found.cluster):
-        raise ConfigError("planners", f"{reference},{other}", f"two with a case in common in {source}; these have none")
+        raise ConfigError(
+            "planners", f"{reference},{other}", f"two planners with a case in common in {source}; these have none"
+        )
     own = episodes[episodes["planner"].isin([reference, other])]
     order, unread = _order(str(own["config"].iloc[0]))
     own = own.assign(tokens=spending.tokens(own), money=own["money"].astype("float64"))
@@ -374,7 +382,7 @@ def _pilots_pilot(
     named = " on ".join(str(own[key].iloc[0]) for key in PLACE[:2])
     robustness = str(own["robustness"].iloc[0])
     told = f"{source}: {named}" + ("" if robustness == UNDISTURBED else f", {robustness}")
-    told += "" if metric == SUCCESS else f"; what is called success below is the metric {metric}"
+    told += "" if metric == SUCCESS else f"; success below means the metric {metric}"
     dataset = str(own["dataset"].iloc[0])
     warnings = unknowns.warnings(own) if unknowns.COLUMN in own else ()
     return Pilot(told, dataset, reference, other, found, order, unread, *_known(tokens, money), warnings)
@@ -386,7 +394,7 @@ def _known(tokens: float, money: float) -> tuple[float, float | None]:
 
 def _one_of(key: str, wanted: str | None, there: Sequence[str], source: str) -> str:
     if wanted is None and len(there) > 1 and not (key == "robustness" and UNDISTURBED in there):
-        raise ConfigError(key, None, f"{key}=NAME says which of {', '.join(there)} in {source}")
+        raise ConfigError(key, None, f"{key}=NAME, with one of {', '.join(there)}, which {source} has")
     if wanted is None:
         return UNDISTURBED if UNDISTURBED in there else there[0]
     if wanted not in there:
@@ -397,16 +405,16 @@ def _one_of(key: str, wanted: str | None, there: Sequence[str], source: str) -> 
 def _pair(planners: Sequence[str], there: Sequence[str], source: str) -> tuple[str, str]:
     """The reference and the other planner: the two given names or, without names, the only two planners."""
     if len(there) < 2:
-        raise ConfigError("planners", ",".join(there), f"a pilot of two planners; {source} has only one")
+        raise ConfigError("planners", ",".join(there), f"a pilot with two planners; {source} has only one")
     for label in planners:
         if label not in there:
             raise ConfigError("planners", label, f"one of {', '.join(there)}{nearest(label, there)}")
     if planners and (len(planners) != 2 or planners[0] == planners[1]):
-        raise ConfigError("planners", ",".join(planners), "two different ones, the reference first")
+        raise ConfigError("planners", ",".join(planners), "two different planners, the reference first")
     if planners:
         return planners[0], planners[1]
     if len(there) > 2:
-        raise ConfigError("planners", None, f"--planners A,B names two of {', '.join(there)}, the reference first")
+        raise ConfigError("planners", None, f"--planners A,B, with two of {', '.join(there)}, the reference first")
     return (there[1], there[0]) if reference_of(there[0], there, "react") else (there[0], there[1])
 
 

@@ -106,7 +106,9 @@ def tables(results: Path, shown: Sequence[str]) -> str:
     for begins in (one for one in shown if "=" not in one):
         named = [table for table in tables if table.name.startswith(begins)]
         if not named:
-            raise GridError(f"no table's name begins with {begins}; there are {', '.join(one.name for one in tables)}")
+            raise GridError(
+                f"no table's name begins with {begins}; the tables are {', '.join(one.name for one in tables)}"
+            )
         found += [markdown(_only(table, kept)).strip() for table in named]
     return "\n\n".join(found)
 
@@ -130,7 +132,7 @@ def command_line(command: str, folders: Mapping[str, Path | None]) -> list[str]:
         if f"{before}..." in line:
             folder = folders.get(flag)
             if folder is None:
-                raise GridError(f"{before}... is a folder of yours: say which by --{flag} FOLDER")
+                raise GridError(f"{before}... stands for a folder of yours: give it with --{flag} FOLDER")
             line = line.replace(f"{before}...", before + shlex.quote(str(folder.resolve())))
     try:
         parts = shlex.split(line)
@@ -228,10 +230,10 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     verbs = parser.add_subparsers(dest="verb")
     write = verbs.add_parser("write", help="run the commands of blocks and write what they print")
-    write.add_argument("names", nargs="+", metavar="NAME", help=f"of a block; or {_ALL}")
+    write.add_argument("names", nargs="+", metavar="NAME", help=f"the name of a block, or {_ALL}")
     for flag in sorted(set(FOLDERS.values())):
         told = " and ".join(f"{before}..." for before, name in FOLDERS.items() if name == flag)
-        write.add_argument(f"--{flag}", type=Path, metavar="FOLDER", help=f"for {told}")
+        write.add_argument(f"--{flag}", type=Path, metavar="FOLDER", help=f"the folder for {told}")
     check = verbs.add_parser("check", help="compare a block's tables with a sweep's results")
     check.add_argument("name", metavar="NAME")
     check.add_argument("results", type=Path, metavar="RESULTS", help="the folder of a sweep, results/<name>")
@@ -275,12 +277,12 @@ def _replace(block: Block, content: str) -> None:
             changed = text[: match.start("content")] + content + text[match.end("content") :]
             block.file.write_text(changed, encoding="utf-8")
             return
-    raise GridError(f"{block.file.name} has no block of figures {block.name} any more")
+    raise GridError(f"{block.file.name} no longer has the block of figures {block.name}")
 
 
 def _named(name: str, blocks: Mapping[str, Block]) -> Block:
     if name not in blocks:
-        raise GridError(f"no block of figures has the name {name}; there are {', '.join(blocks)}")
+        raise GridError(f"no block of figures has the name {name}; the blocks are {', '.join(blocks)}")
     return blocks[name]
 
 
@@ -293,7 +295,7 @@ def _write(names: Sequence[str], blocks: Mapping[str, Block], folders: Mapping[s
         try:
             found = measured(block.command, block.shown, folders)
         except GridError as error:
-            print(f"error: {block.name} stays as it was: {shown_lines(str(error))}", file=sys.stderr)
+            print(f"error: {block.name} is unchanged: {shown_lines(str(error))}", file=sys.stderr)
             failed.append(block.name)
             continue
         last = f"measured at {commit or 'no commit'} on {found.began:%Y-%m-%d}"

@@ -42,7 +42,9 @@ def start(label: str, config: SweepConfig, model: Mapping[str, Any], console: Co
     """Start a pool that outlives this program, or find it running; returns when it is loaded."""
     built = build_engine(model)
     if built.home == "task":
-        raise ConfigError("model", label, "a model that replicas hold; this one runs in each worker, and loads nothing")
+        raise ConfigError(
+            "model", label, "a model that runs in replicas; this one runs in each worker, and loads nothing"
+        )
     engine, found = cast(HostedEngine, built), pool.find(label, model)
     if not found:
         replicas = pool.count(engine, config.cluster.replicas)
@@ -57,7 +59,7 @@ def start(label: str, config: SweepConfig, model: Mapping[str, Any], console: Co
         pool.stop(found)
         raise
     for name, one in late.items():
-        say(f"replica {name} is not among them: {one.why}")
+        say(f"replica {name} is not ready: {one.why}")
         if one.task is None:
             pool.restart(found, name)
     ready = len(found.names) - len(late)
@@ -90,7 +92,7 @@ def main() -> int:
     """Exit status 0, or 2 for a config that cannot run."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("command", choices=["start", "status", "stop"])
-    parser.add_argument("overrides", nargs="*", help="as for a sweep: model=..., cluster=address, ...")
+    parser.add_argument("overrides", nargs="*", help="keys as for a sweep: model=..., cluster=address, ...")
     arguments = parser.parse_args()
     stem = next((one for one in arguments.overrides if "=" not in one), None) if arguments.command != "start" else None
     overrides = [one for one in arguments.overrides if one != stem]
@@ -104,7 +106,9 @@ def main() -> int:
         values = cast(dict[str, Any], OmegaConf.to_container(plain, resolve=True))
         config, model = sweep_config(values), unpriced(identified(values["model"]))
         if config.cluster.kind != "address":
-            raise ConfigError("cluster", config.cluster.kind, "address: a pool that stays needs a cluster that stays")
+            raise ConfigError(
+                "cluster", config.cluster.kind, "address, because a pool that stays needs a cluster that stays"
+            )
         console.print(cluster.connect(config.cluster), soft_wrap=True)
         if arguments.command == "start":
             start(label, config, model, console)

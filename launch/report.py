@@ -40,11 +40,13 @@ _SILENT_SECONDS = 30.0  # after so long without a new state the sweep's driver, 
 def main() -> int:
     """Exit status 0, or 2 if the folder cannot be read."""
     parser = argparse.ArgumentParser(description=__doc__)
-    told = "the folder of a sweep, results/<name>; two are compared"
+    told = "the folder of a sweep, results/<name>; two folders are compared"
     parser.add_argument("results", type=folder_at, nargs="+", help=told)
-    told = "of several: a folder of links to their rows, with the page of all"
+    told = "for several folders: a folder for links to their rows, and for the page of all"
     parser.add_argument("--into", type=folder_at, help=told)
-    parser.add_argument("--follow", action="store_true", help="show its progress until it ends, then its tables")
+    parser.add_argument(
+        "--follow", action="store_true", help="show the sweep's progress until it ends, then its tables"
+    )
     parser.add_argument(
         "--analysis", help="a regression to fit: a file of conf/analysis by its name, or a path that ends in .yaml"
     )
@@ -53,22 +55,22 @@ def main() -> int:
         "--unknown",
         choices=("left_out", "failure"),
         default="left_out",
-        help="how cells count of which nobody can tell whether they succeeded; default: left_out, with bounds beside",
+        help="how cells count if nobody can tell whether they succeeded; default: left_out, with bounds beside",
     )
     parser.add_argument(
-        "--metric", action="append", default=[], metavar="NAME", help="a table of a metric by its name; may be repeated"
+        "--metric", action="append", default=[], metavar="NAME", help="print a table of this metric; may be repeated"
     )
     parser.add_argument(
         "--papers",
         action="store_true",
-        help="published figures beside ours, where no language model answered too; elsewhere they always are",
+        help="show published figures beside ours even if no language model answered; otherwise they are always shown",
     )
     parser.add_argument(
         "--by",
         action="append",
         default=[],
         metavar="COLUMN",
-        help="a table of success by what cases are: category, depth, breadth, tools (calls of their plan), template, "
+        help="print success by a property of cases: category, depth, breadth, tools (calls of their plan), template, "
         "or any column of episodes; may be repeated",
     )
     parser.add_argument("--tables", type=Path, help="a folder for every table as Markdown, CSV and LaTeX")
@@ -103,7 +105,7 @@ def _compare(arguments: argparse.Namespace) -> None:
     """
     if option := next((name for name in ("follow", "analysis", "figures") if getattr(arguments, name)), None):
         option = f"--{option}"
-        raise StoreError(f"{option}: for one sweep; two folders are compared, and with --into FOLDER they are one")
+        raise StoreError(f"{option} works for one sweep; two folders are compared, or become one with --into FOLDER")
     from grid import store
 
     for folder in arguments.results:
@@ -124,7 +126,9 @@ def _gathered(folders: Sequence[Path], into: Path | None, following: bool) -> Pa
     if len(folders) == 1 and into is None:
         return folders[0]
     if into is None or following:
-        wrong = "--follow shows one sweep" if following else "several folders need --into FOLDER, for the page of all"
+        wrong = (
+            "--follow works for one sweep" if following else "several folders need --into FOLDER, for the page of all"
+        )
         raise StoreError(f"{', '.join(one_line(folder, 100) for folder in folders)}: {wrong}")
     from grid import store
 
@@ -276,7 +280,7 @@ def _states(folder: Path) -> Iterator[str]:
         silent = time.monotonic() - changed
         if told != last:
             changed = time.monotonic()
-            stopping = "  stopping: what is in flight is finished" if told["state"] == STOPPING else ""
+            stopping = "  stopping: running cells are finished first" if told["state"] == STOPPING else ""
             yield line(told) + stopping
         elif silent > _SILENT_SECONDS:
             yield f"{line(told)}  no sign of life for {silent:,.0f} s"
@@ -295,10 +299,12 @@ def _told(folder: Path, patience: float) -> Told:
             return read_told(folder)
         except FileNotFoundError:
             missing = "no sweep of this name has begun to run cells, or the file was removed"
-            error = StoreError(f"{place}: not there: {missing}")
+            error = StoreError(f"{place}: the file is missing: {missing}")
         except ValidationError as broken:
             first = broken.errors()[0]
-            error = StoreError(f"{place}: not what a sweep writes ({first['msg']}: {shown_value(first['input'])})")
+            error = StoreError(
+                f"{place}: not in the form that a sweep writes ({first['msg']}: {shown_value(first['input'])})"
+            )
         except (OSError, ValueError) as broken:
             error = StoreError(
                 f"{place}: cannot be read ({broken.strerror if isinstance(broken, OSError) else broken})"

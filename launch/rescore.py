@@ -44,11 +44,15 @@ def main() -> int:
     """Exit status 0; 1 if values differ though nothing changed, or if the evaluator stops; 2 if it cannot run."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("results", type=folder_at, help="the folder of a sweep, results/NAME")
-    parser.add_argument("keys", nargs="*", metavar="KEY=VALUE", help="model@evaluator=NAME, plugins=[...] and the like")
-    parser.add_argument("--list", action="store_true", help="every value that differs, not the largest ones alone")
+    parser.add_argument(
+        "keys", nargs="*", metavar="KEY=VALUE", help="model@evaluator=NAME, plugins=[...] and similar keys"
+    )
+    parser.add_argument(
+        "--list", action="store_true", help="show every value that differs, not only the largest changes"
+    )
     parser.add_argument("--csv", type=Path, metavar="FILE", help="write both values of every cell and metric")
     given = parser.parse_args()
-    return ended(lambda: _run(given), given.keys, "what was said and written stays")
+    return ended(lambda: _run(given), given.keys, "all results so far are kept")
 
 
 def _run(given: argparse.Namespace) -> int:
@@ -73,7 +77,7 @@ def again(root: Path, keys: Sequence[str], console: Console) -> Rescored:
     for one in overrides:
         if not one.startswith(_TAKEN):
             key, _, value = one.partition("=")
-            raise ConfigError(key, value, f"no key but {', '.join(_TAKEN)} and plugins=")
+            raise ConfigError(key, value, f"only the keys {', '.join(_TAKEN)} and plugins=")
     store.check_there(root)
     asked = evaluator(overrides, informed=True) if overrides else None
     say = partial(console.print, markup=False, soft_wrap=True)
@@ -103,12 +107,14 @@ def said(found: Rescored) -> list[str]:
         for (dataset, why), values in reasons.most_common()
     ]
     if found.imported:
-        lines.append(f"{found.imported:,} cells were imported, and stay as their files have them")
+        lines.append(f"{found.imported:,} cells were imported, and keep the scores of their files")
     if found.never:
         lines.append(f"{found.never:,} cells ended in an error and never had scores")
     if found.spent.llm_calls or found.spent.forward_passes:
         cost = "its price is not known" if found.money is None else f"${found.money:.4f}"
-        lines.append(f"asked: {found.spent.llm_calls:,} completions, {found.spent.forward_passes:,} passes; {cost}")
+        lines.append(
+            f"the evaluator gave {found.spent.llm_calls:,} completions, {found.spent.forward_passes:,} passes; {cost}"
+        )
     states = Counter(one.state for one in found.compared)
     told = ", ".join(f"{states[state]:,} {state}" for state in STATES)
     return [*lines, f"values of {len({one.cell_id for one in found.compared}):,} cells: {told}"]
@@ -131,7 +137,7 @@ def tables(root: Path, found: Rescored, most: int | None) -> list[Table]:
     if not changed:
         return made if rows else []
     values = _frame(changed[:most])
-    title = f"What differs: {len(values):,} of {len(changed):,} values" + ", the largest first" * (most is not None)
+    title = f"Values that differ: {len(values):,} of {len(changed):,}" + ", the largest first" * (most is not None)
     by = ["dataset", "planner", "case_id", "trial", "metric"]
     return [
         *made,

@@ -56,7 +56,7 @@ print(json.dumps(found))
 def main(arguments: Sequence[str] | None = None) -> int:
     """Exit status 0."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("folder", type=Path, help="a checkout of the commit before")
+    parser.add_argument("folder", type=Path, help="a checkout of the commit before the change")
     folder: Path = parser.parse_args(arguments).folder
     names = dict(_named())
     there = _digests(folder, names)
@@ -66,8 +66,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     lines = [f"{digest} {old} {label}" for digest, (old, label) in first.items() if digest != old]
     TABLE.write_text("".join(f"{line}\n" for line in sorted(lines, key=lambda line: line.split(" ", 2)[2])), "utf-8")
     for label in sorted(names.keys() - there.keys()):
-        print(f"not in {folder}, so that it counts as it is: {label}")
-    print(f"{len(lines)} of {len(first)} kinds of code differ and count as they were: {TABLE}")
+        print(f"not in {folder}, so it counts as new code: {label}")
+    print(f"{len(lines)} of {len(first)} kinds of code differ, and count as the earlier code: {TABLE}")
     return 0
 
 

@@ -23,7 +23,7 @@ DONE, CANNOT_RUN = 0, 2
 def main() -> int:
     """Exit status 0, or 2 if nothing can be learned, or if tested cases are in the pilot."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    told = "the pilot's results; behind them results whose cases must not be the pilot's"
+    told = "the pilot's results, and after them results that must have no case of the pilot"
     parser.add_argument("results", type=folder_at, nargs="+", metavar="RESULTS", help=told)
     given = parser.parse_args()
     try:
@@ -53,8 +53,8 @@ def answer(pilot: Path, tested: Sequence[Path]) -> None:
     for root in tested:
         for dataset, (shared, cases) in thresholds.overlap(pilot, root).items():
             allowed = (
-                f"results without the pilot's cases; {shared:,} of its {cases:,} cases of {dataset} are in {pilot} too "
-                "(part=validation and part=test share none)"
+                f"results without the pilot's cases; {shared:,} of these {cases:,} cases of {dataset} are in {pilot} "
+                "too (part=validation and part=test have no case in common)"
             )
             raise ConfigError("tested", str(root), allowed)
     met, query = thresholds.decisions(pilot)
@@ -62,7 +62,7 @@ def answer(pilot: Path, tested: Sequence[Path]) -> None:
     known = table[table["threshold"].notna()]
     if known.empty:
         raise AnalysisError(
-            f"{pilot}: nothing to learn from: all decisions were right, all wrong, or all of one entropy"
+            f"{pilot}: no threshold can be learned: all decisions were right, all wrong, or all of one entropy"
         )
     console = Console(highlight=False, emoji=False)
     show(console, thresholds.table(table, query), wide=True)

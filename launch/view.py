@@ -53,26 +53,26 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("results", type=folder_at, help="the folder of a sweep, results/<name>")
     parser.add_argument(
-        "other", type=folder_at, nargs="?", help="another one: cells that flipped against it are marked"
+        "other", type=folder_at, nargs="?", help="a second sweep; cells that flipped against it are marked"
     )
-    parser.add_argument("--port", type=int, help=f"on which it listens; {PORT}, or the next free one, unless given")
+    parser.add_argument("--port", type=int, help=f"the port of the viewer; default: {PORT}, or the next free port")
     parser.add_argument(
         "--host",
         default=HOST,
-        help=f"the address on which it listens; another than {HOST} is open to others, by a token",
+        help=f"the address of the viewer; with another than {HOST}, others who have the token can open it",
     )
-    parser.add_argument("--no-browser", action="store_true", help="print the address, open nothing")
+    parser.add_argument("--no-browser", action="store_true", help="print the address, but open no browser")
     parser.add_argument("--export", type=Path, metavar="FOLDER", help="write the pages into a new or empty folder")
     parser.add_argument(
         "--episodes", type=int, default=_EPISODES, metavar="N",
-        help=f"of an export: so many at most, of the cases that most planners failed first ({_EPISODES:,})",
+        help=f"with --export: at most N episodes, first of cases that most planners failed (default: {_EPISODES:,})",
     )  # fmt: skip
     parser.add_argument(
         "--cell",
         action="append",
         default=[],
         metavar="ID",
-        help="of an export: this episode and those of its case only",
+        help="with --export: only this episode and the others of its case",
     )
     return parser
 
@@ -88,9 +88,9 @@ def _check(arguments: argparse.Namespace, folders: Sequence[Path]) -> None:
     if arguments.port is not None and not 0 < arguments.port < 65536:
         raise ConfigError("--port", arguments.port, "a number from 1 to 65535")
     if arguments.episodes < 1:
-        raise ConfigError("--episodes", arguments.episodes, "a number from 1")
+        raise ConfigError("--episodes", arguments.episodes, "a number of 1 or more")
     if arguments.cell and not arguments.export:
-        raise ConfigError("--cell", arguments.cell[0], "with --export only")
+        raise ConfigError("--cell", arguments.cell[0], "a value only together with --export")
     for folder in folders:
         check_there(folder)
     if len(folders) > 1 and folders[0].resolve() == folders[1].resolve():
@@ -127,7 +127,7 @@ def _serve(arguments: argparse.Namespace, folders: Sequence[Path]) -> int:
             )
         )
         if arguments.port is None and port != PORT:
-            print(f"port {PORT} is taken (by another viewer?): this one listens on {port}")
+            print(f"port {PORT} is taken (maybe by another viewer), so this viewer listens on {port}")
         print(f"viewer: {address}  (Ctrl-C ends it)", flush=True)
         if not arguments.no_browser:
             threading.Thread(target=webbrowser.open, args=(address,), daemon=True).start()
@@ -182,7 +182,9 @@ def _listener(host: str, port: int | None) -> tuple[socket.socket, int]:
             found.close()
             if error.errno not in _TAKEN:
                 raise ConfigError("--host", host, f"an address of this machine ({error.strerror})") from None
-    allowed = "a free one; another program listens there" if port is not None else f"some free port from {PORT} on"
+    allowed = (
+        "a free port; another program uses this one" if port is not None else f"at least one free port from {PORT} on"
+    )
     raise ConfigError("--port", port if port is not None else PORT, allowed)
 
 

@@ -59,7 +59,7 @@ _TAKEN = ("model@evaluator=", "evaluator.", "cluster=", "cluster.")
 def main() -> int:
     """Exit status 0, 1 if an evaluator stopped answering, or 2 if it cannot run."""
     arguments = sys.argv[1:]
-    return ended(lambda: _run(arguments), arguments, "what was compared stays")
+    return ended(lambda: _run(arguments), arguments, "all comparisons so far are kept")
 
 
 def _run(arguments: Sequence[str]) -> int:
@@ -82,10 +82,10 @@ def ended(run: Callable[[], int], arguments: Sequence[str], kept: str) -> int:
     try:
         return run()
     except (UnfinishedError, EngineError) as error:
-        print(f"stopped: {error}; {kept}, run again to go on", file=sys.stderr)
+        print(f"stopped: {error}; {kept}, run the command again to continue", file=sys.stderr)
         return UNFINISHED
     except KeyboardInterrupt:
-        print(f"stopped: {kept}, run again to go on", file=sys.stderr)
+        print(f"stopped: {kept}, run the command again to continue", file=sys.stderr)
         return UNFINISHED
     except (GridError, HydraException, OmegaConfBaseException) as error:
         print(f"error: {refusal(error, arguments)}", file=sys.stderr)
@@ -107,7 +107,7 @@ def _given(arguments: Sequence[str]) -> tuple[Path, str, list[str]]:
             rest.append(one)
         else:
             key, _, value = one.partition("=")
-            raise ConfigError(key, value, f"no key but {', '.join(_TAKEN)} and against=")
+            raise ConfigError(key, value, f"only the keys {', '.join(_TAKEN)} and against=")
     return folder_at(folders[0]), against, rest
 
 
@@ -131,9 +131,15 @@ def evaluator(overrides: Sequence[str], informed: bool = False) -> Evaluating:
         raise ConfigError(f"model@{EVALUATOR}", None, "the name of a file of conf/model")
     engine = build_engine(model)
     if isinstance(engine, Informed) and not informed:
-        raise ConfigError(f"model@{EVALUATOR}", label, "a model that is told no reference: it could not compare")
+        raise ConfigError(
+            f"model@{EVALUATOR}", label, "a model that is not told the reference; this one is, and so cannot compare"
+        )
     if how.verb not in engine.provides:
-        raise ConfigError(f"{EVALUATOR}.form", how.form, f"what conf/model/{label}.yaml can do, not {how.verb}")
+        raise ConfigError(
+            f"{EVALUATOR}.form",
+            how.form,
+            f"a form that conf/model/{label}.yaml supports; it does not support {how.verb}",
+        )
     price = prices_of({"model": {}, EVALUATOR: given}, {EVALUATOR: engine})[EVALUATOR]
     changed = [one.removeprefix(f"{EVALUATOR}.") for one in overrides if one.startswith(f"{EVALUATOR}.")]
     label = f"{label}[{','.join(changed)}]" if changed else label
@@ -189,7 +195,7 @@ def compare_all(root: Path, against: str, evaluating: Evaluating, console: Conso
         known = set(store.read(root, "comparisons", ["comparison_id"])["comparison_id"].to_pylist())
         left = [pair for pair in found if ids[pair.cells] not in known]
         console.print(
-            f"{len(found):,} pairs against {against}, {len(found) - len(left):,} compared before", soft_wrap=True
+            f"{len(found):,} pairs against {against}; {len(found) - len(left):,} were compared before", soft_wrap=True
         )
         by: Counter[str] = Counter()
         if left:
@@ -205,7 +211,9 @@ def compare_all(root: Path, against: str, evaluating: Evaluating, console: Conso
 def _dataset_of(pair: Pair) -> Dataset:
     config = named_today(json.loads(pair.own["config"]))
     if "dataset" not in config:
-        raise ConfigError("planner", pair.own["planner"], "a sweep's: this one was imported, without its cases")
+        raise ConfigError(
+            "planner", pair.own["planner"], "a planner of a sweep; this one was imported without its cases"
+        )
     return _dataset(json.dumps(config["dataset"], sort_keys=True))
 
 
@@ -327,7 +335,7 @@ def pairs(root: Path, against: str) -> list[Pair]:
     found = [pair for _, group in frame.groupby(_PLACE, sort=True, dropna=False) for pair in _of(group, against)]
     if not found:
         planners = sorted(set(frame["planner"]))
-        allowed = f"a planner that others of {root} can be compared with; it holds {', '.join(planners) or 'none'}"
+        allowed = f"a planner with which others of {root} can be compared; it has {', '.join(planners) or 'none'}"
         raise ConfigError("against", against, allowed)
     return found
 
@@ -342,7 +350,7 @@ def _of(group: pd.DataFrame, against: str) -> Iterator[Pair]:
         theirs = group[group["planner"] == reference]
         if theirs["setting_id"].nunique() > 1:
             several = theirs["setting_id"].nunique()
-            raise ConfigError("against", reference, f"a planner of one setting: {several} here have this label")
+            raise ConfigError("against", reference, f"a planner with one setting; {several} settings have this label")
         by_case = {(row["case_id"], row["trial"]): row for row in theirs.to_dict("records")}
         for row in group[group["planner"] == planner].to_dict("records"):
             if (row["case_id"], row["trial"]) in by_case:

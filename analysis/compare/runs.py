@@ -118,7 +118,7 @@ def read(root: Path) -> Run:
     store.check(root)
     cells: pd.DataFrame = store.read(root, "episodes", _COLUMNS, categories=_TEXTS).to_pandas()
     if cells.empty:
-        raise AnalysisError(f"{one_line(root, 200)}: it holds no episodes yet, so there is nothing to compare")
+        raise AnalysisError(f"{one_line(root, 200)}: this folder holds no episodes yet, so there is nothing to compare")
     place = cells.groupby(_SETTING, sort=True, dropna=False, observed=True).ngroup()
     first = ~place.duplicated()
     settings = cells.loc[first, _SETTING].astype(object).set_index(place[first]).sort_index()

@@ -43,11 +43,11 @@ _LEVEL = 0.05
 _NAMED = 8  # settings that a note names
 _CUT = 60  # characters of a value in a terminal
 _RATES = (
-    "success in % over the cases that both runs have, trials averaged; B − A in points, paired over cases; 95% "
-    f"interval: {intervals.TOLD}; * it excludes 0; {intervals.ALIKE}"
+    "success: % of the cases that both runs have, averaged over trials; B − A: paired difference in percentage "
+    f"points; 95% interval: {intervals.TOLD}; *: the interval excludes 0; {intervals.ALIKE}"
 )
-_FLIPS = "a case flips where more than half of its trials succeed in one run, and fewer than half in the other"
-_SECONDS = "seconds: the case's own, which compare on one machine alone"
+_FLIPS = "a case flips if more than half of its trials succeed in one run and fewer than half in the other"
+_SECONDS = "seconds: each case's own time, comparable only if both runs used the same machine"
 _INTERVALS = "95% intervals by the delta method over clusters"
 
 
@@ -80,11 +80,12 @@ def _compared(place: str, own: pd.DataFrame, query: str, tests: int) -> Table:
         ],
         values=own,
         query=query,
-        about=f"{_RATES}; p holm: Holm's correction over the {tests:,} settings compared; {UP}, {DOWN}: {_FLIPS}; "
-        f"{spending.TOLD}, B / A; {_SECONDS}"
-        f"{'; USD: US dollars, all roles' * priced}; in brackets (on the page) {_INTERVALS}",
-        briefly="success in % over the cases that both have; B − A in points; * its 95% interval over clusters "
-        f"excludes 0; p holm: over the {tests:,} settings compared; {UP}, {DOWN}: cases that flipped; tokens: B / A",
+        about=f"{_RATES}; p holm: p by Holm's correction over the {tests:,} compared settings; {UP}, {DOWN}: cases "
+        f"that flipped to success and to failure; {_FLIPS}; {spending.TOLD}, B divided by A; "
+        f"{_SECONDS}{'; USD: US dollars, all roles' * priced}; in brackets (only on the page): {_INTERVALS}",
+        briefly="success: % of the cases that both have; B − A: in percentage points; *: its 95% interval over "
+        f"clusters excludes 0; p holm: corrected over the {tests:,} compared settings; {UP}, {DOWN}: cases that "
+        "flipped; tokens: B / A",
         notes=list(_notes(own.to_dict("records"))),
         breaks=["robustness"],
         reading=reading(own),
@@ -112,7 +113,7 @@ def reading(frame: pd.DataFrame) -> str:
     if left.empty:
         widest = frame["difference"].abs().max()
         most = "" if pd.isna(widest) else f"; the largest is {100 * widest:.1f} points"
-        return f"No difference in success is told from chance by Holm's p < {_LEVEL}{most}."
+        return f"No difference in success is significant after Holm's correction (p < {_LEVEL}){most}."
     return "\n".join(
         f"{row['planner']} ({row['robustness']}) solves {_points(row['difference'])} of cases in B than in A "
         f"(Holm's p {'< 0.001' if row[HOLM] < 0.001 else f'= {row[HOLM]:.3f}'})."
@@ -129,13 +130,16 @@ def _notes(rows: Iterable[Mapping[Any, Any]]) -> Iterable[str]:
         where = f"{row['planner']} ({row['robustness']})"
         if row["changed"]:
             yield (
-                f"{where}: {row['changed']:,} of {row['cases']:,} cases have other contents under the same id (what is "
-                "asked for, or the reference): their differences are not the runs' alone"
+                f"{where}: {row['changed']:,} of {row['cases']:,} cases have the same id but a different question or "
+                "reference in the two runs, so their differences do not come from the runs alone"
             )
         if row["known"] < row["cases"]:
-            yield f"{where}: success of {row['cases'] - row['known']:,} cases is not known in both runs"
+            yield (
+                f"{where}: the success of {row['cases'] - row['known']:,} cases is not known in at least one of the "
+                "runs"
+            )
         if row["cells_a"] != row["cells_b"]:
-            yield f"{where}: {row['cells_a']:,} cells in A, {row['cells_b']:,} in B, over the common cases"
+            yield f"{where}: on the common cases A has {row['cells_a']:,} cells, and B has {row['cells_b']:,}"
 
 
 def flips_table(matched: Matched) -> Table:
@@ -152,7 +156,7 @@ def flips_table(matched: Matched) -> Table:
         columns=[Column("A → B", lambda row: f"{100 * row['success_a']:.0f} → {100 * row['success_b']:.0f}")],
         values=flips,
         query=query,
-        about=f"{_FLIPS}; A → B: success over its trials, in %; cases that B lost come first",
+        about=f"{_FLIPS}; A → B: % of the case's trials that succeed in A and in B; cases that B lost come first",
         notes=_more(len(flips)),
         breaks=frozenset({len(flips) - ups} - {0, len(flips)}),
         printed=_PRINTED,
@@ -171,10 +175,10 @@ def changes_table(matched: Matched) -> Table:
         columns=[],
         values=found,
         query=matched.versions.query,
-        about="keys of the settings' configs, versions, and code by its digest (`code of planner` and so on), with the "
-        "values of all cells; all: in every setting compared",
+        about="config keys, versions and digests of code (`code of planner` and so on) that differ between the runs, "
+        "with all values that the cells have; settings: those in which they differ (all: every compared setting)",
         lines=rows,
-        notes=_more(len(rows)) if rows else ["nothing: the same configs, versions and code"],
+        notes=_more(len(rows)) if rows else ["nothing differs: configs, versions and code are the same"],
         wraps=True,
         printed=_PRINTED,
     )
@@ -186,7 +190,7 @@ def _cut(place: int, row: Sequence[str]) -> str:
 
 
 def _more(rows: int) -> list[str]:
-    return [f"a terminal shows the first {_PRINTED} of {rows:,}; the page and --tables FOLDER have all"] * (
+    return [f"a terminal shows the first {_PRINTED} of {rows:,} rows; the page and --tables FOLDER have all rows"] * (
         rows > _PRINTED
     )
 
@@ -194,7 +198,7 @@ def _more(rows: int) -> list[str]:
 def alone_lines(matched: Matched) -> list[str]:
     """A sentence for each run with settings that are not compared."""
     return [
-        f"Not compared, as only {name} has them: {'; '.join(own[:_NAMED])}"
+        f"Not compared, because only {name} has these settings or cases: {'; '.join(own[:_NAMED])}"
         + (f"; and {len(own) - _NAMED:,} more" if len(own) > _NAMED else "")
         + "."
         for name, own in zip("AB", matched.alone, strict=True)
@@ -289,8 +293,8 @@ def compared_drawings(matched: Matched, frame: pd.DataFrame) -> list[Drawing]:
         Drawing(
             name="differences",
             title="difference in success, B − A",
-            caption=f"in points, paired over the cases that both runs have; bars: 95% intervals, {intervals.TOLD}; "
-            f"filled: Holm's p < {_LEVEL}",
+            caption="in percentage points, paired over the cases that both runs have; bars: 95% intervals, "
+            f"{intervals.TOLD}; filled markers: Holm's p < {_LEVEL}",
             svg=_differences(known),
             query=matched.cases.query,
         )
@@ -340,7 +344,9 @@ def compare(first: Path, second: Path, unknown: unknowns.Unknown | None = None) 
         StoreError: a folder cannot be read.
     """
     if first.resolve() == second.resolve():
-        raise AnalysisError(f"{one_line(first, 200)}: named twice; a run is compared with another")
+        raise AnalysisError(
+            f"{one_line(first, 200)}: this folder is named twice; name two different runs to compare them"
+        )
     with unknowns.counted(unknown):
         return _of_both(first, second)
 

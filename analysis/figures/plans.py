@@ -55,14 +55,17 @@ def drawings(root: Path, cells: pd.DataFrame) -> list[Drawing]:
         about = (
             f"{provenance.simulated_notice(cells)}scored by: {scorers(cells)}; bars: 95% intervals, {intervals.AMOUNTS}"
         )
-        told = f"{about}; a panel a model, data set and kind of planning; points are moved apart"
+        told = (
+            f"{about}; one panel for each model, data set and kind of planning; points are moved sideways to avoid "
+            "overlap"
+        )
         found.append(Drawing("plans-extraneous", title, told, svg, queries.of_files(root, text), SECTION))
     for column, title in _TITLES.items():
         frame, text = plans.profile(cells, column, plan_cells.within(cells))
         if plans.several(frame, column):
             name = f"plans-{column.replace('_', '-')}"
             svg = _lines(name, frame, column, "success", "correct", [])
-            told = f"{first}; {plans.caption(cells, column)}; points are moved apart"
+            told = f"{first}; {plans.caption(cells, column)}; points are moved sideways to avoid overlap"
             found.append(Drawing(name, title, told, svg, queries.of_files(root, text), SECTION))
     return found
 
@@ -77,7 +80,16 @@ def _errors(root: Path, cells: pd.DataFrame, first: str) -> list[Drawing]:
     svg = _lines("plans-errors", rows, "error", "share", "plans with the error", ["mode"], joined=False)
     title = "errors by kind of planning (agent_planning_benchmark, figure 3)"
     text = queries.of_files(root, query)
-    return [Drawing("plans-errors", title, f"{first}; {ERRORS_TOLD}; points are moved apart", svg, text, SECTION)]
+    return [
+        Drawing(
+            "plans-errors",
+            title,
+            f"{first}; {ERRORS_TOLD}; points are moved sideways to avoid overlap",
+            svg,
+            text,
+            SECTION,
+        )
+    ]
 
 
 def _across_models(root: Path, cells: pd.DataFrame, first: str) -> list[Drawing]:
@@ -90,7 +102,8 @@ def _across_models(root: Path, cells: pd.DataFrame, first: str) -> list[Drawing]
     title = "shares of the errors that are made, across models (agent_planning_benchmark, figure 58)"
     about = first.partition("; bars:")[0]
     told = (
-        f"{about}; of all errors in a model's plans those of each kind; a panel a data set and planner; {ERRORS_TOLD}"
+        f"{about}; each error's share of all errors in a model's plans; one panel for each data set and planner; "
+        f"{ERRORS_TOLD}"
     )
     found = [Drawing("plans-error-shares", title, told, _stacked("plans-error-shares", shares), text, SECTION)]
     own = own.assign(task=pd.Categorical(own["task_family"].map(NAMES), list(NAMES.values()), ordered=True))
@@ -101,7 +114,10 @@ def _across_models(root: Path, cells: pd.DataFrame, first: str) -> list[Drawing]
         joined=False, panels=SETTING[1:], line="model",
     )  # fmt: skip
     title = "errors by kind of task, across models (agent_planning_benchmark, figure 59)"
-    told = f"{first}; a panel a data set, planner and kind of task; {ERRORS_TOLD}; points are moved apart"
+    told = (
+        f"{first}; one panel for each data set, planner and kind of task; {ERRORS_TOLD}; points are moved sideways "
+        "to avoid overlap"
+    )
     return [*found, Drawing("plans-errors-models", title, told, svg, text, SECTION)]
 
 

@@ -23,16 +23,18 @@ from analysis.tables import frontier as points
 from analysis.tables import search, search_cells
 from grid.core.untrusted import shown
 
-_EFFICIENCY = f"{search.EFFICIENCY}; its axis is linear between the smallest gains"
+_EFFICIENCY = f"{search.EFFICIENCY}; the axis of gains is linear between the smallest gains and logarithmic beyond them"
 _FRONTIER = (
-    "means per case of tokens, the judge's too, and of the case's own seconds; joined: planners that nobody on the "
-    "same terms dominates, by means alone; grey squares: the others"
+    "means per case of tokens (including the judge's) and of the case's own seconds; joined by a line: planners that "
+    "no planner on the same terms dominates, judged by means alone; grey squares: the other planners"
 )
-_BARS = f"bars of success: {search.OF_SUCCESS}; others: {intervals.AMOUNTS}"
-_ANYTIME_BARS = f"bars of success: {search.OF_SUCCESS}; of seconds: {intervals.AMOUNTS}; of gains: {search.OF_GAINS}"
+_BARS = f"bars of success: {search.OF_SUCCESS}; other bars: {intervals.AMOUNTS}"
+_ANYTIME_BARS = (
+    f"bars of success: {search.OF_SUCCESS}; bars of seconds: {intervals.AMOUNTS}; bars of gains: {search.OF_GAINS}"
+)
 _ASKED = (
-    "dotted lines, hollow markers and (asked): planners that asked whether a case was resolved, or whose judge was set "
-    "right from the reference"
+    "dotted lines, hollow markers and (asked): planners that asked whether a case was resolved, or whose judge's "
+    "decisions were corrected from the reference"
 )
 
 
@@ -67,7 +69,7 @@ def _anytime(place: Mapping[str, str], curve: pd.DataFrame, name: str, told: str
             name=name,
             title=f"{search.title(place)}: success, time and gain per second by executed calls (tooltree, figure 3)",
             caption=f"{told}{search.terms(place)}; {search.ANYTIME}; {search.SECONDS}; {_EFFICIENCY}; "
-            f"{_ANYTIME_BARS}; points of one limit are moved apart; {_ASKED}",
+            f"{_ANYTIME_BARS}; points at the same limit are moved sideways to avoid overlap; {_ASKED}",
             svg=anytime(curve, name),
             query=query,
         )
@@ -168,7 +170,7 @@ def trees(quartiles: pd.DataFrame, name: str) -> str:
                 axis.set_ylim(len(own) - 0.5, -0.5)
                 axis.set_xlim(left=0)
                 axis.xaxis.set_major_locator(MaxNLocator(5, integer=True))
-                axis.set_xlabel(f"{search_cells.SIZES[size]} an episode")
+                axis.set_xlabel(f"{search_cells.SIZES[size]} per episode")
                 _title(axis, robustness)
                 axis.grid(axis="x", alpha=0.3)
 

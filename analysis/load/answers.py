@@ -62,9 +62,9 @@ def _alone(root: Path, cells: pd.DataFrame) -> Iterator[str]:
     for planner, part in cells.groupby("planner", observed=True, sort=True):
         of = frames.rows(root, ["planner"], pc.field("planner") == str(planner)).num_rows
         yield (
-            f"warning: {planner}: in {len(part):,} of {of:,} cells the agent asked no model of the setting: their "
-            "tokens and money are not known, and means leave them out; their success is of the agent's own model, if "
-            "it has one"
+            f"warning: {planner}: in {len(part):,} of {of:,} cells the agent sent no request to the setting's model. "
+            "The tokens and money of these cells are not known, and means leave them out; their success is that of "
+            "the agent's own model, if it has one"
         )
 
 
@@ -76,9 +76,9 @@ def _uncounted(root: Path, cells: pd.DataFrame) -> Iterator[str]:
             whose = name if role == ACTOR else f"{name} as {role}"
             of = frames.rows(root, [label], pc.field(label) == str(model)).num_rows
             yield (
-                f"warning: {whose}: of {int(part[_COUNTS[role]].sum()):,} answers the server told no tokens, or counts "
-                f"that contradict each other; {len(part):,} of {of:,} cells have no tokens and no money for it, means "
-                "leave these out, and budgets of tokens and money do not hold for them"
+                f"warning: {whose}: for {int(part[_COUNTS[role]].sum()):,} answers the server gave no token counts, "
+                f"or contradictory ones; {len(part):,} of {of:,} cells have no tokens and no money for this model. "
+                "Means leave these cells out, and budgets of tokens and money do not hold for them"
             )
 
 
@@ -92,10 +92,15 @@ def _others(cells: pd.DataFrame) -> Iterator[str]:
         names = _counted(own["answered_by"])
         other = [name for name in names if not any(same_model(one, name) for one in asked)]
         if other or len(names) > len(asked):
-            which = "another model answered than was asked for" if other else "several versions of the model answered"
-            yield f"warning: {model}: {which}: {', '.join(asked)} was asked for, and answers came from {_shown(names)}"
+            which = (
+                "another model answered than the requested one" if other else "several versions of the model answered"
+            )
+            yield f"warning: {model}: {which}: requests named {', '.join(asked)}, and answers came from {_shown(names)}"
         elif set(names) - set(asked):
-            yield f"{model}: {', '.join(asked)} was asked for, and answered as {_shown(names)}, taken for the same"
+            yield (
+                f"{model}: requests named {', '.join(asked)}, and answers came from {_shown(names)}, which counts as "
+                "the same model"
+            )
         for column, called in (
             ("system_fingerprint", "configurations (system_fingerprint)"),
             ("provider", "providers"),
@@ -153,8 +158,8 @@ def unreadable(root: Path, episodes: pd.DataFrame | None = None) -> list[str]:
         disturbed = f" ({row['robustness']})" if row["robustness"] != "none" else ""
         lines.append(
             f"warning: {row['model']}, {row['planner']} on {row['dataset']}{disturbed}: "
-            f"{100 * row['unread'] / row['answers']:.0f}% of {whose} could not be read (of {row['answers']:,}); its "
-            f"figures say little; see: agent-grid view {root}"
+            f"{100 * row['unread'] / row['answers']:.0f}% of {whose} (of {row['answers']:,} in all) could not be "
+            f"read, so the figures of this setting say little; to see the answers: agent-grid view {root}"
         )
     return lines
 

@@ -55,15 +55,16 @@ def _notes(cells: pd.DataFrame) -> Iterator[str]:
     for key, own in graded.groupby(["dataset", "model"], sort=True, observed=True):
         who = ", ".join(sorted(map(str, own[EVALUATOR].dropna().unique()))) or "an evaluator"
         lacking = int((own["verdict"].isna() & (own["status"] == "ok")).sum())
-        unread = f"; of {lacking:,} of {len(own):,} cells it could not be read" if lacking else ""
+        unread = f"; in {lacking:,} of {len(own):,} cells the verdict could not be read" if lacking else ""
         yield (
-            f"{', '.join(map(str, cast(tuple[Any, ...], key)))}: accuracy is the verdict of {who} that the answer is "
-            f"correct (planning_horizon B.3){unread}; success in other tables compares it with the reference's"
+            f"{', '.join(map(str, cast(tuple[Any, ...], key)))}: accuracy is the share of answers that {who} called "
+            f"correct (planning_horizon B.3){unread}; in other tables success compares the answer with the "
+            "reference's"
         )
     if len(graded):
         rest = cells.loc[~cells["graded"], ["dataset", "model", "planner"]].astype(str).drop_duplicates()
         for label in sorted(rest.agg(", ".join, axis=1)) if len(rest) else []:
-            yield f"{label}: no verdicts; accuracy compares the answer with the reference's"
+            yield f"{label}: there are no verdicts, so accuracy compares the answer with the reference's"
 
 
 def _has_verdicts(cells: pd.DataFrame) -> pd.Series[bool]:

@@ -105,8 +105,8 @@ def _shown(table: Table, lines: Mapping[str, str]) -> list[str]:
 def _line(dataset: str, reasons: Mapping[str, int]) -> str:
     ranked = sorted(reasons.items(), key=lambda one: -one[1])
     told = "; ".join(f"{count:,}: {reason}" for reason, count in ranked[:_KINDS])
-    more = f"; and {len(ranked) - _KINDS:,} more reasons (run.json)" if len(ranked) > _KINDS else ""
-    return f"left out of {dataset}, and in no figure: {sum(reasons.values()):,} records ({told}{more})"
+    more = f"; and {len(ranked) - _KINDS:,} more reasons, which run.json lists" if len(ranked) > _KINDS else ""
+    return f"left out of {dataset}: {sum(reasons.values()):,} records, which no result includes ({told}{more})"
 
 
 def stopped(episodes: pd.DataFrame) -> list[str]:

@@ -25,13 +25,15 @@ COLUMNS = ("engine", "config")
 """The columns that are read of every episode in addition to the columns of other tables."""
 EMPTY = "There is nothing to show: this folder holds no episodes yet"
 _ENGINES = {
-    "lexical": "{}: a lexical engine (word overlap, no training), no language model: its figures say nothing about any",
-    "simulated": "{}: a simulated policy, no language model: it is told the answers, and is right as often as planted",
-    "null": "{}: an engine that makes no real answer, no language model",
+    "lexical": "{}: a lexical engine (word overlap, no training), which is no language model; its figures say "
+    "nothing about language models",
+    "simulated": "{}: a simulated policy, which is no language model; it is told the answers and is right as often "
+    "as its config says",
+    "null": "{}: an engine that gives no real answers and is no language model",
 }
 """Engines that are no language models, and the sentence about each."""
 _FOLLOWS = {
-    "temperature": "the server's own temperature holds, whatever planners and roles ask for",
+    "temperature": "the server uses its own temperature, whatever planners and roles ask for",
     "seed": "trials cannot be repeated",
 }
 """For each key, the consequence if requests leave it out."""
@@ -102,7 +104,7 @@ def made_up(episodes: pd.DataFrame) -> dict[str, str]:
         data = _data(str(row["dataset"]), str(row["dataset_version"]), row["config"])
         if _READ not in data or any(mark in str(row["dataset_version"]) for mark in (MADE_UP, TICKET)):
             told[str(row["dataset"])] = (
-                f"{data}: what differs between settings can be held beside the paper's, levels not"
+                f"{data}: differences between settings can be compared with the paper's, but levels cannot"
             )
     return told
 
@@ -112,7 +114,7 @@ def model_line(name: str, engine: object) -> str:
     if engine in _ENGINES:
         return _ENGINES[str(engine)].format(name)
     if engine in RECORDED:
-        return f"{name}: imported, as {RECORDED[str(engine)]} recorded it, not run here"
+        return f"{name}: imported as recorded by {RECORDED[str(engine)]}, not run here"
     by = f"run by {engine}" if isinstance(engine, str) else "whose engine is not recorded"
     return f"{name}: a language model, {by}" if isinstance(engine, str) else f"{name}: a model {by}"
 
@@ -150,14 +152,14 @@ def _path(config: object) -> object:
 MADE_UP, INVENTED, TICKET = "-simulated", "-witness", "-ticket"
 """Parts of the versions of datasets with simulated tools, with invented facts, or with a ticket as their user."""
 SYNTHETIC = "real questions, logical forms and schema; synthetic facts"
-TOLD_ALL = "the user's instructions are the ticket: an easier task, comparable with itself alone"
+TOLD_ALL = "the ticket gives the user's instructions, so the task is easier and comparable only with itself"
 
 
 def notice(episodes: pd.DataFrame) -> str:
     """The beginning of captions if any dataset of these episodes has such a version; else an empty text."""
     simulated, invented, ticket = (_named(episodes, mark) for mark in (MADE_UP, INVENTED, TICKET))
     return (
-        (f"simulated tools ({simulated}): what they return is made up, no server was reached; " if simulated else "")
+        (f"simulated tools ({simulated}): their results are made up, and no server was called; " if simulated else "")
         + (f"{invented}: {SYNTHETIC}; " if invented else "")
         + (f"{ticket}: {TOLD_ALL}; " if ticket else "")
     )
@@ -289,7 +291,7 @@ ENGINE, EXPECTED = "engine", "expected_success"
 SIMULATED_COLUMNS = (ENGINE, EXPECTED)
 """The columns that are read of every episode in addition to the columns of other tables."""
 SIMULATED = "simulated"
-_TOLD = "simulated policy: no language model, and told the answers"
+_TOLD = "simulated policy: it is no language model and is told the answers"
 
 
 def simulated_notice(episodes: pd.DataFrame) -> str:
@@ -326,8 +328,9 @@ def closed_form(root: Path, episodes: pd.DataFrame) -> list[Table]:
             ],
             values=found,
             query=queries.of_files(root, asked.query),
-            about="% of cases; closed form: over all that is drawn, difficulty included, given the cases' plans and "
-            f"what was retrieved; 95% interval of the estimate: {TOLD}",
+            about="% of cases; success: estimated from the cells; closed form: expected over all random draws "
+            "(including the cases' difficulty), given the cases' plans and the retrieved tools; 95% interval of the "
+            f"estimate: {TOLD}",
         )
     ]
 

@@ -15,7 +15,7 @@ SPENT = [*_TOKENS, "judge_calls", "critic_calls"]
 
 Tokens of an evaluator, a simulator or a user are not counted, because these three belong to the environment.
 """
-TOLD = "tokens: in and out, of the acting model, its judge and its critic"
+TOLD = "tokens: input and output tokens of the acting model, its judge and its critic"
 """The caption about these tokens."""
 _TOGETHER = {
     **{f"all_{way}_tokens": [f"{role}{way}_tokens" for role in _ROLES] for way in ("input", "output")},

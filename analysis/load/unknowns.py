@@ -125,9 +125,9 @@ def warnings(cells: pd.DataFrame) -> list[str]:
         disturbed = f" ({label['robustness']})" if label["robustness"] != "none" else ""
         without = "none" if pd.isna(row["known"]) else f"{100 * row['known']:.1f}%"
         lines.append(
-            f"warning: {label['model']}, {label['planner']} on {label['dataset']}{disturbed}: of {int(row[COLUMN]):,} "
-            f"of {int(row['cells']):,} cells it is not known whether they succeeded ({_kinds(own)}); success is "
-            f"{without} without them, {100 * row[LEAST]:.1f}% if they all failed, {100 * row[LARGEST]:.1f}% if they "
+            f"warning: {label['model']}, {label['planner']} on {label['dataset']}{disturbed}: the success of "
+            f"{int(row[COLUMN]):,} of {int(row['cells']):,} cells is not known ({_kinds(own)}). Success is {without} "
+            f"without these cells, {100 * row[LEAST]:.1f}% if they all failed and {100 * row[LARGEST]:.1f}% if they "
             f"all succeeded; {_HOW[_counted.get()]}"
         )
     return lines
@@ -167,7 +167,7 @@ def _open(table: Table, rows: pd.DataFrame) -> list[str]:
     ]
     more = [f"and {len(told) - _NAMED:,} more"] if len(told) > _NAMED else []
     listed = "; ".join(told[:_NAMED] + more)
-    return [f"success, in %, if all cells of which it is not known failed or succeeded: {listed}"] if told else []
+    return [f"success in % if all cells with unknown success failed, and if all succeeded: {listed}"] if told else []
 
 
 _HOW: dict[Unknown, str] = {
@@ -188,9 +188,9 @@ def _kinds(cells: pd.DataFrame) -> str:
 # Why a mean has no interval, said under its table: one case, one cluster of cases, or nothing that varies.
 
 
-ONE_CASE = "there is one case alone, and so one cluster"
-ONE_CLUSTER = "all cases are of one cluster, which may succeed and fail together"
-ALIKE = "no two clusters differ, or all cases of which it is known are of one cluster, or there are too few clusters"
+ONE_CASE = "there is only one case"
+ONE_CLUSTER = "all cases are of one cluster, and such cases may succeed and fail together"
+ALIKE = "no two clusters differ, or all cases with known values are of one cluster, or there are too few clusters"
 _LOW = "low"
 _UNBOUNDED_NAMED = 4
 """The largest number of rows that a note names."""
@@ -216,7 +216,7 @@ def _notes(table: Table) -> list[str]:
         reason = _reason(row, pairs)
         if reason:
             found.setdefault(reason, []).append(_name(row))
-    return [f"no 95% interval where {reason}: {_listed(names)}" for reason, names in found.items()]
+    return [f"no 95% interval, because {reason}: {_listed(names)}" for reason, names in found.items()]
 
 
 def _pairs(columns: Sequence[str]) -> Iterator[tuple[str | None, str]]:

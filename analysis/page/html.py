@@ -41,8 +41,8 @@ def page(
 ) -> str:
     """The page of a results folder; the arguments are those of `document`."""
     told = (
-        f"{root}/episodes holds one row per cell, {root}/steps one row per decision; the queries run in DuckDB, in the "
-        "folder from which this report was made"
+        f"{root}/episodes holds one row per cell, {root}/steps one row per decision; the queries run in DuckDB, "
+        "started in the folder in which this report was made"
     )
     return document(root.resolve().name, told, tables, drawings, lines, head, viewer, summary)
 
@@ -143,5 +143,8 @@ def _finalized(value: object) -> object:
 def _bounded(table: Table) -> Table:
     if len(table.read) <= _SHOWN:
         return table
-    note = f"the first {_SHOWN:,} of {len(table.read):,} rows; `agent-grid report --tables FOLDER` writes all"
+    note = (
+        f"only the first {_SHOWN:,} of {len(table.read):,} rows are shown; `agent-grid report --tables FOLDER` "
+        "writes all rows"
+    )
     return replace(table, lines=table.read[:_SHOWN], notes=[*table.notes, note])

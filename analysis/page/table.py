@@ -25,7 +25,7 @@ MISSING = "–"
 """The text for a value that does not exist."""
 FIRST_SECTION = "Planning horizon"
 """The section of a page that comes before all others."""
-_SEVERAL = "These are {} comparisons: of such, one in twenty excludes 0 by chance alone where nothing differs."
+_SEVERAL = "These are {} comparisons. If nothing differs, one interval in twenty excludes 0 by chance alone."
 POINTS = "+.1f"
 SIGNIFICANT = "three significant digits"
 """The format of amounts of any size."""
@@ -250,10 +250,10 @@ def changed(
     """
     value, low, high = (100 * row[f"{name}{end}"] for end in ("", "_low", "_high"))
     if pd.isna(value):
-        return f"{label}: not known, no case has all its results"
+        return f"{label}: not known, because no case has all of its results"
     if pd.isna(low):
-        return f"{label} = {value:+.1f} points, without an interval: the cases are of one cluster"
-    told = shown_by(low, high, verdicts) or f"{otherwise}, and up to {max(-low, high):.1f} points are not excluded"
+        return f"{label} = {value:+.1f} points, without an interval, because all cases are of one cluster"
+    told = shown_by(low, high, verdicts) or f"{otherwise}, but up to {max(-low, high):.1f} points cannot be ruled out"
     return f"{label} = {value:+.1f} points [{low:+.1f}, {high:+.1f}]: {told}"
 
 

@@ -95,11 +95,14 @@ def matched(frame: pd.DataFrame, labels: Sequence[Label], path: Path) -> Matched
             continue
         if len(fitting) > 1:
             apart = [key for key in APART[1:] if fitting[key].nunique() > 1] or ["cell_id"]
-            why = f"{len(fitting):,} episodes of {label.case_id} fit it; {', '.join(apart)} would tell them apart"
+            why = (
+                f"{len(fitting):,} episodes of {label.case_id} fit this label; add {', '.join(apart)} to tell them "
+                "apart"
+            )
             raise AnalysisError(f"{path}:{label.line}: {why}")
         cell = str(fitting["cell_id"].iloc[0])
         if cell in cells:
-            raise AnalysisError(f"{path}:{label.line}: line {cells[cell].line} labels the same episode")
+            raise AnalysisError(f"{path}:{label.line}: line {cells[cell].line} already labels this episode")
         cells[cell] = label
     return Matched(cells, unmatched)
 
@@ -165,13 +168,14 @@ _HEADERS = {
     "true_grade": "true grade", "judged_grade": "judged grade", "grade_bias": "grade bias",
 }  # fmt: skip
 _HOW = (
-    f"95% intervals in brackets; of rates and means: {intervals.SHARES.replace('trials', 'its plans')}; of kappa and "
-    "F1: percentiles over 2,000 resamples of clusters; rates in %"
+    f"95% intervals in brackets; of rates and means: {intervals.SHARES.replace('trials', 'plans')}; of kappa and F1: "
+    "percentiles over 2,000 resamples of clusters; rates in %"
 )
 _VERDICTS = (
-    "precision and recall: of plans called correct; error types: of the six errors the share on which both say the "
-    "same; unreadable: plans without a verdict after all retries, in no other figure; contradicted: verdicts that call "
-    "a plan with an error correct, or one without any wrong: an error counts, and so does a no"
+    "precision and recall: of plans called correct; error types: the share of the six errors on which scorer and "
+    "truth agree; unreadable: plans without a verdict after all retries, left out of all other columns; "
+    "contradicted: verdicts that call a plan with an error correct, or a plan without an error wrong; in both cases "
+    "the plan counts as wrong"
 )
 
 
@@ -213,8 +217,10 @@ def errors(root: Path, found: Sequence[Comparison]) -> Table | None:
         for place, one in enumerate(found)
         for error, measured in per_error(one.plans).items()
     ]
-    caption = "true and named: plans that have the error, by what counts as true and by the scorer; an error that " \
-        "neither ever names is left out"  # fmt: skip
+    caption = (
+        "true and named: the number of plans with the error, by what counts as true and by the scorer; an error that "
+        "neither of them names is left out"
+    )
     return _table(root, "agreement by error", "Errors that scorers name", caption, ["error"], _counts(*_WHOSE), names,
                   lines, None)  # fmt: skip
 
@@ -229,7 +235,10 @@ def _different(root: Path, found: Sequence[Comparison]) -> Table | None:
             if len(own):
                 told = _told(0, one) | {"right plans": label, "plans": len(own), "clusters": n_clusters(own)}
                 lines.append(told | _flat(against(own), names))
-    caption = "right plans that call the known solution's tools in its order (standard), or other ones"
+    caption = (
+        "standard correct: right plans that call the tools of the known solution in its order; correct but "
+        "different: all other right plans"
+    )
     return _table(root, "agreement on other solutions", "Right plans like the known solution and unlike it", caption,
                   ["right plans"], _counts("plans", "clusters"), names, lines, "8")  # fmt: skip
 
@@ -244,10 +253,12 @@ def _biases(root: Path, found: Sequence[Comparison]) -> Table | None:
             told = _told(place, one) | {"model": str(model), "itself": itself, "plans": len(own)}
             lines.append(told | _flat(bias(own), names))
     caption = (
-        "the rate of right plans and the mean grade by what counts as true and by the scorer, and how much higher the "
-        "scorer's are; wrong passed: of wrong plans those called right, right failed: of right ones called wrong; "
-        "itself: the scorer's own plans. A judge that errs at random is biased for models that are mostly wrong and "
-        "against the others: whether it favours its own, these two shares tell"
+        "true rate and true grade: the share of right plans and the mean grade by what counts as true; judged rate "
+        "and judged grade: the same by the scorer; bias: how much higher the scorer's value is; wrong passed: the "
+        "share of wrong plans that the scorer calls right; right failed: the share of right plans that it calls "
+        "wrong; itself: the scorer's own plans. A judge that errs at random is biased for models that are mostly "
+        "wrong and against the others, so look at wrong passed and right failed to see whether a judge favors its "
+        "own plans"
     )
     owned = Column("own plans", lambda row: "itself" if row["itself"] else "")
     return _table(root, "judge by model", "Which models' plans a scorer favours", caption, ["model", owned],
@@ -304,7 +315,8 @@ def _published(number: str) -> list[str]:
     """A heading, then one line for each row of the paper's table."""
     published = files.load(files.FOLDER / f"{PAPER}_table{number}.yaml")
     lines = [
-        f"The paper's table {number} ({published.title}; its plans, models and prompts): {', '.join(published.metrics)}"
+        f"The paper's table {number} ({published.title}; with its own plans, models and prompts): "
+        f"{', '.join(published.metrics)}"
     ]
     for row in published.rows:
         for who, values in row.figures.items():

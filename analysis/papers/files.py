@@ -39,10 +39,10 @@ other than the reference's. `error_rate` is the ratio of errors to decisions; `t
 that the references of these cases call, and `decisions_per_tool` is the mean number of the references' calls per tool.
 """
 _OF = {
-    "cells": f"episodes, nor {WIN!r} or {JUDGE_ERROR!r}",
-    "decisions": "a first pass's decisions",
-    "coefficients": "a regression's coefficients",
-    "agreement": "an agreement",
+    "cells": f"the columns of episodes, {WIN!r} or {JUDGE_ERROR!r}",
+    "decisions": "the measures of a first pass's decisions",
+    "coefficients": "the figures of a regression's coefficients",
+    "agreement": "the measures of agreement",
 }
 COMPARING = ("change", "ratio")
 """Units of metrics that compare a setting with another setting."""
@@ -208,7 +208,9 @@ class Published(Checked):
         if found is None:
             there = "; ".join(", ".join(row.labels) for row in self.rows)
             asked = one_line(", ".join(labels), 200)
-            raise AnalysisError(one_line(f"{_PLACE}/{self.file}.yaml: no row {asked!r}; there are: {there}", 4_000))
+            raise AnalysisError(
+                one_line(f"{_PLACE}/{self.file}.yaml: there is no row {asked!r}; the rows are: {there}", 4_000)
+            )
         return found
 
     def figure(self, row: Row, model: str, metric: str) -> float | None:
@@ -229,7 +231,7 @@ class Published(Checked):
                 gone[row.labels[0]] = None
             else:
                 kept.append(row)
-        told = f"the paper's rows of {', '.join(gone)} are left out: of their data nothing is here"
+        told = f"the paper's rows of {', '.join(gone)} are left out, because this folder has no results on their data"
         return self.model_copy(update={"rows": kept}), [told] * bool(gone)
 
     def conditions(self, row: Row) -> dict[str, Wanted] | None:
@@ -253,26 +255,36 @@ class Published(Checked):
             for column in metric.columns:
                 if column not in columns:
                     there = _OF[self.of]
-                    raise ValueError(f"metrics.{name}.column: no column {column!r} of {there}")
+                    raise ValueError(f"metrics.{name}.column: {column!r} is not one of {there}")
             if self.of != "agreement" and (metric.unit in COMPARING) != bool(self.against):
-                raise ValueError(f"metrics.{name}.unit: {metric.unit} where against is {self.against or 'not given'}")
+                raise ValueError(
+                    f"metrics.{name}.unit: the unit is {metric.unit}, and against is "
+                    f"{self.against or 'not given'}; only the units change and ratio have against, and they need it"
+                )
         for name, how in self.combined.items():
             if how.label not in self.labels:
-                raise ValueError(f"combined.{name}.label: {how.label} is none of the labels: {', '.join(self.labels)}")
+                raise ValueError(
+                    f"combined.{name}.label: {how.label} is not one of the labels {', '.join(self.labels)}"
+                )
             unknown = [one for one in (name, *(part.metric for part in how.of)) if one not in self.every_metric]
             if unknown:
-                raise ValueError(f"combined.{name}: no metric {unknown[0]!r} of the table")
+                raise ValueError(f"combined.{name}: the table has no metric {unknown[0]!r}")
         for name in self.kinds:
             if name not in JOINED.names:
-                raise ValueError(f"cells.{name}: no column {name!r} of episodes")
+                raise ValueError(f"cells.{name}: episodes has no column {name!r}")
         for place, row in enumerate(self.rows):
             if row.entropy and self.of != "decisions":
-                raise ValueError(f"rows.{place}.entropy: of decisions alone, not of {self.of}")
+                raise ValueError(f"rows.{place}.entropy: this is allowed only if of is decisions, not {self.of}")
             if len(row.labels) != len(self.labels):
-                raise ValueError(f"rows.{place}: {len(row.labels)} labels, not {len(self.labels)}")
+                raise ValueError(
+                    f"rows.{place}: the row has {len(row.labels)} labels, but the table has {len(self.labels)}"
+                )
             for model, figures in row.figures.items():
                 if len(figures) != len(self.metrics):
-                    raise ValueError(f"rows.{place}.figures.{model}: {len(figures)} figures, not {len(self.metrics)}")
+                    raise ValueError(
+                        f"rows.{place}.figures.{model}: there are {len(figures)} figures, but the table "
+                        f"has {len(self.metrics)} metrics"
+                    )
         return self
 
 
@@ -304,7 +316,9 @@ def find(name: str, folder: Path = FOLDER) -> Published:
     """
     names = sorted(path.stem for path in folder.glob("*.yaml"))
     if name not in names:
-        raise AnalysisError(one_line(f"{_PLACE}/{name}.yaml: no such file; there are: {', '.join(names)}", 4_000))
+        raise AnalysisError(
+            one_line(f"{_PLACE}/{name}.yaml: there is no such file; the files are: {', '.join(names)}", 4_000)
+        )
     return load(folder / f"{name}.yaml")
 
 

@@ -32,17 +32,18 @@ _ROUNDING = 1e-9
 _LABELS = ["table", "part", "metric", "published model", "our model", "our data"]
 _FIGURES = ["methods", "alike", "clusters", "tau-b", "95% interval", "by chance", "order"]
 _CAPTION = (
-    "Kendall's tau-b between the published figures of a table's methods and ours, over the methods that both have (at "
-    f"least {LEAST_METHODS}) and the cases that all of ours ran: 1 is the same order, -1 the reverse; alike: pairs of "
-    f"methods in the same order; 95% interval: percentiles of {DRAWS:,} bootstrap draws of clusters of our cases, the "
-    f"published figures held fixed, none below {LEAST_CLUSTERS} clusters; agrees: it lies above 0, so that more pairs "
-    "are alike than reversed in nearly all draws, disagrees: below 0; by chance: how often a random order of so many "
-    "methods would agree as much, which is often where methods are few; not adjusted for the number of rows. This "
-    "compares orders, not levels, and other cases, prompts and budgets may order methods otherwise"
+    "tau-b: Kendall's tau-b between the published values of a table's methods and ours, over the methods that both "
+    f"have (at least {LEAST_METHODS}) and the cases that all our methods ran; 1 is the same order, -1 the reverse "
+    f"order; alike: pairs of methods in the same order; 95% interval: percentiles of {DRAWS:,} bootstrap draws of "
+    f"clusters of our cases, with the published values held fixed, none for fewer than {LEAST_CLUSTERS} clusters; "
+    "agrees: the interval is above 0, which means that in nearly all draws more pairs are in the same order than "
+    "reversed; disagrees: the interval is below 0; by chance: how often a random order of as many methods would "
+    "agree at least as well, which is often if there are few methods; not adjusted for the number of rows. This "
+    "compares orders, not levels; with other cases, prompts and budgets the order may differ"
 )
 _PLANTED = (
-    "the order under a simulated policy follows from what was planted in it: it shows that the comparison works, and "
-    "is no evidence for or against the paper"
+    "under a simulated policy the order follows from the planted skills: it shows that the comparison works, but is "
+    "no evidence for or against the paper"
 )
 Floats = NDArray[np.float64]
 
@@ -245,5 +246,5 @@ def _shown(found: Order) -> list[str]:
 
 def _reading(verdicts: Sequence[str]) -> str:
     counts = Counter(verdicts)
-    told = f"{counts[AGREES]} agree with the published one, {counts[DISAGREES]} disagree"
-    return f"Of {len(verdicts)} orders, {told} and {counts[UNKNOWN]} cannot be told."
+    told = f"{counts[AGREES]} agree with the published order, {counts[DISAGREES]} disagree"
+    return f"Of {len(verdicts)} orders, {told}, and {counts[UNKNOWN]} are undecided."

@@ -51,10 +51,10 @@ _COMPARED = ["cell_id", "against_cell_id", "against", "win", "created_at"]
 _NODES = ["cell_id", "r_pre", "pre_right", "r_post", "post_right"]
 _STEPS = ["cell_id", "branch", "substep_id", "reference_tool", "entropy", "tool_required", "tool_matches"]
 _CAPTION = (
-    "(ours): of this sweep, of the setting named beside, means over cases, in brackets 95% intervals "
-    f"({intervals.SHARES}; of differences Student's t, of amounts that of the mean's logarithm, so that none is below "
-    f"0); all other lines: as the paper has them, with its cases, prompts and judges; {MISSING}: not measured here, "
-    "or not in the paper"
+    "(ours): values of this sweep for the setting named in the line, as means over cases with 95% intervals in "
+    f"brackets ({intervals.SHARES}; for differences Student's t, for amounts Student's t on the logarithm of the "
+    "mean, so no bound is below 0); all other lines: values from the paper, with its cases, prompts and judges; "
+    f"{MISSING}: not measured here, or not in the paper"
 )
 
 
@@ -128,8 +128,8 @@ def _unjudged(published: Published, lines: Sequence[Mapping[str, Any]]) -> list[
         for name, metric in published.every_metric.items()
         if set(_JUDGED) & set(metric.columns) and not any(line["ours"][name] for line in lines if "ours" in line)
     }
-    wins = "; win rates: launch/win_rate.py" if any(WIN in columns for columns in lacking.values()) else ""
-    told = f"ours have no {', '.join(lacking)}: no evaluator was asked (model@evaluator=NAME{wins})"
+    wins = "; for win rates: launch/win_rate.py" if any(WIN in columns for columns in lacking.values()) else ""
+    told = f"our lines lack {', '.join(lacking)}, because no evaluator was asked (model@evaluator=NAME{wins})"
     return [told] if lacking else []
 
 
@@ -238,9 +238,9 @@ def _unrounded(line: Mapping[str, Any], labels: Sequence[str], names: Sequence[s
 COEFFICIENT, REFERENCE = "coefficient", "reference"
 _FIT = (FAMILY, "robustness")
 _COEFFICIENTS_CAPTION = (
-    "coefficient (standard error) on the logit scale; * p < 0.05, ** p < 0.01; a column a model; (ours): of this "
-    "folder's regression of the family named beside, over so many clusters; all other columns: as the paper has them, "
-    f"with its cases, prompts and judges; {MISSING}: not known here, or not in the paper"
+    "coefficient (standard error) on the logit scale; *: p < 0.05, **: p < 0.01; one column per model; (ours): this "
+    "folder's regression for the family named in the line, over this number of clusters; all other columns: values "
+    f"from the paper, with its cases, prompts and judges; {MISSING}: not known here, or not in the paper"
 )
 
 

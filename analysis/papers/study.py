@@ -42,15 +42,15 @@ OF_PAPER = "published planning_horizon "
 TOKENS = ("input_tokens", "output_tokens")
 PAIRED = f"95% intervals: {intervals.TOLD}; {intervals.ALIKE}"
 _REPEATED = (
-    "in %: the same tool with identical arguments at least twice; any two: of all calls, with arguments as they were "
-    "run (the paper's text); in a row: a call that follows itself, with arguments as they were written (its official "
-    f"code, which made its table); 95% intervals of shares: {intervals.SHARES}; of differences: {intervals.TOLD}; "
-    f"{intervals.ALIKE}"
+    "in % of episodes: the episode calls the same tool with identical arguments at least twice; any two: among all "
+    "calls, with arguments as they were run (as in the paper's text); in a row: in two calls that follow each other, "
+    "with arguments as they were written (as in the paper's official code, which made its table); 95% intervals of "
+    f"shares: {intervals.SHARES}; of differences: {intervals.TOLD}; {intervals.ALIKE}"
 )
 _HOLD_OUT = "demonstrations_hold_out"
 _HELD_OUT = {
-    "template": "of other templates than the case's own; the paper takes those of its own too",
-    "question": "those of the case's own template too, as in the paper; the question itself is left out",
+    "template": "without questions of the case's own template; the paper includes these",
+    "question": "including questions of the case's own template, as in the paper; only the question itself is left out",
 }
 
 
@@ -180,8 +180,8 @@ def accuracy_tables(root: Path, cells: pd.DataFrame, family: Family) -> list[Tab
                 ],
                 values=group,
                 query=queries.of_files(root, asked.query),
-                about=f"in, out: mean tokens; {PAIRED}; of a ratio of means by the delta method on its logarithm, none "
-                "where no case differs in it",
+                about=f"in, out: mean input and output tokens; {PAIRED}; 95% intervals of ratios: by the delta "
+                "method on the logarithm, none if no case differs from another",
                 breaks=_breaks(group),
                 notes=[*_unpaired(group), *grading.notes(own), *held_out(own)],
                 reading=horizon.accuracy(group),
@@ -276,7 +276,8 @@ _OF_CASES = [count("cases"), count("clusters")]
 
 def _unpaired(group: pd.DataFrame) -> list[str]:
     return [
-        f"{row['dataset']}, {row['model']}: {row['unpaired']:,} cases that not both planners finished are left out"
+        f"{row['dataset']}, {row['model']}: {row['unpaired']:,} cases are left out, because at least one of the "
+        "planners did not finish them"
         for row in group.to_dict("records")
         if row["unpaired"]
     ]
@@ -313,7 +314,7 @@ def held_out(episodes: pd.DataFrame) -> list[str]:
 # The missing parts of the planning-horizon study in a results folder that has begun it.
 
 
-_HOW = "`agent-grid sweep -m +experiment=planning_horizon` runs what they need"
+_HOW = "`agent-grid sweep -m +experiment=planning_horizon` runs everything that is needed"
 
 
 def missing(root: Path) -> list[str]:
@@ -342,16 +343,19 @@ def sentences(episodes: pd.DataFrame) -> list[str]:
     """The sentences of `missing`, from the result of `rows`."""
     if not both(episodes):
         there = ", ".join(sorted(set(episodes["planner"].astype(str)))) or "neither"
-        compared = f"they compare the planners fh and sh where calls are run, and of these there is {there} here"
+        compared = (
+            "they compare the planners fh and sh on cases whose calls are run, and of these two this folder has "
+            f"{there}"
+        )
         return [f"planning_horizon's tables 2 to 6 and figures are not here: {compared}; {_HOW}."]
     found = []
     if horizon.robustness_change(episodes).empty:
-        needed = f"{horizon.HIGH} and {horizon.LOW} of one model on one data set"
+        needed = f"the robustness settings {horizon.HIGH} and {horizon.LOW} of one model on one data set"
         found.append(f"planning_horizon's table 4 is not here: it needs {needed}; {_HOW}.")
     if episodes["depth"].isna().all():
         found.append(
-            "planning_horizon's table 3 and the figures by depth and breadth are not here: of no case the reference's "
-            "plan is known."
+            "planning_horizon's table 3 and the figures by depth and breadth are not here, because no case has a "
+            "known reference plan."
         )
     return found
 
@@ -371,14 +375,17 @@ _LONG = 300  # characters of a call or an outcome that are shown
 _CALLS = 8  # calls of a plan that are shown
 _SHEETS = 6  # models and datasets that have a table
 _RULE = (
-    f"drawn by hash (seed {SEED}) among the SH episodes that make a failed call again as it was written, with FH's of "
-    "the same case and trial"
+    f"the SH episode was drawn by hash (seed {SEED}) among the SH episodes that repeat a failed call word for word, "
+    "and the FH episode is of the same case and trial"
 )
-_OTHERWISE = f"no SH episode makes a failed call again: one is drawn by hash (seed {SEED}) among those that both have"
+_OTHERWISE = (
+    f"no SH episode repeats a failed call, so the SH episode was drawn by hash (seed {SEED}) among all cases and "
+    "trials that both planners finished"
+)
 _CAPTION = (
-    "SH: one row per call; FH: one row per plan, with the calls of it that were executed, until one failed, and what "
-    "the last returned; steps count from 0, as references do; [again]: this call has failed before, word for word; "
-    f"texts end after {_LONG} characters"
+    "SH: one row per call; FH: one row per plan, with its calls that were executed (until one failed) and the result "
+    "of the last of them; steps count from 0, as in references; [again]: the same call, word for word, has failed "
+    f"before; texts are cut after {_LONG} characters"
 )
 
 
@@ -449,7 +456,7 @@ def _table(root: Path, place: str, chosen: dict[Any, Any], steps: pd.DataFrame, 
     for planner, told in ((SH, _calls), (FH, _plans)):
         breaks.add(len(rows))
         rows += [[planner.upper(), *map(shown, row)] for row in told(steps[steps["cell_id"] == cells[planner]])]
-    rule = f"{_RULE}: {of[0]:,} of {of[1]:,} episodes" if of[0] else f"{_OTHERWISE} ({of[1]:,})"
+    rule = f"{_RULE}; {of[0]:,} of {of[1]:,} SH episodes repeat such a call" if of[0] else f"{_OTHERWISE} ({of[1]:,})"
     labels = ["planner", "step", "call or plan", "came back"]
     condition = f"{queries.where({'cell_id': list(cells.values())})} AND on_path"
     return Table(

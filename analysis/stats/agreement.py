@@ -187,13 +187,13 @@ def read_labels(path: Path) -> list[Label]:
     """
     kinds = {".jsonl": _jsonl, ".csv": _csv}
     if path.suffix not in kinds:
-        raise DataError(path, None, f"labels are a file {' or '.join(kinds)}")
+        raise DataError(path, None, f"the name of a file of labels must end in {' or '.join(kinds)}")
     try:
         found = [_label(path, line, row) for line, row in kinds[path.suffix](path)]
     except OSError as error:
         raise DataError(path, None, f"cannot be read: {error.strerror}") from None
     if not 0 < len(found) <= MOST_LABELS:
-        raise DataError(path, None, f"it has {len(found):,} labels; 1 to {MOST_LABELS:,} are expected")
+        raise DataError(path, None, f"the file has {len(found):,} labels; 1 to {MOST_LABELS:,} are allowed")
     return found
 
 
@@ -209,13 +209,15 @@ def _csv(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
             rows = csv.reader(file, strict=True)
             header = next(rows, [])
             if len(set(header)) < len(header):
-                raise DataError(path, 1, "a column stands in it twice")
+                raise DataError(path, 1, "the header names a column twice")
             _check_keys(path, 1, header)
             for cells in rows:
                 if not cells:
                     continue
                 if len(cells) != len(header):
-                    raise DataError(path, rows.line_num, f"{len(cells)} cells, where the header has {len(header)}")
+                    raise DataError(
+                        path, rows.line_num, f"the row has {len(cells)} cells, but the header has {len(header)}"
+                    )
                 yield rows.line_num, {key: cell for key, cell in zip(header, cells, strict=True)
                                       if cell.strip() or key == "errors"}  # fmt: skip
     except (csv.Error, UnicodeDecodeError) as error:
@@ -225,7 +227,7 @@ def _csv(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
 def _check_keys(path: Path, line: int, keys: Any) -> None:
     unknown = [key for key in keys if key not in KEYS]
     if unknown:
-        raise DataError(path, line, f"an unknown key {unknown[0]!r:.60}; there are {', '.join(KEYS)}")
+        raise DataError(path, line, f"unknown key {unknown[0]!r:.60}; the keys are {', '.join(KEYS)}")
 
 
 def _label(path: Path, line: int, row: Mapping[str, Any]) -> Label:
@@ -235,23 +237,23 @@ def _label(path: Path, line: int, row: Mapping[str, Any]) -> Label:
     _check_keys(path, line, row)
     case_id = row.get("case_id")
     if not isinstance(case_id, str) or not case_id.strip():
-        raise wrong("it has no case_id")
+        raise wrong("the label has no case_id")
     correct, same = _truth(row.get("correct")), _truth(row.get("same"))
     if correct is None:
-        raise wrong(f"correct is {row.get('correct')!r:.60}: true or false is expected")
+        raise wrong(f"correct is {row.get('correct')!r:.60}, but must be true or false")
     if same is None and row.get("same") is not None:
-        raise wrong(f"same is {row['same']!r:.60}: true or false is expected")
+        raise wrong(f"same is {row['same']!r:.60}, but must be true or false")
     grade = _grade(row.get("grade"))
     if grade is None and row.get("grade") is not None:
-        raise wrong(f"grade is {row['grade']!r:.60}: a number from 0 to 1 is expected")
+        raise wrong(f"grade is {row['grade']!r:.60}, but must be a number from 0 to 1")
     errors = _errors(row.get("errors"))
     if errors is None and row.get("errors") is not None:
-        raise wrong(f"errors is {row['errors']!r:.60}: a list of {', '.join(ERRORS)} is expected")
+        raise wrong(f"errors is {row['errors']!r:.60}, but must be a list of {', '.join(ERRORS)}")
     if correct and errors:
-        raise wrong("it is called correct and has errors")
+        raise wrong("the plan is labeled correct, but has errors")
     named = {key: row[key] for key in APART if row.get(key) is not None}
     if not all(isinstance(value, str | int) and not isinstance(value, bool) for value in named.values()):
-        raise wrong(f"one of {', '.join(APART)} is neither a text nor a whole number")
+        raise wrong(f"the values of {', '.join(APART)} must be texts or whole numbers")
     texts = {key: str(value).strip() for key, value in named.items()}
     return Label(line, case_id.strip(), correct, grade, errors, same, texts)
 

@@ -19,7 +19,7 @@ from analysis.stats.spec import Formula, Link, Spec, spelt_out
 Floats: TypeAlias = npt.NDArray[np.float64]
 Integers: TypeAlias = npt.NDArray[np.int64]
 _TINY = 1e-9
-_WHY = {"breadth_edges": " (a plan without a dependency has none)"}
+_WHY = {"breadth_edges": " (a plan without dependencies has no such value)"}
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ def design(rows: pd.DataFrame, spec: Spec) -> Design:
     levels = told_apart(frame, formula, spec)
     kept = levels.frame
     if levels.lost:
-        lost["of levels whose outcomes are all equal"] = levels.lost
+        lost["a level at which all outcomes are equal"] = levels.lost
         _check_outcome(kept, formula.outcome, spec.link)
     bases, moved = _bases(levels, formula, spec)
     names, matrix = _matrix(kept, formula, bases)
@@ -87,7 +87,7 @@ def design(rows: pd.DataFrame, spec: Spec) -> Design:
         _check_separation(found)
     units = _units(matrix, raw)
     if units is None:
-        notes = [*found.notes, "no coefficients in raw units: z-scores are of several slices"]
+        notes = [*found.notes, "no coefficients in raw units, because z-scores were computed within several slices"]
         return replace(found, notes=notes)
     return replace(found, units=units)
 
@@ -117,14 +117,14 @@ def _complete(frame: pd.DataFrame, formula: Formula, cluster: Sequence[str]) -> 
 
 def _check_outcome(frame: pd.DataFrame, outcome: str, link: Link) -> None:
     if frame.empty:
-        raise AnalysisError("no rows are left")
+        raise AnalysisError("no rows are left to fit")
     values = frame[outcome].astype(np.float64)
     if link == "logit" and not values.isin([0.0, 1.0]).all():
-        raise AnalysisError(
-            f"{outcome} is not 0 or 1 everywhere, but a binomial outcome must be; link: identity takes any numbers"
-        )
+        raise AnalysisError(f"{outcome} must be 0 or 1 in all rows for link: logit; link: identity allows any numbers")
     if values.nunique() == 1:
-        raise AnalysisError(f"{outcome} is {values.iloc[0]:g} in all of {len(values):,} rows: nothing to explain")
+        raise AnalysisError(
+            f"{outcome} is {values.iloc[0]:g} in all {len(values):,} rows, so there is nothing to explain"
+        )
 
 
 def _z_scored(frame: pd.DataFrame, columns: Sequence[str], spec: Spec) -> tuple[pd.DataFrame, list[str]]:
@@ -135,7 +135,9 @@ def _z_scored(frame: pd.DataFrame, columns: Sequence[str], spec: Spec) -> tuple[
         deviation = slices.transform("std", ddof=0)
         flat = deviation < _TINY * np.maximum(1.0, values.abs())
         if flat.any():
-            notes.append(f"{name} does not vary in a slice of {int(flat.sum()):,} rows: 0 there")
+            notes.append(
+                f"{name} does not vary within slices that have {int(flat.sum()):,} rows in all, and is set to 0 there"
+            )
         scored = (values - slices.transform("mean")) / deviation.mask(flat, 1.0)
         frame = frame.assign(**{name: scored.mask(flat, 0.0)})
     return frame, notes
@@ -149,9 +151,11 @@ def _varying(formula: Formula, frame: pd.DataFrame, scored: Sequence[str]) -> tu
     flat = [name for name in scored if np.ptp(frame[name].to_numpy(dtype=np.float64)) < _TINY]
     terms = tuple(term for term in formula.terms if not any(name in flat for name in term))
     if not terms:
-        raise AnalysisError(f"nothing varies: {', '.join(flat)} are the same in all of {len(frame):,} rows")
-    there = {name: f"{float(frame[name].iloc[0]):g} in all of {len(frame):,} rows" for name in flat}
-    notes = [f"{name} is {told}: no coefficient of it, nor of its products" for name, told in there.items()]
+        raise AnalysisError(
+            f"nothing varies, because each of {', '.join(flat)} has a single value in all {len(frame):,} rows"
+        )
+    there = {name: f"{float(frame[name].iloc[0]):g} in all {len(frame):,} rows" for name in flat}
+    notes = [f"{name} is {told}, so it and its products have no coefficient" for name, told in there.items()]
     return replace(formula, terms=terms), notes
 
 
@@ -166,7 +170,10 @@ def _bases(levels: Levels, formula: Formula, spec: Spec) -> tuple[dict[str, str]
         wanted = spec.reference.get(name, there[0])
         found[name] = wanted if wanted in there else there[0]
         if found[name] != wanted:
-            notes.append(f"{name}: the reference is {found[name]}, since {wanted} is not there, pooled or left out")
+            notes.append(
+                f"{name}: the reference level is {found[name]}, because {wanted} does not occur, was pooled "
+                "or was left out"
+            )
     return found, notes
 
 
@@ -213,16 +220,18 @@ def _check(found: Design, each: int) -> None:
     """Raise AnalysisError if a design cannot have robust errors; every coefficient needs `each` clusters."""
     clusters, columns = len(np.unique(found.clusters)), len(found.names)
     if clusters == 1:
-        raise AnalysisError("one cluster: robust errors need several; run cases of more clusters")
+        raise AnalysisError(
+            "all rows are of one cluster, but robust errors need several clusters; run cases of more clusters"
+        )
     if clusters < each * columns or clusters == columns:
         raise AnalysisError(
-            f"{clusters} clusters are too few for {columns} coefficients, which need {EACH} each: run cases of "
-            f"{EACH * columns} clusters or more (about {EACH * columns / clusters:.1f} times as many cases), or fit a "
-            "shorter formula"
+            f"{clusters} clusters are too few for {columns} coefficients, which need {EACH} clusters each; run cases "
+            f"of {EACH * columns} clusters or more (about {EACH * columns / clusters:.1f} times as many cases), or "
+            "fit a shorter formula"
         )
     for name, values in zip(found.names[1:], found.matrix.T[1:], strict=True):
         if np.ptp(values) < _TINY:
-            raise AnalysisError(f"{name} is {values[0]:g} in all of {len(values):,} rows: it has no coefficient")
+            raise AnalysisError(f"{name} is {values[0]:g} in all {len(values):,} rows, so it has no coefficient")
     _check_rank(found)
 
 
@@ -232,7 +241,10 @@ def _check_rank(found: Design) -> None:
     sizes = np.abs(np.diag(triangle))
     dependent = [found.names[place] for place in order[: len(sizes)][sizes < 1e-8]]
     if dependent or len(found.outcome) < len(found.names):
-        raise AnalysisError(f"follows from other columns, so it has no coefficient of its own: {', '.join(dependent)}")
+        raise AnalysisError(
+            "these columns follow from other columns, so they have no coefficients of their own: "
+            f"{', '.join(dependent)}"
+        )
 
 
 def _check_separation(found: Design) -> None:
@@ -257,10 +269,10 @@ def _check_separation(found: Design) -> None:
         bounds=(-1.0, 1.0),
     )
     if result.fun is None or result.x is None:
-        raise AnalysisError(f"whether outcomes are separated could not be found out: {result.message}")
+        raise AnalysisError(f"the check for separated outcomes failed: {result.message}")
     if -result.fun > 1e-6:
         names = [name for name, value in zip(found.names, result.x, strict=True) if abs(value) > 1e-6]
-        raise AnalysisError(f"separation: outcomes are told apart without error by {', '.join(names)}")
+        raise AnalysisError(f"separation: all outcomes are predicted without error by {', '.join(names)}")
 
 
 # Factors' levels that the data cannot tell apart: pooled if they have few clusters, left out if they are separated.
@@ -299,10 +311,10 @@ class Levels:
         found = []
         for pooled, why in ((self.rare, f"level needs {FEWEST}"), (self.further, f"coefficient needs {EACH}")):
             for name, levels in pooled.items():
-                told = f"{name}: {len(levels)} levels pooled as {self.pools[name]!r}, since each {why} clusters"
+                told = f"{name}: {len(levels)} levels are pooled as {self.pools[name]!r}, because each {why} clusters"
                 found.append(f"{told}: {_listed(levels)}")
         gone = [name for name in self.pools if self.frame[name].nunique() == 1]
-        return found + [f"{name} has no coefficient: all of its levels are pooled" for name in gone]
+        return found + [f"{name} has no coefficient, because all of its levels are pooled" for name in gone]
 
 
 def told_apart(frame: pd.DataFrame, formula: Formula, spec: Spec) -> Levels:
@@ -396,11 +408,11 @@ def _without_separated(found: Levels, formula: Formula, spec: Spec) -> bool:
     for level, (mean, size) in equal.iterrows():
         told = f"all {int(size):,} rows have {formula.outcome} {int(mean)}"
         if spec.separation == "refuse":
-            raise AnalysisError(f"separation: {name}={level}: {told}, so its coefficient is infinite")
+            raise AnalysisError(f"separation: {name}={level}: {told}, so the coefficient is infinite")
         found.separated[level_name(name, str(level))] = ("+inf: " if mean else "-inf: ") + told
     kept = found.frame[~found.frame[name].isin(equal.index)]
     if kept.empty:
-        raise AnalysisError(f"separation: every level of {name} has equal outcomes: {_listed(equal.index)}")
+        raise AnalysisError(f"separation: at every level of {name} all outcomes are equal: {_listed(equal.index)}")
     found.lost += len(found.frame) - len(kept)
     found.frame = kept
     return True

@@ -41,7 +41,7 @@ LEVEL, POWER = 0.05, 0.8
 
 
 SIZE = (
-    "h: Cohen's h, 2 arcsin √p − 2 arcsin √q of the two success rates on these cases (Cohen 1988: 0.2 small, 0.5 "
+    "h: Cohen's h, 2 arcsin √p − 2 arcsin √q of the two success rates on these cases (Cohen 1988: 0.2 is small, 0.5 "
     "medium, 0.8 large)"
 )
 """The caption about effect sizes."""
@@ -97,18 +97,20 @@ def cohens_h(own: float, theirs: float) -> float:
 
 CLUSTER = "cluster"
 """The name of the index level with each case's cluster."""
-TOLD = "Student's t over clusters of cases (CR2), each case its mean over trials"
+TOLD = "Student's t over clusters of cases (CR2), each case averaged over its trials"
 """The caption about the intervals of differences."""
 AMOUNTS = (
-    "Student's t over clusters of cases (CR2) on the logarithm of the mean, so that no bound is below 0, each case its "
-    "mean over trials"
+    "Student's t over clusters of cases (CR2) on the logarithm of the mean (no bound is below 0), each case averaged "
+    "over its trials"
 )
 """The caption about the intervals of amounts."""
-SHARES = "Wilson's over clusters of cases (their effective number by CR2), each case its mean over trials"
+SHARES = (
+    "Wilson's over clusters of cases (with the effective number of cases by CR2), each case averaged over its trials"
+)
 """The caption about the intervals of shares."""
 BRIEFLY = "over clusters of cases"
 """A terminal's caption about intervals."""
-ALIKE = "where no case differs from another, what Wilson's bound of 0 out of so many clusters leaves possible"
+ALIKE = "if no case differs from another, the interval comes from Wilson's bound for 0 out of as many clusters"
 """The caption about the intervals of differences that do not vary."""
 MOST_TIMES = 1000.0
 """If an amount's upper bound is more than this many times the mean, no interval is given, as it would say nothing."""

@@ -301,27 +301,29 @@ def doubts(pilot: Counts, rows: Sequence[Row], sizes: Floats, icc: float | None)
     """
     found = []
     if pilot.clusters < _FEW:
-        found.append(f"the pilot has only {pilot.clusters:,} clusters of cases: variances from so few are rough")
+        found.append(f"the pilot has only {pilot.clusters:,} clusters of cases, so its variances are rough estimates")
     sharing, each = int((pilot.sizes > 1).sum()), float((sizes**2).sum() / sizes.sum())
     if icc is None and sharing < _SHARING and each > _ALONE:
         found.append(
-            f"in the design a case stands in a cluster of {each:.1f} cases on average, and in the pilot only "
-            f"{sharing:,} clusters have two or more: {_taken(pilot, sharing)}; a larger pilot tells, or --icc says it"
+            f"in the design the average case is in a cluster of {each:.1f} cases, but in the pilot only {sharing:,} "
+            f"clusters have two or more cases; {_taken(pilot, sharing)}; run a larger pilot, or give the value with "
+            "--icc"
         )
     wide = [row for row in rows if not row.high <= _WIDE * row.low and not math.isnan(row.low)]
     if wide:
         found.append(
-            f"the pilot hardly tells how many cases are needed ({_trials(wide)}: see the intervals); a larger one does"
+            f"the pilot says little about how many cases are needed ({_trials(wide)}: see the intervals); run a "
+            "larger pilot"
         )
     if pilot.trials < 2:
-        found.append("no case has two trials of both planners: what more trials would gain cannot be told")
+        found.append("no case has two trials of both planners, so the gain from more trials is not known")
     return found
 
 
 def _taken(pilot: Counts, sharing: int) -> str:
     if sharing or pilot.trials < 2:
-        return "how alike cases of a cluster are is hardly known"
-    return "all that cases differ by is taken to be their clusters', the worst there can be"
+        return "it is hardly known how alike the cases of a cluster are"
+    return "all differences between cases count as differences between clusters, which is the worst case"
 
 
 def _trials(rows: Sequence[Row]) -> str:

@@ -129,7 +129,9 @@ def parsed(values: object, place: str = "analysis", metrics: Sequence[str] = ())
 def _check_controls(formula: Formula, place: str) -> None:
     """Raise AnalysisError unless `controls` is a separate term: only the rows say how many columns it means."""
     if CONTROLS in formula.factors or any(CONTROLS in term for term in formula.terms if len(term) > 1):
-        raise AnalysisError(f"{place}: formula: {CONTROLS} stands alone, for factors of its own")
+        raise AnalysisError(
+            f"{place}: formula: {CONTROLS} must be a separate term, because it stands for factors of its own"
+        )
 
 
 def _check_names(spec: Spec, formula: Formula, place: str) -> None:
@@ -158,13 +160,13 @@ def _check_names(spec: Spec, formula: Formula, place: str) -> None:
     ]
     members = Counter(name for names in spec.families.values() for name in names)
     faults += [
-        f"families: {shown_value(name)} stands in them {count} times; once is enough"
+        f"families: {shown_value(name)} is listed {count} times, but must be listed once"
         for name, count in members.items()
         if count > 1
     ]
     faults += ["cluster: name at least one column"] * (not spec.cluster)
     faults += [
-        f"indicators: {shown_value(name)} must be a name of its own, not a column's"
+        f"indicators: {shown_value(name)} must be a valid name that is not the name of a column"
         for name in spec.indicators
         if name in [*JOINED.names, FAMILY] or not name.isidentifier()
     ]
@@ -223,7 +225,7 @@ def parse(text: str, allowed: Sequence[str]) -> Formula:
     twice = sorted(factors.intersection(numbers)) or [outcome] * (outcome in {*numbers, *factors})
     if twice:
         found = ", ".join(twice)
-        raise AnalysisError(f"{text!r}: {found} stands both as a number and as a factor, or on both sides of ~")
+        raise AnalysisError(f"{text!r}: {found} is used both as a number and as a factor, or on both sides of ~")
     parsed = formulaic.Formula(plain)
     terms = tuple(tuple(column.expr for column in term.factors) for term in parsed.rhs if term.degree)
     _check_hierarchy(terms, factors, text)
@@ -233,14 +235,14 @@ def parse(text: str, allowed: Sequence[str]) -> Formula:
 def _check_text(text: str) -> None:
     """Raise AnalysisError unless a text consists of columns with one operator between each two columns."""
     if len(text) > _LONGEST:
-        raise AnalysisError(f"a formula of {len(text):,} characters; at most {_LONGEST:,}")
+        raise AnalysisError(f"the formula has {len(text):,} characters, but at most {_LONGEST:,} are allowed")
     found = _WHOLE.match(text)
     rest = text[found.end() :] if found else text
     if rest or not found:
-        raise AnalysisError(f"{text!r}: cannot read {rest.strip()[:20]!r}; {_GRAMMAR}")
+        raise AnalysisError(f"{text!r}: {rest.strip()[:20]!r} cannot be read; {_GRAMMAR}")
     longest = max(product.count("*") for product in text.split("+")) + 1
     if longest > _MOST_IN_PRODUCT:
-        raise AnalysisError(f"{text!r}: a product of {longest}; at most {_MOST_IN_PRODUCT}")
+        raise AnalysisError(f"{text!r}: a product of {longest} columns, but at most {_MOST_IN_PRODUCT} are allowed")
 
 
 def _check_hierarchy(terms: Sequence[Term], factors: Set[str], text: str) -> None:
@@ -253,7 +255,9 @@ def _check_hierarchy(terms: Sequence[Term], factors: Set[str], text: str) -> Non
         for lower in itertools.combinations(term, len(term) - 1):
             if frozenset(lower) not in there:
                 names = " : ".join(f"C({name})" if name in factors else name for name in lower)
-                raise AnalysisError(f"{text!r}: an interaction with a factor needs {names} too; write * for :")
+                raise AnalysisError(
+                    f"{text!r}: an interaction with a factor also needs the term {names}; write * instead of :"
+                )
 
 
 CONTROLS, LAST = "controls", "last_step"
@@ -287,7 +291,9 @@ def spelt_out(rows: pd.DataFrame, formula: Formula) -> tuple[pd.DataFrame, Formu
         if name == LAST:
             continue
         if not name.isidentifier() or name in rows.columns or name in formula.columns():
-            raise AnalysisError(f"controls: {shown_value(name)} is no name of its own for a column")
+            raise AnalysisError(
+                f"controls: {shown_value(name)} cannot name a column, because it is not a valid name or is already used"
+            )
         rows = rows.assign(**{name: texts.map({text: found.get(name) for text, found in by_text.items()})})
     terms = dict.fromkeys([term for term in formula.terms if term != _WORD] + [(name,) for name in names])
     factors = tuple(dict.fromkeys([*formula.factors, *names]))
@@ -301,5 +307,5 @@ def _read(text: str) -> dict[str, str]:
     except (ValueError, RecursionError):
         found = None
     if not isinstance(found, dict) or not all(isinstance(value, str | bool) for value in found.values()):
-        raise AnalysisError(f"controls: {shown_value(text)} is no mapping of names to levels")
+        raise AnalysisError(f"controls: {shown_value(text)} is not a mapping of names to levels")
     return {name: str(value) for name, value in found.items()}

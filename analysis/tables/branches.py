@@ -123,17 +123,18 @@ def by_setting(cases: pd.DataFrame) -> pd.DataFrame:
 
 _COUNTS = {"cells": "cells", FAILED: "failed first", "corrected_cells": "corrected cells"}
 _MEANINGS = (
-    "failed first: cells whose first pass did not resolve the case; corrected: of these, those that a branch resolved, "
-    "in %; of the corrected in %, the first that holds: direct: the branched step calls the reference's tool; cascade: "
-    "a later step does, where the first pass did not; equivalence: the branched step calls a tool that the reference "
-    "does not call, and gets a result all the same; other: none of these; later: how many steps behind the branched "
-    "one had another tool than in the first pass"
+    "failed first: cells whose first pass did not resolve the case; corrected: share of these cells that a branch "
+    "resolved, in %; then, in % of the corrected cells, the share of each mechanism (of several that apply, the "
+    "first counts): direct: the branched step calls the reference's tool; cascade: a later step calls it, and the "
+    "first pass did not; equivalence: the branched step calls a tool that the reference calls nowhere, and the call "
+    "does not fail; other: none of these; later: the number of steps after the branched step that have another tool "
+    "than in the first pass"
 )
 _PUBLISHED = (
     "published (egb_slate B.2: EGB-Logits with Qwen on SLATE): 68 of 114 corrected (59.6%); direct 17.6, cascade 30.9, "
     "equivalence 51.5, no other; 0.9 later steps"
 )
-_UNTOLD = "no outline is followed, so that no step has a reference's tool: mechanisms cannot be told"
+_UNTOLD = "mechanisms are not known for some cells, because they follow no outline, so no step has a reference's tool"
 
 
 def table(frame: pd.DataFrame, query: str) -> Table:
@@ -147,8 +148,8 @@ def table(frame: pd.DataFrame, query: str) -> Table:
         columns=[*counts, *(measure.shown() for measure in known(own, MEASURES))],
         values=own,
         query=query,
-        about=f"{_MEANINGS}; in brackets 95% intervals: {intervals.SHARES}; of later steps Student's t of the mean's "
-        "logarithm",
+        about=f"{_MEANINGS}; in brackets 95% intervals: {intervals.SHARES}; for later steps Student's t on the "
+        "logarithm of the mean",
         briefly=_MEANINGS,
         notes=[*_notes(own), _PUBLISHED],
         breaks=["robustness"],
@@ -158,7 +159,7 @@ def table(frame: pd.DataFrame, query: str) -> Table:
 def _notes(frame: pd.DataFrame) -> list[str]:
     told = [
         f"{row['planner']} ({row['robustness']}): in {row['cascade_equal_cells']:,} of {row[f'{CASCADE}_cells']:,} "
-        "cascades the branched step called an equivalent tool as well"
+        "cascades the branched step also called an equivalent tool"
         for row in frame.to_dict("records")
         if row["cascade_equal_cells"]
     ]

@@ -28,8 +28,9 @@ SHORT = {"category": "task_category", "tools": "plan_nodes", "template": "cluste
 _EXACT, _BINS, _MOST = 8, 5, 24
 """Up to `_EXACT` numbers have a column each, more are put into `_BINS` bins; `_MOST` is the largest number of texts."""
 _CAPTION = (
-    "success in % of cases, in brackets 95% intervals ({shares}), by {column}; below the value: how many cases; all "
-    "planners see the same cases, so that a column compares planners, and columns compare cases of other kinds"
+    "success in % of cases, with 95% intervals in brackets ({shares}), by {column}; in parentheses after the value: "
+    "the number of cases; within a column all planners have the same cases, but different columns have different "
+    "cases"
 )
 
 
@@ -42,7 +43,7 @@ def tables(root: Path, name: str) -> list[Table]:
     """
     column = SHORT.get(name, name)
     if column not in JOINED.names:
-        raise AnalysisError(f"by={name}: no column of episodes; allowed: {', '.join([*SHORT, *JOINED.names])}")
+        raise AnalysisError(f"by={name}: episodes has no such column; allowed: {', '.join([*SHORT, *JOINED.names])}")
     cells = load.episodes(root, [column])
     cells = cells[cells[column].notna()]
     if cells.empty:
@@ -82,7 +83,9 @@ def _binned(values: pd.Series[Any], column: str) -> pd.Series[Any]:
         texts = values.astype(str)
         names = sorted(texts.unique())
         if len(names) > _MOST:
-            raise AnalysisError(f"by={column}: {len(names):,} different texts, at most {_MOST} make a table")
+            raise AnalysisError(
+                f"by={column}: the column has {len(names):,} different texts, but a table shows at most {_MOST}"
+            )
         return texts.astype(pd.CategoricalDtype(names, ordered=True))
     numbers = values.astype(np.float64)
     if numbers.nunique() <= _EXACT:

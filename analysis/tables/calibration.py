@@ -32,44 +32,50 @@ NAME, AGAINST, HANDING_OVER = "calibration", "against the exact choice", "handin
 LONG = (AGAINST, HANDING_OVER)
 """The beginnings of the names of long tables, which a terminal shows only if all tables are asked for."""
 _DECISIONS = (
-    "first-pass decisions whose reference is known; no_tool is an answer as any other. A choice is right where the "
-    "most probable option is the reference's; its probability is the confidence"
+    "first-pass decisions whose reference is known; no_tool is an answer like any other. A choice is right if the "
+    "most probable option is the reference's; the probability of that option is the confidence"
 )
 _ECE = (
-    f"ECE: expected calibration error, Σ |share right − mean confidence| · share of decisions, in {BINS} bins "
-    "of equal width; plain: as published elsewhere, too high where decisions are few; noise: what that is on average "
-    "where all confidences are right; ECE: without the noise; equal mass: the same in bins of as many decisions each"
+    f"ECE: expected calibration error, Σ |share right − mean confidence| · share of decisions, in {BINS} bins of "
+    "equal width; plain ECE: as published elsewhere, too high if there are few decisions; noise: the mean of plain "
+    "ECE if all confidences were right; ECE: plain ECE without the noise; equal mass: the same in bins with equal "
+    "numbers of decisions"
 )
-_BRIER = "Brier: mean (confidence − right)²; constant: with the share right as everybody's confidence"
+_BRIER = (
+    "Brier: mean of (confidence − right)²; constant: the same if the share of right choices were the confidence of "
+    "every choice"
+)
 _AREA = (
-    "AURC: the error rate averaged over all shares kept, least entropy first; at random: the error rate; perfect: all "
-    "errors last"
+    "AURC: the error rate of the decisions that are kept, averaged over all shares kept, least entropy first; at "
+    "random: the plain error rate; perfect: all errors last"
 )
 _AUROC = (
-    "AUROC: the chance that a wrong choice has more entropy than a right one, 50 at random; without an interval where "
-    f"fewer than {calibration.LEAST} clusters have an error, or a right choice"
+    "AUROC: the chance that a wrong choice has more entropy than a right one, 50 at random; no interval if fewer "
+    f"than {calibration.LEAST} clusters have an error, or as few have a right choice"
 )
-_LEFT_OUT = "left out: decisions without a distribution, as no answer could be read + without a known reference"
+_LEFT_OUT = "left out: decisions without a distribution (no answer could be read) + decisions without a known reference"
 _INTERVALS = (
-    "[low, high]: 95% intervals over clusters of cases; of ECE by inverting its distribution under noise, of others "
-    "Wilson's (CR2); each decision counts once"
+    "[low, high]: 95% intervals over clusters of cases, for ECE by inverting its distribution under noise, for the "
+    "others Wilson's (CR2); each decision counts once"
 )
 _HANDED = (
-    "in % of first-pass decisions whose reference is known; those above an entropy go to a person: at most 5, 10, 20, "
-    "30 and 50% of them, equal entropies together; errors among them: of all errors; error rate of the rest: with its "
-    f"95% interval, {intervals.SHARES.partition(',')[0]}; at random: that rate whoever is handed over; perfect: errors "
-    "first; the entropies are read off these same decisions"
+    "in % of first-pass decisions whose reference is known; decisions above an entropy are handed over to a person: "
+    "at most 5, 10, 20, 30 and 50% of them, those of equal entropy together; errors among them: the share of all "
+    "errors that is handed over; error rate of the rest: with its 95% interval, "
+    f"{intervals.SHARES.partition(',')[0]}; at random: the error rate if decisions are handed over at random; "
+    "perfect: the error rate if errors are handed over first; the entropies come from the same decisions that are "
+    "judged"
 )
 _AGAINST = (
-    "each less the planner named above, in points of %, over the clusters of cases that both have; right, AUROC: "
-    "positive is better; Brier, AURC: negative is better, and they fall with the error rate too: AUROC alone asks how "
-    f"well entropy tells errors; 95% intervals: {intervals.TOLD.partition(',')[0]}; *: it excludes 0, †: also by "
-    "Holm's correction over the column"
+    "each row minus the planner in the title, in percentage points, over the clusters of cases that both have; "
+    "right, AUROC: positive is better; Brier, AURC: negative is better, but both also fall with the error rate, so "
+    f"only AUROC says how well entropy detects errors; 95% intervals: {intervals.TOLD.partition(',')[0]}; *: the "
+    "interval excludes 0, †: significant also after Holm's correction over the column"
 )
 _SHORT = (
-    "in % of first-pass decisions; confidence: mean probability of the option taken; ECE: expected calibration error "
-    f"without what noise adds, with its 95% interval {intervals.BRIEFLY}; AUROC: the chance that a wrong choice has "
-    "more entropy than a right one"
+    "in % of first-pass decisions; confidence: mean probability of the chosen option; ECE: expected calibration "
+    f"error without the part that noise adds, with its 95% interval {intervals.BRIEFLY}; AUROC: the chance that a "
+    "wrong choice has more entropy than a right one"
 )
 
 
@@ -256,15 +262,17 @@ def _by_cluster(values: Sequence[Numbers], places: Sequence[npt.NDArray[np.intp]
 
 
 _RELIABILITY = (
-    "share of right choices by confidence (the probability of the option taken), a panel a planner; circles: bins of "
-    f"width {1 / BINS:.1f} at their mean confidence, their area the share of decisions; bars: 95% intervals "
-    "over clusters of cases; dashed: as many right as confidences say; below it choices are surer than they are right; "
-    "ECE: without what noise adds, in %, with its 95% interval"
+    "share of right choices by confidence (the probability of the chosen option), one panel per planner; circles: "
+    f"bins of width {1 / BINS:.1f} at their mean confidence, with an area in proportion to their share of decisions; "
+    "bars: 95% intervals over clusters of cases; dashed line: the share of right choices equals the confidence; "
+    "below the line choices are overconfident; ECE: expected calibration error without the part that noise adds, in "
+    "%, with its 95% interval"
 )
 _DRAWINGS_HANDED = (
-    "error rate of the decisions that are kept where those of most entropy go to a person; solid: entropy of the exact "
-    "choice, dashed: of votes; bars: 95% intervals over clusters of cases; dotted, in the same colour: handing over at "
-    "random (flat), and in a perfect order (errors first); curves end where 5% are left, or 20 decisions"
+    "error rate of the decisions that are kept if those with the most entropy go to a person; solid: by the entropy "
+    "of the exact choice; dashed: by the entropy of votes; bars: 95% intervals over clusters of cases; dotted in the "
+    "same color: handing over at random (flat) and in a perfect order (errors first); curves end where 5% of the "
+    "decisions, or 20 decisions, are left"
 )
 
 
@@ -313,12 +321,20 @@ _LINES, _NARROW = len(COLOURS), 2  # planners of a panel of curves; such panels 
 
 def left_out(settings: int) -> str:
     """The caption about settings that have no panel."""
-    return f"; the first {_PANELS} of {settings} settings: the table has all" if settings > _PANELS else ""
+    return (
+        f"; only the first {_PANELS} of {settings} settings are drawn; the table has all of them"
+        if settings > _PANELS
+        else ""
+    )
 
 
 def undrawn(planners: int) -> str:
     """The caption about planners that have no line."""
-    return f"; the first {_LINES} of {planners} planners: the table has all" if planners > _LINES else ""
+    return (
+        f"; only the first {_LINES} of {planners} planners are drawn; the table has all of them"
+        if planners > _LINES
+        else ""
+    )
 
 
 def reliability(bins: pd.DataFrame, frame: pd.DataFrame, name: str) -> str:

@@ -34,21 +34,22 @@ _OWN = ["behaviour", "refused", "plan_cost", "least_cost"]
 _LABELS = ["robustness", "planner"]
 _CAPTION = (
     "success in %; undisturbed: of the same cases under robustness=none; difference: in percentage points, paired over "
-    f"cases; 95% interval: {TOLD}; *: it excludes 0, †: also by Holm's correction over the differences of this table "
-    f"(p Holm); {ALIKE}; none if all cases are of one cluster"
+    f"cases; 95% interval: {TOLD}; *: the interval excludes 0, †: also by Holm's correction over the differences of this table "
+    f"(p Holm); {ALIKE}; no interval if all cases are of one cluster"
 )
 _OUTLINED = (
     "a planner that follows a given outline has to get each substep right: if a tool that the outline needs is broken, "
     "only planners that try again can still succeed; with dataset.outline=hidden a planner can go another way"
 )
 _BEHAVIOURS = (
-    "of the cells that called the broken tool, what they did next: another call that does the same (replace: the "
-    "designated replacement), retry, refuse, or other, in %"
+    "replace, alter, retry, refuse, other: what the cells that called the broken tool did next, in % of these cells "
+    "(replace: they called the designated replacement; alter: another tool that does the same; retry: the broken "
+    "tool again)"
 )
-_REFUSED = "refused: of all cells, in %; an unsolvable case succeeds by a refusal alone"
+_REFUSED = "refused: in % of all cells; an unsolvable case succeeds only if it is refused"
 _COST = (
-    "cost: of the calls made over the least for the reference's calls, on solved cases, with its 95% interval (delta "
-    "method over clusters); * it excludes 1"
+    "cost: the cost of the calls made, divided by the least cost of the reference's calls, on solved cases, with its "
+    "95% interval (delta method over clusters); *: the interval excludes 1"
 )
 
 
@@ -175,9 +176,10 @@ def _cost_bounds(row: Mapping[Any, Any]) -> str:
 REPLACED, WRONG = "replaced_arguments", "wrongly_replaced_arguments"
 _COLUMNS = ["tool_calls", REPLACED, WRONG]
 _REPLACEMENTS_CAPTION = (
-    "arguments of calls on the path that forgiving tools replaced; silently wrong: no call of the reference has what "
-    "was taken as such an argument, an upper bound where several ways lead to the answer; share: of all replaced, with "
-    "its 95% interval over clusters (CR2 of the ratio; at 0 and 100% Wilson's over the clusters with any)"
+    "replaced: arguments of calls on the path that forgiving tools replaced; silently wrong: no call of the "
+    "reference has the replacement as this argument (an upper bound if several ways lead to the answer); share "
+    "wrong: silently wrong arguments in % of replaced ones, with the 95% interval over clusters (CR2 of the ratio; "
+    "at 0 and 100% Wilson's over the clusters with replaced arguments)"
 )
 
 

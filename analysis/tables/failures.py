@@ -39,7 +39,7 @@ from analysis.tables.failure_cells import (
 )
 from grid.core.untrusted import shown
 
-_CAPTION = "share of all cells of the setting, in % (cells), by the first fault on the path; what each means: "
+_CAPTION = "% of all cells of the setting (number of cells), by the first fault on the path; "
 
 
 class _Shown(NamedTuple):
@@ -56,19 +56,19 @@ class _Shown(NamedTuple):
 
 _SHOWN = {
     NO_RETRIEVAL: _Shown("retrieval", "the reference's tool was not offered", "#0072B2", ""),
-    WRONG_TOOL: _Shown("tool", "another tool was called", "#D55E00", "//"),
-    WRONG_ARGUMENT: _Shown("argument", "the tool was right, an argument not", "#E69F00", ""),
-    MISSING: _Shown("missing", "a call was not made", "#56B4E9", ".."),
-    REDUNDANT: _Shown("redundant", "a call too many, and nothing else", "#CC79A7", ""),
-    GAVE_UP: _Shown("gave up", "refused, or called nothing", "#F0E442", "\\\\"),
-    UNREADABLE: _Shown("unreadable", "an answer was no call", "#000000", ""),
+    WRONG_TOOL: _Shown("tool", "another tool than the reference's was called", "#D55E00", "//"),
+    WRONG_ARGUMENT: _Shown("argument", "the right tool was called with a wrong argument", "#E69F00", ""),
+    MISSING: _Shown("missing", "a call of the reference was not made", "#56B4E9", ".."),
+    REDUNDANT: _Shown("redundant", "there was a call too many, and no other fault", "#CC79A7", ""),
+    GAVE_UP: _Shown("gave up", "the planner refused, or called nothing", "#F0E442", "\\\\"),
+    UNREADABLE: _Shown("unreadable", "an answer could not be read as a call", "#000000", ""),
     BUDGET: _Shown("budget", "time, context, tokens, calls or a search's steps ran out", "#009E73", "xx"),
-    CASCADE: _Shown("cascade", "follows from an earlier fault", "#999999", ""),
-    ERROR: _Shown("error", "no failure of the planner", "#ffffff", "++"),
-    UNKNOWN: _Shown("unknown", "no rule tells", "#dddddd", "--"),
+    CASCADE: _Shown("cascade", "the fault follows from an earlier one", "#999999", ""),
+    ERROR: _Shown("error", "tools, infrastructure or code failed, not the planner", "#ffffff", "++"),
+    UNKNOWN: _Shown("unknown", "no rule applies", "#dddddd", "--"),
 }
 _RULES = (
-    "the rules: analysis/tables/failure_rules.py; what they tell of each failed cell is kept in the folder's "
+    "the rules are in analysis/tables/failure_rules.py; the class of each failed cell is stored in the folder's "
     ".failures/*.parquet, which the query reads"
 )
 _KINDS = "value, source and format are the kinds of wrong arguments"
@@ -84,7 +84,9 @@ def drawings(root: Path, about: str = "") -> list[Drawing]:
     found: list[Drawing] = []
     for model, dataset, own in _places(root):
         name = f"failures-{len(found)}"
-        caption = f"{about}share of all cells of a setting, by the first fault on the path; the rest was resolved"
+        caption = (
+            f"{about}share of all cells of a setting, by the first fault on the path; all other cells were resolved"
+        )
         title = f"{model} on {dataset}: failures"
         found.append(Drawing(name, title, caption, bars(own.rows, name), queries.of_files(root, own.query)))
     return found

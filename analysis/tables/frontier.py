@@ -229,16 +229,16 @@ _ACROSS, _WIDTH = 2, 5.6
 _TITLE = 60  # characters
 _COSTS = {
     TOKENS: f"means per case; {spending.TOLD}",
-    MONEY: "means per case of US dollars, all roles, by their models' prices",
+    MONEY: "mean US dollars per case, of all roles, by the prices of their models",
 }
 _AXIS = {TOKENS: "tokens per case", MONEY: "US dollars per case"}
 _ON = (
-    "on the frontier: nobody of the same model, dataset and robustness does at least as well at no more cost, by means "
-    "alone"
+    "on the frontier: no other planner of the same model, dataset and robustness is better in success or cost and "
+    "not worse in the other, judged by means alone"
 )
 _TERMS = (
-    "planners that asked whether a case was resolved (asked) are on other terms: they have a frontier of their own, "
-    "dotted, with hollow points"
+    "planners that asked whether a case was resolved are marked (asked) and have a frontier of their own (in the "
+    "figure: dotted, with hollow points), because they are on other terms"
 )
 
 
@@ -252,8 +252,8 @@ def drawings(root: Path) -> list[Drawing]:
     if frame.empty:
         return []
     told = (
-        f"{about(cells)}{_COSTS[cost]}; bars: 95% intervals of success, {intervals.SHARES}; blue and joined: "
-        f"{_ON}; grey squares: the others; an axis whose costs span more than a factor of 10 is logarithmic"
+        f"{about(cells)}{_COSTS[cost]}; bars: 95% intervals of success, {intervals.SHARES}; joined by a line: {_ON}; "
+        "grey squares: the other planners; if costs differ by more than a factor of 10, their axis is logarithmic"
     )
     told += f"; {_TERMS}" * bool(frame["asked"].any())
     found: list[Drawing] = []
@@ -290,10 +290,10 @@ def tables(root: Path) -> list[Table]:
             ],
             values=best.drop(columns="frontier"),
             query=queries.of_files(root, query),
-            about=f"{_ON}; {_COSTS[cost]}; success in %, in brackets 95% intervals "
-            f"({intervals.SHARES}); more and times: its success (in points) and its cost against those of the row "
-            f"above, over the cases that both have, with 95% intervals ({intervals.TOLD}); an interval of more that "
-            f"includes 0 leaves open whether the cost buys anything; {_TERMS}",
+            about=f"{_ON}; {_COSTS[cost]}; success in %, in brackets 95% intervals ({intervals.SHARES}); more: "
+            "success minus that of the row above, in percentage points; times the cost: cost divided by that of the "
+            f"row above; both over the cases that both planners have, with 95% intervals ({intervals.TOLD}); if the "
+            f"interval of more includes 0, the higher cost may gain nothing; {_TERMS}",
             notes=_dominated(frame),
             breaks=frozenset(place for place in range(1, len(rows)) if places[place] != places[place - 1]),
             section=SECTION,

@@ -114,7 +114,7 @@ def partly(frame: pd.DataFrame, measures: Sequence[Measure]) -> list[str]:
             part = own[f"{measure.column}_cases"] / own["cases"]
             least, most = (f"{100 * share:.0f}" for share in (part.min(), part.max()))
             known_of = least if least == most else f"{least} to {most}"
-            found.append(f"{measure.header}: in some rows known of {known_of}% of the cases alone")
+            found.append(f"{measure.header}: in some rows known for only {known_of}% of the cases")
     return found
 
 
@@ -125,7 +125,7 @@ _LABELS = SETTING[2:]
 _ARROWS = {"higher": " ↑", "lower": " ↓", "neither": ""}
 _CAPTION = (
     f"means over cases; in brackets 95% intervals (of shares {intervals.SHARES}; of amounts {intervals.AMOUNTS}; of "
-    "what can be negative Student's t); ↑: higher is better, ↓: lower is"
+    "values that can be negative Student's t); ↑: higher is better, ↓: lower is better"
 )
 
 
@@ -169,7 +169,9 @@ def _wanted(known: dict[str, Metric], names: Sequence[str]) -> list[Metric]:
     numbers = {name: metric for name, metric in known.items() if metric.kind not in TEXTS}
     for name in names:
         if name not in numbers:
-            raise AnalysisError(f"metric={name}: no metric with numbers; allowed: {', '.join(sorted(numbers))}")
+            raise AnalysisError(
+                f"metric={name}: there is no metric of this name with numbers; allowed: {', '.join(sorted(numbers))}"
+            )
     return [metric for name, metric in numbers.items() if name not in BY_NAME or name in names]
 
 

@@ -161,8 +161,8 @@ def data_of(label: str) -> str:
 
 SECTION = "Plans diagnosed"
 COMMON = (
-    f"means over cases in %, in brackets 95% intervals ({intervals.SHARES}; of differences Student's t, of amounts "
-    "that of the mean's logarithm, so that none is below 0; the terminal leaves some out)"
+    f"means over cases in %, with 95% intervals in brackets ({intervals.SHARES}; for differences Student's t, for "
+    "amounts Student's t on the logarithm of the mean, so no bound is below 0; a terminal leaves some of them out)"
 )
 
 
@@ -217,12 +217,12 @@ MEASURES = [
     Measure("plan_grade", "after", scale=1.0, form=".2f", of_some=True),
 ]
 _CAPTION = (
-    "mean reward, or execution success where a data set has no reward, in brackets 95% intervals "
+    "mean reward, or execution success if a data set has no reward, with 95% intervals in brackets "
     f"({intervals.SHARES}; of differences: {intervals.TOLD}); differences are paired, over the cases that both modes "
-    "have; direct: no plan; plan-first: a whole plan is written, then carried out decision by decision; refine: the "
-    "same with the draft criticised and rewritten before it is carried out; same draft: pairs of cells of plan-first "
-    "and refine whose draft is the same text; CR and grade: of the plan of refine before the critique and after, "
-    "where an evaluator judged plans"
+    "have; direct: no plan; plan-first: a whole plan is written and then carried out decision by decision; refine: "
+    "as plan-first, but the draft is criticized and rewritten before it is carried out; same draft: the share of "
+    "pairs of plan-first and refine cells whose drafts are the same text; CR and grade: of the plan in refine, "
+    "before the critique and after it, if an evaluator judged plans"
 )
 
 

@@ -47,23 +47,25 @@ _PASSED = [
     *(Measure(f"passed_{kind}", short, of_some=True) for kind, short in KINDS.items()),
 ]
 ERRORS_TOLD = (
-    "E1: the goal is misunderstood; E2-H: a whole plan leaves something out, E2-S: next steps conclude too early; E3: "
-    "a constraint is broken; E4: a step uses what is not there yet, or ignores what is; E5: a wrong argument, or a "
-    "tool that is not meant for it; E6: a tool or data that do not exist; a plan may have several"
+    "E1: the goal is misunderstood; E2-H: a whole plan leaves something out; E2-S: next steps conclude too early; "
+    "E3: a constraint is broken; E4: a step uses something that is not there yet, or ignores something that is; E5: "
+    "an argument is wrong, or a tool is used for a purpose that it does not serve; E6: a tool or data do not exist; "
+    "a plan may have several errors"
 )
 _REFUSED = (
-    f"{REFUSES}: no planner and no run; it is never right where a plan exists, and always where none does, so that it "
-    "is what refusals have to be held against"
+    f"{REFUSES}: a computed row, not a planner that ran; it is never right if a plan exists, and always right if "
+    "none exists, so refusals must be compared with it"
 )
 _BEHAVIOURS_TOLD = (
-    "what follows a tool that broke: Rp the replacement is called, Al another tool is, Rt the broken tool is again, Rf "
-    "the task is refused, Ot anything else; recovered: Rp or Al"
+    "what follows after a tool broke: Rp: the replacement is called; Al: another tool is called; Rt: the broken tool "
+    "is called again; Rf: the task is refused; Ot: anything else; recovered: Rp or Al"
 )
 
 
 _PASSED_TOLD = (
-    "pass: the share of tasks that are refused explicitly; Conf: constraints contradict, Info: information is missing, "
-    "Tool: the tools of a capability are removed, Vis: an attachment is missing (the paper's: visual input)"
+    "share of tasks that are refused explicitly, of all tasks and by kind; Conf: constraints contradict each other; "
+    "Info: information is missing; Tool: the tools of a capability are removed; Vis: an attachment is missing (in "
+    "the paper: visual input)"
 )
 
 
@@ -88,7 +90,7 @@ def _planned(root: Path, cells: pd.DataFrame, model: str, dataset: str) -> list[
     tasks = pd.Categorical(rows["task_family"].map(NAMES), list(NAMES.values()), ordered=True)
     rows = rows.assign(task=tasks).sort_values("task", kind="stable")
     frame = with_refusing(measured(rows, ["task", *SETTING], TABLE_1), ["task"], {"success": 0.0})
-    told = f"CR: the share of plans that are correct; grade: their mean grade, from 0 to 1; {ERRORS_TOLD}"
+    told = f"CR: share of plans that are correct; grade: mean grade of plans, from 0 to 1; {ERRORS_TOLD}"
     return [
         shown(
             root, cells, asked._replace(rows=frame), TABLE_1, told + _refused(frame), bounded=["success"],
@@ -171,7 +173,7 @@ def _best(frame: pd.DataFrame) -> list[str]:
 def _kinds(cases: pd.DataFrame) -> list[str]:
     counts = cases.groupby("unsolvable_kind")["case_id"].nunique()
     parts = [f"{short} {counts[kind]:,}" for kind, short in KINDS.items() if kind in counts]
-    return [f"cases: {', '.join(parts)}"] if parts else []
+    return [f"cases by kind: {', '.join(parts)}"] if parts else []
 
 
 # The costs of plans: over all cases, over solved ones and over those that everybody solves (agent_planning_benchmark,
@@ -189,9 +191,10 @@ COST_MEASURES = [
     *(_cost("common_cost", "cost, common"), _cost("common_least_cost", "least")),
 ]
 _CAPTION = (
-    "cost: the sum of what a plan's calls cost, in the tools' own units, means per case; all: over every case, solved: "
-    "over those that this planner solves, common: over those that every planner and model compared solves in every "
-    f"trial; least: what the cheapest plan costs on the same cases; intervals of costs: {intervals.AMOUNTS}"
+    "cost: the sum of the costs of a plan's calls, in the tools' own units, as a mean per case; all: over all cases; "
+    "solved: over the cases that this planner solves; common: over the cases that every compared planner and model "
+    "solves in every trial; least: the cost of the cheapest plan on the same cases; intervals of costs: "
+    f"{intervals.AMOUNTS}"
 )
 
 
@@ -228,19 +231,19 @@ def _reading(frame: pd.DataFrame) -> list[str]:
     common = frame.dropna(subset=["common_cost"])
     common = common[common["common"] > 0]
     if common.empty:
-        return ["No case is solved by every planner: costs cannot be compared on the same solved cases."]
+        return ["No case is solved by every planner, so costs cannot be compared on the same solved cases."]
     best = common.sort_values("common_cost", kind="stable").iloc[0].to_dict()
     above = best["common_cost"] - best["common_least_cost"]
     where = f"{best['planner']} ({best['model']})"
     return [
-        f"On the {best['common']:,.0f} cases that all of them solve, {where} has the lowest mean cost: "
-        f"{best['common_cost']:.2f} per case, {above:.2f} above the least that is possible."
+        f"On the {best['common']:,.0f} cases that all planners solve, {where} has the lowest mean cost: "
+        f"{best['common_cost']:.2f} per case, {above:.2f} above the least possible cost."
     ]
 
 
 def _alone(frame: pd.DataFrame) -> list[str]:
     idle = [f"{row['planner']} ({row['model']})" for row in frame.to_dict("records") if not row["solved"]]
-    return [f"solve no case, and are not asked for what is common: {', '.join(idle)}"] if idle else []
+    return [f"these solve no case, and do not count for common: {', '.join(idle)}"] if idle else []
 
 
 # Plans before and after a critique (agent_planning_benchmark, table 4).
@@ -254,9 +257,10 @@ REFINEMENT_MEASURES = [
     Measure("plan_grade", "refined", scale=1.0, form=".2f"),
 ]
 _REFINEMENT_CAPTION = (
-    "base: the plan as it was written first, refined: the same after critique and rewriting; Δ in points, paired; its "
-    f"interval: {intervals.TOLD}; better: plans that were wrong and became correct, worse: the reverse; Self_R: the "
-    "planner's model criticises its own plan, Critic_R: another does; +: the critic is told the error taxonomy, −: not"
+    "base: the plan as it was first written; refined: the plan after critique and rewriting; Δ: paired difference in "
+    f"percentage points; its interval: {intervals.TOLD}; better: wrong plans that became correct; worse: correct "
+    "plans that became wrong; Self_R: the planner's model criticizes its own plan; Critic_R: another model "
+    "criticizes it; +: the critic is told the error taxonomy; −: the critic is not told it"
 )
 
 
@@ -314,9 +318,9 @@ EXTRANEOUS_MEASURES = [
 ]
 ALL = "all"
 _EXTRANEOUS_CAPTION = (
-    "base: the same planner on the same case without extraneous tools; Δ: CR less that, in points, paired over cases; "
-    f"its interval: {intervals.TOLD}; TC: calls of extraneous tools over all cases, as the paper counts them; calls a "
-    "case: their mean; n_e: how many extraneous tools there are"
+    "CR base: of the same planner on the same cases without extraneous tools; Δ: CR minus CR base, in percentage "
+    f"points, paired over cases; its interval: {intervals.TOLD}; TC: calls of extraneous tools over all cases, as "
+    "the paper counts them; calls per case: their mean; n_e: the number of extraneous tools"
 )
 
 
@@ -368,7 +372,7 @@ def _extraneous_reading(frame: pd.DataFrame) -> list[str]:
 
 def _unpaired(frame: pd.DataFrame) -> list[str]:
     missing = (frame["cases"] - frame["base_success_cases"])[frame["n_e"] == ALL].max()
-    told = f"up to {missing:,.0f} cases of a row have no counterpart without extraneous tools here: Δ leaves them out"
+    told = f"up to {missing:,.0f} cases of a row have no counterpart without extraneous tools, so Δ leaves them out"
     return [told] if missing else []
 
 
@@ -383,7 +387,7 @@ _TITLES = {
 }
 CAPTIONS = {
     HORIZON: "k: the number of steps to predict, without observations between them",
-    STAGE: "stage: in which third of the reference's trajectory the steps stand",
+    STAGE: "stage: the third of the reference's trajectory in which the steps are",
 }
 HEADERS = {HORIZON: "k", STAGE: "stage"}
 
@@ -432,7 +436,7 @@ def stepwise_tables(root: Path, cells: pd.DataFrame) -> list[Table]:
 
 def caption(cells: pd.DataFrame, column: str) -> str:
     """The caption about HORIZON or STAGE."""
-    return CAPTIONS[column] + "; cases of one step (k = 1), as in the paper" * _of_one_step(cells, column)
+    return CAPTIONS[column] + "; only cases of one step (k = 1) count, as in the paper" * _of_one_step(cells, column)
 
 
 def _of_one_step(cells: pd.DataFrame, column: str) -> bool:

@@ -364,16 +364,19 @@ _COSTS = {
     "unassigned": ("unassigned", ".1%"),
 }
 """Costs with their headers and formats."""
-_TOKENS = "means per case; tokens in, out: of prompts and answers; calls: completions"
+_TOKENS = "means per case; tokens in: input tokens of prompts; out: output tokens of answers; calls: completions"
 _PASSES = "passes: scoring passes of exact choices"
-_ASKED = "checks: how often a planner asked whether the case was resolved"
-_BRANCHED = "branched: different steps that were branched on"
-_UNASSIGNED = "unassigned: the model's probability that went to no option of an exact choice"
-_CANCELLED = "cancelled: of the calls, those of branches that were cancelled as one before them resolved the case"
-_CACHED = "cached: of the tokens in, those that the engine had computed before, and took from its prefix cache"
-_TIMES = f"x {REFERENCE}: how many times the tokens of {REFERENCE}, all roles', with its 95% interval"
-_JUDGE = "judge in, out, calls, passes: the judge's, which the other columns do not count"
-_SECONDS = "seconds: from a cell's start to its end, with all that it waited for"
+_ASKED = "checks: how often the planner asked whether the case was resolved"
+_BRANCHED = "branched: the number of different steps at which the planner branched"
+_UNASSIGNED = "unassigned: the probability that the model gave to no option of an exact choice"
+_CANCELLED = (
+    "cancelled: the part of the calls that belongs to branches which were cancelled because an earlier branch had "
+    "resolved the case"
+)
+_CACHED = "cached: the part of the input tokens that the engine took from its prefix cache"
+_TIMES = f"x {REFERENCE}: tokens of all roles as a multiple of those of {REFERENCE}, with its 95% interval"
+_JUDGE = "judge in, judge out, judge calls, judge passes: the judge's own costs, which the other columns do not include"
+_SECONDS = "seconds: from a cell's start to its end, including all waiting"
 _SAID = {"forward_passes": _PASSES, CHECKS: _ASKED, "wall_seconds": _SECONDS}
 """For costs that every sweep has: the caption about each, if it needs one."""
 _SOMETIMES = {
@@ -391,7 +394,8 @@ _CENTRES = {"mean": ".3f", "median": ".3f", "n": ",.0f"}
 _CENTRE_HEADERS = [name if part == "mean" else f"{name} {part}" for name in CHOICES for part in _CENTRES]
 _ENTROPY_PUBLISHED = (
     "published (egb_slate B.2: EGB-Logits with Qwen on SLATE): right n 233, mean 0.052, median 0.000; wrong n 349, "
-    "mean 0.119, median 0.081; its own bins (table 8) give a mean of at least 0.41, so these are in another unit"
+    "mean 0.119, median 0.081; the bins in the paper's table 8 have a mean of at least 0.41, so the published means "
+    "must be in another unit"
 )
 
 
@@ -460,8 +464,9 @@ def entropy_table(errors: pd.DataFrame, steps: pd.DataFrame, query: str) -> Tabl
     return Table(
         name=f"entropy {place.model} {place.dataset}",
         title=f"{place.title}: entropy against error, first-pass decisions that need a tool (egb_slate, table 6)",
-        about="bins of equal width from 0 to the largest entropy (max, nats); each cell: errors/steps and error "
-        "rate; right, wrong: mean entropy of right and of wrong choices; median: of the same; n: how many they are",
+        about="bins: of equal width from 0 to the largest entropy (max, in nats), each with errors/steps and the "
+        "error rate; right, wrong: mean entropy of right and of wrong choices; median: their median entropy; n: "
+        "their number",
         by=texts(LABELS),
         columns=[replace(one, printed=one.header not in unprinted) for one in columns],
         lines=rows,
@@ -541,17 +546,17 @@ def _asked(row: Row) -> str:
 
 def _caption(tests: int) -> str:
     return (
-        f"percentage points on the cases that both have; 95% interval: {intervals.TOLD}; *: it excludes 0, †: also by "
-        f"Holm's correction; p Holm: p of the success difference, so corrected over the {tests} of this table; "
-        f"{intervals.SIZE}; {intervals.ALIKE}"
+        f"percentage points on the cases that both have; 95% interval: {intervals.TOLD}; *: the interval excludes 0, "
+        "†: significant also after Holm's correction; p Holm: p of the difference in success, corrected over the "
+        f"{tests} differences of this table; {intervals.SIZE}; {intervals.ALIKE}"
     )
 
 
 def _short(tests: int) -> str:
     return (
-        f"percentage points on the cases that both have; *: the 95% interval ({intervals.BRIEFLY}) excludes 0, †: also "
-        f"by Holm's correction over the {tests} differences of this table; h: Cohen's h (0.2 small, 0.5 medium, 0.8 "
-        "large)"
+        f"percentage points on the cases that both have; *: the 95% interval ({intervals.BRIEFLY}) excludes 0, †: "
+        f"significant also after Holm's correction over the {tests} differences of this table; h: Cohen's h (0.2 is "
+        "small, 0.5 medium, 0.8 large)"
     )
 
 
@@ -562,10 +567,10 @@ def _open(differences: pd.DataFrame) -> list[str]:
         return []
     row = max(known.to_dict("records"), key=lambda one: abs(float(one["success"])))
     return [
-        f"largest open difference: {row['planner']} less {row['reference']} ({row['robustness']}), "
+        f"largest open difference: {row['planner']} minus {row['reference']} ({row['robustness']}), "
         f"{100 * row['success']:+.1f} points; {rounded(row['success_needed'])} cases would settle it (now "
         f"{row['cases']:,}), if it is as large as estimated ({100 * intervals.POWER:.0f}% power at the "
-        f"{100 * intervals.LEVEL:.0f}% level, uncorrected, clusters as here)"
+        f"{100 * intervals.LEVEL:.0f}% level, without correction, with clusters as here)"
     ]
 
 

@@ -76,7 +76,9 @@ def fits(episodes: pd.DataFrame, spec: Spec) -> list[tuple[Key, Fit | Refused]]:
     """
     missing = [name for name in spec.columns() if name not in episodes]
     if missing:
-        raise AnalysisError(f"no column {missing[0]!r}; there are: {', '.join(map(str, episodes.columns))}")
+        raise AnalysisError(
+            f"there is no column {missing[0]!r}; the columns are: {', '.join(map(str, episodes.columns))}"
+        )
     if spec.has_family:
         episodes = episodes.assign(**{FAMILY: episodes["dataset"].astype(str).map(spec.family)})
     found = wanted(episodes, spec)
@@ -89,7 +91,7 @@ def _check_references(rows: pd.DataFrame, spec: Spec) -> None:
     for name, wanted_level in spec.reference.items():
         levels = sorted(rows[name].astype(str).unique()) if name in rows else []
         if levels and wanted_level not in levels:
-            there = f"{nearest(wanted_level, levels)}; there are {', '.join(levels)}"
+            there = f"{nearest(wanted_level, levels)}; the levels are {', '.join(levels)}"
             raise AnalysisError(f"reference: no row has {name}={shown_value(wanted_level)}{there}")
 
 
@@ -111,15 +113,23 @@ def _fit(rows: pd.DataFrame, spec: Spec) -> Fit:
     if few and clusters < EACH * len(params):
         degrees = clusters - len(params)
         if degrees < 1:
-            raise AnalysisError(f"{clusters} clusters for {len(params)} coefficients: run cases of more clusters")
+            raise AnalysisError(
+                f"{clusters} clusters are too few for {len(params)} coefficients; run cases of more clusters"
+            )
         notes.append(
-            f"only {clusters} clusters for {len(params)} coefficients, which need {EACH} each: bias-reduced covariance "
-            f"(Mancl and DeRouen 2001) and Student's t with {degrees} degrees of freedom; take it for a hint"
+            f"there are only {clusters} clusters for {len(params)} coefficients, which need {EACH} clusters each; "
+            f"errors come from a bias-reduced covariance (Mancl and DeRouen 2001) and Student's t with {degrees} "
+            "degrees of freedom, and the result is only a hint"
         )
     elif few:
-        notes.append(f"only {clusters} clusters: bias-reduced covariance (Mancl and DeRouen 2001)")
+        notes.append(
+            f"there are only {clusters} clusters, so errors come from a bias-reduced covariance (Mancl and "
+            "DeRouen 2001)"
+        )
     elif clusters < FEW_CLUSTERS:
-        notes.append(f"only {clusters} clusters, uncorrected: intervals are too narrow")
+        notes.append(
+            f"there are only {clusters} clusters, and errors are not corrected for this, so intervals are too narrow"
+        )
     frame = _table(found, params, covariance, degrees)
     return Fit(frame, found.rows_in, len(found.outcome), found.clusters_in, clusters, found.references, notes)
 
@@ -150,11 +160,11 @@ def estimate(
             result = model.fit(maxiter=_ITERATIONS, cov_type="bias_reduced" if bias_reduced else "robust")
         except np.linalg.LinAlgError:
             raise AnalysisError(
-                "one cluster alone determines a coefficient: run cases of more clusters, or pool levels that few have "
+                "one cluster alone determines a coefficient; run cases of more clusters, or pool rare levels "
                 "(pooling: few)"
             ) from None
         except (ArithmeticError, ValueError, RuntimeError) as error:  # its own errors are RuntimeErrors
-            raise AnalysisError(one_line(f"statsmodels cannot fit it ({error})", 300)) from None
+            raise AnalysisError(one_line(f"statsmodels cannot fit the regression ({error})", 300)) from None
     return settled(result, bias_reduced=bias_reduced)
 
 
@@ -165,12 +175,14 @@ def settled(result: Any, *, bias_reduced: bool) -> tuple[Floats, Floats]:
         AnalysisError: there is no result, the fit has not converged, or the covariance matrix is not valid.
     """
     if result is None:
-        raise AnalysisError("statsmodels returned no fit: its covariance is singular")
+        raise AnalysisError("statsmodels returned no fit, because the covariance is singular")
     if not result.converged or result.score_norm < 0:  # below 0 if it gave up before the first step
         raise AnalysisError("the fit did not converge")
     covariance = np.asarray(result.cov_robust_bc if bias_reduced else result.cov_robust)
     if not np.isfinite(covariance).all() or (np.diag(covariance) <= 0).any():
-        raise AnalysisError("the fit's covariance is not positive: too few clusters for so many coefficients")
+        raise AnalysisError(
+            "the covariance of the fit is not positive, because there are too few clusters for so many coefficients"
+        )
     return np.asarray(result.params), covariance
 
 
@@ -243,10 +255,10 @@ def tables(titles: tuple[str, str], spec: Spec, fits: Fits, query: str, levels: 
     scored = [name for name in spec.z_scored.columns if name in spec.parsed.columns()]
     units = f", {' and '.join(scored)} z-scored" if scored else ""
     tests = int(every[HOLM].notna().sum())
-    which = "" if levels else " that are no level of a factor"
-    over = f"over the {tests} coefficients{which}, all fits together"
-    brief = f"{about}; coefficient (standard error) {scale}{units}; * p < 0.05, ** p < 0.01; "
-    long = f"{about}; {scale}{units}; raw: the same model in raw units; low, high: 95% interval; "
+    which = "" if levels else " that are not levels of a factor"
+    over = f"over the {tests} coefficients{which} of all fits"
+    brief = f"{about}; coefficient (standard error) {scale}{units}; *: p < 0.05, **: p < 0.01; "
+    long = f"{about}; coefficients {scale}{units}; raw: the same model in raw units; low, high: 95% interval; "
     brief_rows = [[*key.values(), *_counts(fit), *_cells(every, place, shown)] for place, (key, fit) in enumerate(fits)]
     return [
         Table(
@@ -255,7 +267,7 @@ def tables(titles: tuple[str, str], spec: Spec, fits: Fits, query: str, levels: 
             by=texts(spec.per),
             columns=texts(["rows", "clusters", *shown], len(spec.per)),
             lines=brief_rows,
-            about=f"{brief}{_DAGGER} p < 0.05 by Holm's correction {over}",
+            about=f"{brief}{_DAGGER}: p < 0.05 by Holm's correction {over}",
             values=every[every["name"].isin(shown)].drop(columns="fit"),
             query=query,
             notes=notes,
@@ -265,7 +277,7 @@ def tables(titles: tuple[str, str], spec: Spec, fits: Fits, query: str, levels: 
             title=titles[1],
             by=[*spec.per, Column("coefficient of", lambda row: row["name"])],
             columns=[Column(name.replace("_", " "), partial(_figure, name)) for name in _FIGURES],
-            about=f"{long}p holm: Holm's correction {over}",
+            about=f"{long}p holm: p by Holm's correction {over}",
             values=every.drop(columns="fit"),
             query=query,
             notes=notes,

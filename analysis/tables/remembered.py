@@ -23,10 +23,10 @@ GAINS = ["success", "tool_match_rate"]
 """The rates that are compared."""
 _LABELS = ["robustness", "planner", "memory"]
 _CAPTION = (
-    "traces: of how many cases the planner remembers what it did, of all that its earlier sweep ran; cases: run with "
+    "traces: the number of remembered traces / the number of cases that the earlier sweep ran; cases: run both with "
     "memory and without; without, with: success in %; gain: in percentage points, paired over cases; 95% interval: "
-    f"{TOLD}; * it excludes 0, † also by Holm's correction over this table's gains in that rate; {ALIKE}; "
-    "apart=true: no trace is of a case that shares the case's cluster, as cases of one template do"
+    f"{TOLD}; *: the interval excludes 0, †: significant also after Holm's correction over this table's gains in the "
+    f"same rate; {ALIKE}; apart=true: no trace is of a case in the case's own cluster (those of one template)"
 )
 
 

@@ -57,10 +57,12 @@ FROM j LEFT JOIN c USING (cell_id) GROUP BY ALL ORDER BY ALL"""  # noqa: S608  n
 `alike` is equal for settings that differ only in `restored`.
 """
 _CAPTION = (
-    "rows below the first of a block: wrong decisions set right from the reference, on the same seeds, no result of "
-    "the judge; decisions: scores held against the thresholds before and after a call, where the judge was asked; "
-    "error: the share that is wrong (a false positive goes on with what is not the reference's, a false negative "
-    f"rejects what is); success in % of cases; gain: above the first row's, in points; 95% interval: {TOLD}; {ALIKE}"
+    "in the rows below the first row of a block, wrong decisions of the judge were corrected from the reference, "
+    "with the same seeds, so these rows are no results of the judge; decisions: scores of the judge that were "
+    "compared with the thresholds before and after a call; error: share of wrong decisions (after a false positive "
+    "the search goes on with something that is not the reference's; a false negative rejects what is the "
+    f"reference's); success in % of cases; gain: over the first row, in percentage points; 95% interval: {TOLD}; "
+    f"{ALIKE}"
 )
 
 
@@ -69,7 +71,11 @@ def notice(root: Path) -> str:
     found = load.rows(root, ["config"], categories=["config"]).column("config").unique().to_pylist()
     judges = [json.loads(text or "{}").get(JUDGE) or {} for text in found]
     restored = any(judge.get("restored", NOT_RESTORED) != NOT_RESTORED for judge in judges)
-    return "restored=...: decisions of the judge set right from the reference, no result of it; " if restored else ""
+    return (
+        ("restored=...: decisions of the judge were corrected from the reference, so this is no result of the judge; ")
+        if restored
+        else ""
+    )
 
 
 def tables(root: Path) -> list[Table]:

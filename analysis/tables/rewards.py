@@ -20,13 +20,14 @@ REWARD, PARTS, DB, TERMINATION = "reward", "reward_parts", "success_db", "termin
 _LABELS = SETTING[2:]
 _TOLD = f"means over cases in %; in brackets 95% intervals: {intervals.SHARES}"
 _CAPTION = (
-    f"{_TOLD} (the terminal shows those of the first two); reward: the product over the task's reward basis, 0 unless "
-    "the run ended properly; DB: the database is as the gold actions leave it; no reward: cells of which nobody could "
-    "tell it, which the mean leaves out; then why runs ended, shares of those whose end is known"
+    f"{_TOLD} (a terminal shows only the intervals of reward and DB); reward: the product over the task's reward "
+    "basis, 0 if the run did not end properly; DB: the database is as the gold actions leave it; no reward: cells "
+    "whose reward is not known, which the mean leaves out; the other columns: why runs ended, as shares of the runs "
+    "whose end is known"
 )
 _OF_PARTS = (
-    f"{_TOLD}; met: the mean reward of a part over the cases whose reward basis it is in; known: cases of which it "
-    "could be told in any trial"
+    f"{_TOLD}; met: the mean reward of a part over the cases with this part in their reward basis; known: cases for "
+    "which it is known in any trial"
 )
 _MET = Measure("met", "met")
 
@@ -91,10 +92,11 @@ def _check(text: str, cell: str) -> None:
     try:
         found = loads(text)
     except (ValueError, RecursionError) as error:
-        raise AnalysisError(f"{PARTS} of cell {cell} is no JSON: {error}") from None
+        raise AnalysisError(f"{PARTS} of cell {cell} is not JSON: {error}") from None
     if not isinstance(found, dict) or not all(value is None or _is_share(value) for value in found.values()):
         raise AnalysisError(
-            f"{PARTS} of cell {cell} is {text[:80]!r}; allowed: a JSON object of numbers from 0 to 1, or null"
+            f"{PARTS} of cell {cell} is {text[:80]!r}; allowed: a JSON object whose values are numbers from 0 to 1, "
+            "or null"
         )
 
 

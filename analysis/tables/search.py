@@ -20,8 +20,8 @@ from analysis.tables import search_cells
 from analysis.tables.search_cells import ALL_CALLS, PARTS
 
 ASKED = (
-    "asked: whether the planner asked, in any case, if that was resolved, or its judge was set right from the "
-    "reference; those who did have a block of their own"
+    "asked: yes if the planner asked in any case whether the case was resolved, or if its judge's decisions were "
+    "corrected from the reference; such planners have a block of their own"
 )
 INTERVAL = f"95% intervals, {intervals.TOLD}"
 OF_SUCCESS = f"95% intervals, {intervals.SHARES}"
@@ -34,9 +34,9 @@ _LABELS: Sequence[Column | str] = [
 _TERMS = ["robustness", "asked"]
 """A line is drawn before a row in which one of these labels changes."""
 _COSTS = (
-    "tokens: in and out; calls: completions and scoring passes; executed: calls of tools that were run; seconds: of "
-    "the case itself, and in the first case of a process what that loads; tokens and calls are the "
-    "acting model's and the judge's; means per case"
+    "tokens: input and output tokens; calls: completions and scoring passes; executed: calls of tools that were run; "
+    "seconds: the case's own time, which in the first case of a process includes the time for loading; tokens and "
+    "calls are those of the acting model and the judge; all are means per case"
 )
 
 
@@ -79,13 +79,15 @@ def name(kind: str, place: Mapping[str, str]) -> str:
 
 def terms(place: Mapping[str, str]) -> str:
     """The text about the budget for a caption."""
-    return f"budget per case, the same for all: {place['budget']}"
+    return f"budget per case, the same for all planners: {place['budget']}"
 
 
 def comparison_table(place: Mapping[str, str], frame: pd.DataFrame, query: str) -> Table:
     """A table like tables 1 and 2: success, tool match, costs, and which part of the budget stopped which planner."""
     stopping = [part for part in PARTS if (frame[f"stopped_{part}"] > 0).any()]
-    stopped = "stopped by: % of episodes that this part of the budget ended, with the best so far"
+    stopped = (
+        "stopped by: % of episodes that this part of the budget ended; such an episode returns its best result so far"
+    )
     return Table(
         name=name("budgets", place),
         title=f"{title(place)}: planners at equal budgets (tooltree, tables 1 and 2)",
@@ -96,12 +98,18 @@ def comparison_table(place: Mapping[str, str], frame: pd.DataFrame, query: str) 
             mean("tool_match_rate", "tool match"),
             *(mean(cost, cost, form, 1.0) for cost, form in _FORMS.items()),
             *(mean(f"stopped_{part}", f"stopped by {part}", ".0f", said=stopped) for part in stopping),
-            mean("checks", "checks", ".1f", 1.0, said="checks: how often it asked, per case"),
+            mean(
+                "checks",
+                "checks",
+                ".1f",
+                1.0,
+                said="checks: how often per case the planner asked whether the case was resolved",
+            ),
         ],
         values=frame,
         query=query,
-        about=f"{terms(place)}; success and tool match in %; in brackets {OF_SUCCESS}; {_COSTS}; {ASKED}; failed "
-        "counts cells",
+        about=f"{terms(place)}; success and tool match in %; in brackets {OF_SUCCESS}; {_COSTS}; {ASKED}; failed: "
+        "number of cells",
         notes=_unknown(frame),
         breaks=_TERMS,
     )
@@ -126,9 +134,10 @@ def frontier_tables(place: Mapping[str, str], frame: pd.DataFrame, query: str) -
             columns=columns,
             values=frame,
             query=query,
-            about=f"{terms(place)}; success in %, in brackets {OF_SUCCESS}; tokens (the acting model's and the judge's)"
-            " and seconds: means per case; undominated: nobody on the same terms has at least its success at its cost "
-            f"or less, and either strictly, by means alone; {ASKED}, and a frontier of their own",
+            about=f"{terms(place)}; success in %, in brackets {OF_SUCCESS}; tokens (of the acting model and the "
+            "judge) and seconds: means per case; undominated: no planner on the same terms has at least the same "
+            f"success at no higher cost and is better in one of the two, judged by means alone; {ASKED}, and a "
+            "frontier of their own",
             notes=_unknown(frame),
             breaks=_TERMS,
         )
@@ -160,28 +169,29 @@ def ablation_tables(place: Mapping[str, str], frame: pd.DataFrame, query: str) -
             columns=columns,
             values=frame,
             query=query,
-            about=f"{terms(place)}; success in %, tokens (the judge's too), executed calls and nodes of the tree: "
-            "means per case, and behind each its difference to the plain planner (the row without one) over the cases "
-            f"that both have; in brackets {INTERVAL}; {intervals.ALIKE}; * it excludes 0",
+            about=f"{terms(place)}; success in %, tokens (including the judge's), executed calls and nodes of the "
+            "tree: means per case; difference: to the plain planner (the row without differences), over the cases "
+            f"that both have; in brackets {INTERVAL}; {intervals.ALIKE}; *: the interval excludes 0",
             breaks=["robustness", "reference"],
         )
     ]
 
 
 ANYTIME = (
-    "at a limit counts what the planner had found best when it had executed so many calls, which is what it would have "
-    "returned; a case without anything by then counts as not resolved"
+    "success at a limit: that of the best result which the planner had found after this number of executed calls, "
+    "and would then have returned; a case without a result by then counts as not resolved"
 )
 SIZES = (
-    "nodes: proposed calls, the root left out; executed: those that were run, or had been before; rollouts: rewards "
-    "backed up through the root, where a planner backs any up; pruned: nodes that were not gone on from"
+    "nodes: proposed calls, without the root; executed: nodes whose call was run, or had been run before; rollouts: "
+    "rewards backed up through the root, for planners that back up rewards; pruned: nodes from which the search did "
+    "not go on"
 )
 EFFICIENCY = (
-    "gain per second: the marginal one, what mean success gains since the limit before over what mean seconds gain, of "
-    "the first limit since no call and no second; below 0 where success falls, none where no time passes"
+    "gain per second: the gain in mean success since the previous limit, divided by the gain in mean seconds (for "
+    "the first limit: since 0 calls and 0 seconds); negative if success falls, none if no time passes"
 )
 OF_GAINS = f"{intervals.TOLD}, by the delta method"
-SECONDS = "seconds: of the case itself, between improvements interpolated over executed calls"
+SECONDS = "seconds: the case's own time, interpolated over executed calls between improvements"
 
 
 def anytime_tables(place: Mapping[str, str], frame: pd.DataFrame, query: str) -> list[Table]:
@@ -201,9 +211,9 @@ def anytime_tables(place: Mapping[str, str], frame: pd.DataFrame, query: str) ->
             columns=[Column(str(limit), partial(_at_limit, limit)) for limit in limits],
             values=frame,
             query=query,
-            about=f"{terms(place)}; columns: limits of executed calls per case; {ANYTIME}; {SECONDS}; "
-            f"{EFFICIENCY} (success as a share); in brackets {OF_SUCCESS}; those of seconds ({intervals.AMOUNTS}) and "
-            f"of gains per second ({OF_GAINS}) are in the figure and the file of values; {ASKED}",
+            about=f"{terms(place)}; columns: limits of executed calls per case; {ANYTIME}; {SECONDS}; {EFFICIENCY} "
+            f"(success as a share); in brackets {OF_SUCCESS}; the intervals of seconds ({intervals.AMOUNTS}) and of "
+            f"gains per second ({OF_GAINS}) are in the figure and in the table's CSV file; {ASKED}",
             lines=lines,
             breaks=[*_TERMS, "planner"],
         )
@@ -250,7 +260,7 @@ def sizes_tables(place: Mapping[str, str], frame: pd.DataFrame, query: str) -> l
 def _unknown(frame: pd.DataFrame) -> list[str]:
     return [
         f"{row['planner']} ({row['robustness']}): {row['unknown']:,} of {row['cells']:,} cells are left out of "
-        "success: nobody can tell whether they resolved their case"
+        "success, because nobody can tell whether they resolved their case"
         for row in frame.to_dict("records")
         if row["unknown"]
     ]
@@ -346,10 +356,10 @@ def _row(
 
 
 SUCCESS = "success, %"
-_COUNTED = "completions and scoring passes a case, the acting model's and the judge's"
+_COUNTED = "completions and scoring passes per case, of the acting model and the judge"
 _AT = (
-    "at a limit counts what the planner had found best by then, which is what it would have returned; a case without "
-    "anything by then counts as not resolved"
+    "success at a limit: that of the best result which the planner had found by then, and would then have returned; "
+    "a case without a result by then counts as not resolved"
 )
 
 
@@ -366,8 +376,9 @@ def pass_tables(place: Mapping[str, str], frame: pd.DataFrame, query: str) -> li
         for key, own in ordered.groupby(keys, sort=False, observed=True)
     ]
     differences = (
-        "; less: points of success above another planner on the same terms, paired over cases, "
-        f"{intervals.TOLD}; *: the interval excludes 0, †: also by Holm's correction over all of them"
+        "; less: success minus that of another planner on the same terms, in percentage points, paired over cases, "
+        f"with 95% intervals ({intervals.TOLD}); *: the interval excludes 0, †: significant also after Holm's "
+        "correction over all these differences"
     )
     return [
         Table(

@@ -22,40 +22,40 @@ _WITHOUT = "without a model"
 """A key that only rows of baselines have."""
 _SEVERAL = 2
 """With at least this number of trials, the table also has the chances that any or all of them succeed."""
-_MATCH = "tool match: of the steps that need a tool, those with the reference's"
-_ACTION = "action acc.: steps that rightly called a tool, or rightly called none"
+_MATCH = "tool match: share of the steps that need a tool in which the reference's tool was called"
+_ACTION = "action acc.: share of the steps that rightly called a tool, or rightly called none"
 _FAILED = "failed: cells that ended in an error"
 _DEVIATIONS = "±: standard deviation over trials"
-_PARTIAL = "cells: of a setting that is not complete, those done/those planned"
+_PARTIAL = "cells: for a setting that is not complete, finished/planned cells"
 _BASELINES = (
-    f"{FIRST}: always calls the first tool that is offered; {CHANCE}: takes any option with the same probability; both "
-    "need no model, and give no arguments that could succeed; "
-    f"{CEILING}: right wherever the reference's tool is offered"
+    f"{FIRST}: always calls the first tool that is offered; {CHANCE}: takes any option with the same probability; "
+    f"both need no model, and give no arguments that could succeed; {CEILING}: is right whenever the reference's "
+    "tool is offered"
 )
 _OF_SOLVABLE = "solvable: success on the solvable cases"
-_SOLVABLE = f"{SOLVABLE}: the share of cases whose arguments all follow from what a planner sees"
+_SOLVABLE = f"{SOLVABLE}: share of cases whose arguments can all be found in what the planner sees"
 _CONSTANTS = (
-    f"{CONSTANT}: the commonest answer of the training questions; {BY_FUNCTION}: the commonest of those whose program "
-    "ends in the same function, which it is told; neither reads the question"
+    f"{CONSTANT}: the commonest answer of the training questions; {BY_FUNCTION}: the same for training questions "
+    "whose program ends in the same function, which the baseline is told; neither reads the question"
 )
 _ENDS = (
     f"{NOTHING}: ends without a call; {TRANSFER}: hands the user over to a person and does nothing else; neither asks "
     "a model"
 )
 _UNKNOWN = {
-    unknowns.LEFT_OUT: "unknown: cells of which nobody can tell whether they succeeded; success leaves them out",
-    unknowns.FAILURE: "unknown: cells of which nobody can tell whether they succeeded; they count as failures",
+    unknowns.LEFT_OUT: "unknown: cells whose success is not known; success leaves them out",
+    unknowns.FAILURE: "unknown: cells whose success is not known; they count as failures",
 }
 _BOUNDS = "bounds"
 _BOUNDED = (
-    f"{_BOUNDS}: success if all unknown cells failed, and if all succeeded, where they are more than "
+    f"{_BOUNDS}: success if all unknown cells failed, and if all succeeded; shown if they are more than "
     f"{100 * unknowns.MOST:.0f}% of the row's cells"
 )
-_UNREADABLE = "unreadable: answers of the acting model that could not be read"
-_CUT = "cut: answers that a limit on tokens, or a filter, ended"
+_UNREADABLE = "unreadable: share of the acting model's answers that could not be read"
+_CUT = "cut: share of the acting model's answers that a limit on tokens, or a filter, cut off"
 _STOPPED = "stopped: cells whose budget (budget.*) was used up; they are scored as they stood"
 _CLUSTERS = "clusters: groups of cases that are not independent, such as cases of one domain; intervals are over them"
-_MONEY = "USD: US dollars per case, all roles together, by their models' prices; engines that run in the task are free"
+_MONEY = "USD: US dollars per case, all roles together, by the prices of their models; engines inside the task are free"
 
 
 def table(results: pd.DataFrame, baselines: pd.DataFrame, cases: pd.DataFrame, query: str) -> Table:
@@ -85,8 +85,8 @@ def table(results: pd.DataFrame, baselines: pd.DataFrame, cases: pd.DataFrame, q
         columns=_columns(results, trials),
         values=_joined(results, baselines),
         query=query,
-        about="; ".join([f"in %; success: of cases; its 95% interval: {intervals.SHARES}", *without_model]),
-        briefly="; ".join([f"in %; success: of cases; its 95% interval: {intervals.BRIEFLY}", *without_model]),
+        about="; ".join([f"in %; success: share of cases; its 95% interval: {intervals.SHARES}", *without_model]),
+        briefly="; ".join([f"in %; success: share of cases; its 95% interval: {intervals.BRIEFLY}", *without_model]),
         lines=lines,
         notes=_notes(results),
         breaks=["robustness"],
@@ -208,9 +208,9 @@ def _notes(results: pd.DataFrame) -> list[str]:
     """Notes on settings without deviations, because their trials are all equal."""
     repeated = results[results["repeated"]]
     if len(repeated) == len(results):
-        return ["no ±: in every setting all trials are equal, case by case"]
+        return ["no ±, because in every setting all trials of a case are equal"]
     labels = [f"{planner} ({robustness})" for robustness, planner in repeated[LABELS].itertuples(index=False)]
-    return [f"no ± where all trials are equal, case by case: {', '.join(labels)}"] if labels else []
+    return [f"no ± for settings in which all trials of a case are equal: {', '.join(labels)}"] if labels else []
 
 
 # pass^k and pass@k over trials: whether all of k trials of a case succeed (τ-bench, Yao et al. 2024), or any does.
@@ -222,15 +222,16 @@ _PRINTED = 4
 _EVERY = 8
 """Each k up to this one has columns; above it only its doubles (16, 32, ...) and the number of trials have them."""
 _CAPTION = (
-    "in % of cases, of n trials with c successes: pass^k is the chance that k trials drawn without replacement all "
-    "succeed, C(c, k) / C(n, k) (τ-bench, Yao et al. 2024); pass@k that any does, 1 − C(n − c, k) / C(n, k); pass^1 is "
-    f"the success rate over these cases; of more than {_EVERY} trials, k = 1 to {_EVERY}, those that double, and all; "
-    f"in brackets 95% intervals: {intervals.SHARES}; of k above 1 their number is at most that of the cases, where few "
-    "cases have any such trials"
+    "in % of cases; for a case with c successes in n trials, pass^k is the chance that k trials, drawn without "
+    "replacement, all succeed, C(c, k) / C(n, k) (τ-bench, Yao et al. 2024), and pass@k the chance that any of them "
+    f"succeeds, 1 − C(n − c, k) / C(n, k); pass^1 is the success rate over these cases; with more than {_EVERY} "
+    f"trials, k is 1 to {_EVERY}, then 16, 32 and so on, and the number of trials; in brackets 95% intervals: "
+    f"{intervals.SHARES}; for k above 1 the effective number of cases is at most their actual number if few cases "
+    "are above 0% or few are below 100%"
 )
 _SHORT = (
     "% of cases; pass^k: k trials of a case, drawn from those that ran, all succeed (τ-bench, Yao et al. 2024); "
-    "pass@k: any of them does; pass^1 is the success rate"
+    "pass@k: any of them succeeds; pass^1 is the success rate"
 )
 
 
@@ -320,7 +321,7 @@ def _left_out(rows: Iterable[dict[Any, Any]], most: int) -> list[str]:
         told = ", ".join(f"{count:,} at k = {k}" for k, count in missing.items() if count)
         if told:
             found.append(
-                f"{row['planner']} ({row['robustness']}): of {row['cases']:,} cases left out, as fewer than k trials "
-                f"are known: {told}"
+                f"{row['planner']} ({row['robustness']}): of {row['cases']:,} cases, those with fewer than k known "
+                f"trials are left out: {told}"
             )
     return found

@@ -74,7 +74,8 @@ def decisions(root: Path) -> Asked:
     )
     if found.rows.empty:
         raise AnalysisError(
-            f"{root}: no first pass of exact choices; a pilot is planner=egb_logits planner.trajectories=1 trials=1"
+            f"{root}: the folder has no first pass of exact choices; to run a pilot: planner=egb_logits "
+            "planner.trajectories=1 trials=1"
         )
     return Asked(found.rows, of_files(root, found.query))
 
@@ -157,16 +158,17 @@ def table(frame: pd.DataFrame, query: str) -> Table:
         ],
         values=frame,
         query=query,
-        about="threshold in nats, J: share of wrong decisions above it less that of right ones (Youden 1950), at its "
-        "largest; in brackets 95% intervals, a bootstrap over clusters of cases; J is of the decisions it was learned "
-        f"on; branching: % of decisions above the threshold; wrong above, below: % of these that were wrong; {UNITS}; "
-        "first trials alone",
+        about="threshold: in nats, chosen so that J is largest; J: share of wrong decisions above the threshold "
+        "minus share of right ones (Youden 1950), on the decisions from which the threshold was learned; in brackets "
+        "95% intervals, a bootstrap over clusters of cases; branching: % of decisions above the threshold; wrong "
+        f"above, wrong below: % of the decisions above and below it that were wrong; {UNITS}; only first trials count",
     )
 
 
 UNITS = (
-    "decisions: of the first pass, where the reference's tool was on offer; without an outline that is followed a "
-    "first pass is one decision, by its highest entropy and by whether it failed, where all tools were retrieved"
+    "decisions: first-pass decisions for which the reference's tool was on offer; if no outline is followed, each "
+    "first pass for which all tools were retrieved counts as one decision: its entropy is the highest of the pass, "
+    "and it is wrong if the pass failed"
 )
 
 

@@ -66,27 +66,28 @@ _KNOWN = " OR ".join(f"{name} IS NOT NULL" for name in METRICS)
 _HIGHEST = {"traj_satisfy": 10.0, "extra_calls": math.inf, "forbidden_calls": math.inf}
 """The largest values of metrics whose largest value is not 1."""
 _PLACE = ["dataset", "robustness"]
-_CAPTION = f"means over cases, in %, in brackets 95% intervals ({intervals.SHARES})"
+_CAPTION = f"means over cases, in %, with 95% intervals in brackets ({intervals.SHARES})"
 _TOLD = {
-    "exact_match": "EM: the tools called are the reference's, in its order where that matters",
-    "inclusion": "inclusion: of the reference's list of tools the share called; at most the retrieval rate, and below "
-    "100 where it names a tool twice; (set): of its set",
-    "usage": "usage: of the tools in both the share with the right arguments",
-    "retrieval_rate": "retrieval rate: inclusion of what was on offer",
+    "exact_match": "EM: the called tools are the reference's, in the reference's order if order matters",
+    "inclusion": "inclusion: share of the reference's list of tools that was called; at most the retrieval rate, and "
+    "below 100 if the list names a tool twice; (set): share of the reference's set of tools",
+    "usage": "usage: share of the tools called by both the planner and the reference that have the right arguments",
+    "retrieval_rate": "retrieval rate: share of the reference's list of tools that was on offer",
     "tool_precision": "precision, recall: of the set of tools called",
-    "traj_satisfy": "traj-satisfy: an evaluator's 0 to 10",
-    "accuracy": "accuracy: the answer is right, as an evaluator says",
-    "correct_path": "correct path: the reference's calls are among those made, in their order",
-    "extra_calls": "extra calls: those beyond the reference's, where the path is correct; their interval: "
+    "traj_satisfy": "traj-satisfy: an evaluator's grade from 0 to 10",
+    "accuracy": "accuracy: share of answers that an evaluator calls right",
+    "correct_path": "correct path: the calls include all of the reference's, in the reference's order",
+    "extra_calls": "extra calls: calls beyond the reference's if the path is correct; their interval: "
     f"{intervals.AMOUNTS}",
-    "answer_em": "answer EM, answer F1: of the parts of an answer, by token (HotpotQA's official evaluation)",
-    "milestones": "milestones: of those that the case names the share reached",
-    "forbidden_calls": f"forbidden calls: those that the case forbids; their interval: {intervals.AMOUNTS}",
-    "passed": "pass rate: as an evaluator says, unsure counts half",
+    "answer_em": "answer EM, answer F1: exact match and token F1 of the parts of an answer (HotpotQA's official "
+    "evaluation)",
+    "milestones": "milestones: share of the case's milestones that were reached",
+    "forbidden_calls": f"forbidden calls: calls that the case forbids; their interval: {intervals.AMOUNTS}",
+    "passed": "pass rate: share that an evaluator passes; unsure counts half",
 }
 _CHANCE = (
-    f"{CHANCE}: as many different tools as the reference has calls, drawn from those on offer at the first decision; "
-    "EM as of sets"
+    f"{CHANCE}: as many different tools as the reference has calls, drawn from the tools on offer at the first "
+    "decision; EM compares sets"
 )
 
 
@@ -213,7 +214,7 @@ def _partly(frame: pd.DataFrame, shown: list[str]) -> list[str]:
         share = frame[f"{name}_cases"] / frame["cases"]
         if share.min() < 1:
             found.append(
-                f"{METRICS[name][0]}: known of {100 * share.min():.0f} to {100 * share.max():.0f}% of the cases"
+                f"{METRICS[name][0]}: known for {100 * share.min():.0f} to {100 * share.max():.0f}% of the cases"
             )
     return found
 
@@ -230,7 +231,13 @@ def drawings(root: Path, cells: pd.DataFrame, told: str) -> list[Drawing]:
     if found.empty:
         return []
     return [
-        Drawing("tools", TITLE, f"{told}{CAPTION}; points are moved apart", _svg(found), queries.of_files(root, query))
+        Drawing(
+            "tools",
+            TITLE,
+            f"{told}{CAPTION}; points are moved sideways to avoid overlap",
+            _svg(found),
+            queries.of_files(root, query),
+        )
     ]
 
 
@@ -275,8 +282,8 @@ def _line(row: Mapping[Any, Any]) -> str:
 DATASET = "traject_bench"
 TITLE = "exact match by the number of tools (traject_bench, figure 2)"
 CAPTION = (
-    "share of cases whose tools called are the reference's, by how many calls that has, with 95% intervals "
-    f"({intervals.SHARES}); the paper has figure 2 as a picture only, without numbers"
+    "share of cases in which the called tools are the reference's, by the number of the reference's calls, with 95% "
+    f"intervals ({intervals.SHARES}); the paper has figure 2 only as a picture, without numbers"
 )
 
 
@@ -322,7 +329,7 @@ def _scaling_table(model: str, frame: pd.DataFrame, query: str) -> Table:
         columns=[Column(f"{size} tools", partial(_share, size)) for size in sizes],
         values=frame,
         query=query,
-        about=f"in %; {CAPTION}; behind them the cases",
+        about=f"in %; {CAPTION}; in parentheses: the number of cases",
         lines=lines,
         breaks=labels[:2],
     )
@@ -352,8 +359,9 @@ FROM (SELECT *, unnest(map_entries(counts)) AS one, generate_subscripts(map_keys
   FROM (SELECT *, tool_counts::JSON::MAP(VARCHAR, BIGINT[]) AS counts FROM e WHERE {where} AND tool_counts IS NOT NULL))
 GROUP BY ALL ORDER BY ALL"""
 _KINDS_CAPTION = (
-    "F1 in %, of hits, calls made and gold calls summed over all cells; macro: mean over kinds with gold calls, the "
-    "others are none; GTA counts a gold call as hit whose tool was called at all, so that its F1 can exceed 100"
+    "F1 in %, from hits, calls made and gold calls summed over all cells; macro: mean over the kinds with gold calls "
+    "(F1 of the other kinds is none); GTA counts a gold call as a hit if its tool was called at all, so its F1 can "
+    "exceed 100"
 )
 
 
@@ -393,7 +401,9 @@ def _kinds_table(model: str, dataset: str, own: pd.DataFrame, query: str) -> Tab
         about=_KINDS_CAPTION,
         values=own,
         query=query,
-        notes=[] if shown else [f"each of the {len(kinds)} kinds: in the table's CSV file, and by its query"],
+        notes=[]
+        if shown
+        else [f"the values of the {len(kinds)} kinds are in the table's CSV file, and in the result of its query"],
     )
 
 
@@ -402,8 +412,8 @@ def _kinds_table(model: str, dataset: str, own: pd.DataFrame, query: str) -> Tab
 
 PATTERNS_COLUMN = "failure_patterns"
 _PATTERNS_CAPTION = (
-    "share of cells with each pattern, in %; a cell may have several; none: the calls are the reference's, in whatever "
-    "order, or some of them; the rules: grid/metrics/failure_patterns.py"
+    "share of cells with each pattern, in %; a cell may have several patterns; none: the calls are the reference's "
+    "calls or some of them, in any order; the rules are in grid/metrics/failure_patterns.py"
 )
 
 

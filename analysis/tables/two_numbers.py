@@ -45,8 +45,8 @@ def _drawing(root: Path, grid: Grid, name: str, told: str) -> Drawing:
     return Drawing(
         name=name,
         title=title(grid),
-        caption=f"{told}success in % of cases, in brackets and as bars 95% intervals, {intervals.SHARES}; curves: one "
-        f"number varies, the other is held at its middle value ({held[0]}, then {held[1]})",
+        caption=f"{told}success in % of cases, with 95% intervals in brackets and as bars ({intervals.SHARES}); "
+        f"curves: one number varies, and the other is held at its middle value ({held[0]}, then {held[1]})",
         svg=_svg(grid, name),
         query=queries.of_files(root, grid.query),
         section=SECTION,
@@ -149,8 +149,8 @@ def _table(root: Path, grid: Grid) -> Table:
         ],
         values=values,
         query=queries.of_files(root, grid.query),
-        about=f"success in %, in brackets 95% intervals ({intervals.SHARES}); a row a value of {grid.first}, a column "
-        f"a value of {grid.second}; {cases} each; {MISSING}: no such setting ran",
+        about=f"success in %, with 95% intervals in brackets ({intervals.SHARES}); one row per value of "
+        f"{grid.first}, one column per value of {grid.second}; {cases} each; {MISSING}: no such setting ran",
         lines=[{grid.first: first} for first in grid.values(grid.first)],
         section=SECTION,
     )

@@ -131,7 +131,7 @@ SORTS = {"failed": "failed first", "flipped": "flipped first", "id": "by id"}
 OUTCOMES = {
     "resolved": "resolved",
     "unresolved": "not resolved",
-    "unknown": "nobody can tell",
+    "unknown": "not known",
     "broken": "ended in an error",
 }
 UNKNOWN = {"left_out": "left out", "failure": "counted as failures"}
@@ -192,7 +192,7 @@ def read(query: Mapping[str, str]) -> tuple[Filters, list[str]]:
     for one in fields(Filters):
         text = query.get(one.name, "")
         if len(text) > _LONGEST or "\0" in text:
-            wrong.append(f"{one.name}: at most {_LONGEST} characters, and no NUL; it is left out")
+            wrong.append(f"{one.name}: the value has more than {_LONGEST} characters or contains NUL, and is ignored")
         elif one.name == "page":
             found["page"] = _page(text, wrong)
         elif text:
@@ -201,10 +201,10 @@ def read(query: Mapping[str, str]) -> tuple[Filters, list[str]]:
         del found["unknown"]  # the same question has the same address
     for name, allowed in (("sort", SORTS), ("outcome", OUTCOMES), ("unknown", UNKNOWN), ("run", {"2": ""})):
         if found.get(name, "") not in ("", *allowed):
-            wrong.append(f"{name}: one of {', '.join(allowed)}; it is left out")
+            wrong.append(f"{name}: the value is not one of {', '.join(allowed)}, and is ignored")
             del found[name]
     if found.get("depth") and not (found["depth"].isascii() and found["depth"].isdigit() and len(found["depth"]) < 6):
-        wrong.append("depth: a whole number; it is left out")
+        wrong.append("depth: the value is not a whole number, and is ignored")
         del found["depth"]
     return Filters(**found), wrong
 
@@ -214,7 +214,7 @@ def _page(text: str, wrong: list[str]) -> int:
         return 1
     if text.isascii() and text.isdigit() and len(text) < 8 and 1 <= int(text) <= _PAGES:
         return int(text)
-    wrong.append("page: a whole number from 1; it is left out")
+    wrong.append("page: the value is not a whole number of 1 or more, and is ignored")
     return 1
 
 

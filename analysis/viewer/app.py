@@ -45,7 +45,7 @@ def app(runs: Sequence[Run], port: int, token: str | None = None) -> Starlette:
 
     def missing(request: Request, error: Exception) -> Response:
         status = error.status_code if isinstance(error, HTTPException) else 500
-        text = "There is no such page." if status == 404 else "This cannot be answered."
+        text = "There is no such page." if status == 404 else "This request cannot be answered."
         found = pages.missing(_SERVED, text, status)
         return HTMLResponse(found.html, found.status)
 

@@ -45,16 +45,16 @@ def export(runs: Sequence[Run], folder: Path, most: int, only: Sequence[str] = (
         chosen += _of_cells(run, index, only) if only else _failed_first(runs, run, index, most // len(runs))
     cells = {(one.filters.run, cell) for one in chosen for cell in one.cells}
     if only and not cells:
-        raise StoreError(f"--cell={only[0][:80]}: no such episode here")
+        raise StoreError(f"--cell={only[0][:80]}: there is no such episode here")
     note = (
         f"{len(cells):,} of {total:,} episodes are in this export: "
-        + ("those of the chosen cases" if only else "of each setting the cases that most planners failed")
+        + ("those of the chosen cases" if only else "for each setting the cases that most planners failed")
         + ". Filters, other branches and refreshing need the viewer: agent-grid view."
     )
     try:
         _write(runs, folder, chosen, cells, note)
     except OSError as error:
-        raise StoreError(f"--export={folder}: cannot be written ({error.strerror})") from None
+        raise StoreError(f"--export={folder}: the export cannot be written ({error.strerror})") from None
     return note
 
 
@@ -62,9 +62,9 @@ def _empty(folder: Path) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
         if any(folder.iterdir()):
-            raise StoreError(f"--export={folder}: a folder that is new or empty; this one has files")
+            raise StoreError(f"--export={folder}: the folder must be new or empty, but it has files")
     except OSError as error:
-        raise StoreError(f"--export={folder}: a folder that can be written to ({error.strerror})") from None
+        raise StoreError(f"--export={folder}: the folder cannot be created or read ({error.strerror})") from None
 
 
 def _failed_first(runs: Sequence[Run], run: Run, index: Index, most: int) -> Iterator[_Chosen]:

@@ -124,7 +124,7 @@ class Index:
     def _load(self, names: Sequence[str], rows: str) -> frozenset[str]:
         """Read the cells; this function is called again if files were replaced meanwhile."""
         if not names:
-            raise StoreError(f"{self.root}: no episodes yet")
+            raise StoreError(f"{self.root}: the folder has no episodes yet")
         run = self._connection.execute
         run(f"CREATE OR REPLACE TEMP TABLE given AS SELECT DISTINCT case_id, cluster FROM {rows}")
         run("DROP TABLE IF EXISTS e")

@@ -267,7 +267,9 @@ def classes(root: Path) -> pa.Table:
         try:
             return pool.submit(failed.classes, root).result()
         except BrokenProcessPool:
-            raise StoreError(f"{root}: nobody could put its failures into classes, the process was ended") from None
+            raise StoreError(
+                f"{root}: the failure classes could not be computed, because the process for this was ended"
+            ) from None
 
 
 def _begin(parent: int) -> None:

@@ -173,7 +173,8 @@ class Pages:
             base = matrix.against_other(index, settings, other, filters.cells)
             if not len(base):
                 told.append(
-                    f"{run.name} and {beside.name} have no case of these planners in common: nothing can be compared."
+                    f"{run.name} and {beside.name} have no case of these planners in common, so nothing can be "
+                    "compared."
                 )
         else:
             base = matrix.against_planner(index, settings, reference, filters.cells)
@@ -279,7 +280,7 @@ class Pages:
 
     def _no_episode(self, addresses: Addresses, cell: str) -> Found:
         name = cell if len(cell) <= 80 else f"{cell[:80]}… ({len(cell):,} characters)"
-        return self.missing(addresses, f"There is no episode {name} here; it may have been run again by other code.")
+        return self.missing(addresses, f"There is no episode {name} here; perhaps it was run again with other code.")
 
     def _of_episode(
         self,

@@ -133,7 +133,7 @@ class CaseTime:
     def __init__(self, cell_id: str, seconds: float) -> None:
         loop = asyncio.get_running_loop()
         if not isinstance(loop, CaseLoop):
-            raise TypeError("a case's time is told by a CaseLoop")
+            raise TypeError("the time of a case can only be measured in a CaseLoop")
         self.cell_id, self.seconds, self.used = cell_id, seconds, 0.0
         self._loop, self._clock = loop, loop.clock
         self._now, self._idle = 0.0, self._clock.idle  # the time counts from its first step on
@@ -350,7 +350,9 @@ def _watch(gib: float) -> None:
         resident = int(Path("/proc/self/statm").read_text().split()[1]) * page
         if resident > gib * 2**30:
             print(
-                f"ended: {resident / 2**30:.1f} GiB, cluster.worker_memory_gib is {gib:g}", file=sys.stderr, flush=True
+                f"this worker ends: it uses {resident / 2**30:.1f} GiB, but cluster.worker_memory_gib is {gib:g}",
+                file=sys.stderr,
+                flush=True,
             )
             os._exit(_TOO_LARGE)
         time.sleep(_LOOK_SECONDS)

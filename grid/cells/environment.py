@@ -72,7 +72,9 @@ class Environment:
         talking = cast(Talking, bare(world))
         first = await customer.reply(talking.scenario, talking.opening())
         if first is None:
-            raise ModelError("the user's first message cannot be read, after all retries (user.max_retries)")
+            raise ModelError(
+                "the first message of the simulated user could not be read, even after all retries (user.max_retries)"
+            )
         world = within(world, lambda own: cast(Talking, own).talked_to(customer, first))
         return replace(problem, world=world, case=replace(problem.case, query=first))
 

@@ -298,10 +298,10 @@ def _told(rows: list[dict[str, Any]], unheard: int, unknown: int, unreadable: in
         dollars = sum(row["money"] or 0.0 for row in rows)
         line = f"a run of this name was killed: {len(rows):,} chunks of its cells had spent {dollars:.6g} US dollars"
         if unheard:
-            line += f"; {unheard:,} calls were at servers then, and count as others cost in the mean"
+            line += f"; {unheard:,} calls were at servers at that time, and count with the mean cost of other calls"
         if unknown:
-            line += f", but {unknown:,} of which no other tells"
+            line += f", except {unknown:,} calls whose cost cannot be estimated"
         lines.append(line)
     if unreadable:
-        lines.append(f"{unreadable:,} lines of what it had spent ({FOLDER}) are damaged, and are left out")
+        lines.append(f"{unreadable:,} lines of the record of spent money ({FOLDER}) are damaged and not counted")
     return lines

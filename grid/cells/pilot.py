@@ -236,7 +236,9 @@ def pilots_here(plan: Plan, settings: Iterable[Setting], done: CellIds) -> dict[
         built = build(setting, plan.budget)
         elsewhere = sorted({engine.name for engine in built.engines.values() if engine.home != "task"})
         if elsewhere:
-            why = f"it needs dry_run.pilot=N, a limit on calls, as {' and '.join(elsewhere)} takes time or money"
+            why = (
+                f"set dry_run.pilot=N, a limit on calls, because calls of {' and '.join(elsewhere)} take time or money"
+            )
             found[setting.id] = Pilot(why=why)
         else:
             found[setting.id] = piloted(trial_of(plan, setting, done, None), built)

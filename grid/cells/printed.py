@@ -73,4 +73,4 @@ def told(root: Path, before: dict[Path, int]) -> str:
     """A line about the files that have grown since `before`; empty if no file has grown."""
     grown = [path for path, size in sizes(root).items() if size > before.get(path, 0)]
     more = f" and {len(grown) - 1:,} more" if len(grown) > 1 else ""
-    return f"printed or logged by planners: {grown[0]}{more}" if grown else ""
+    return f"texts that planners printed or logged: {grown[0]}{more}" if grown else ""

@@ -65,8 +65,8 @@ Value = float | str
 """A value as in tables: flags are 0 and 1, lists are JSON."""
 RETRIEVED = "retrieval_rate"
 """The only one of our metrics that depends on the tools that were offered."""
-SILENCE = "an evaluator or a judge gave no answer that could be read, so that it is not known"
-SAID = "an evaluator said it: model@evaluator=NAME asks one again"
+SILENCE = "no answer of an evaluator or a judge could be read"
+SAID = "an evaluator gave this value; to ask an evaluator again, set model@evaluator=NAME"
 _WHILE_IT_RAN = ("expected_success", "unassigned", "cancelled_")
 """Prefixes of the names of metrics that describe a run and not its result."""
 
@@ -177,7 +177,7 @@ class _Scorer:
         built, alone, live = self._built, self._problem, not self._problem.world.branches
         problem = await as_then(built, self._stored, self._evaluation).around(built, alone)
         if case_row(problem)["digest"] != self._stored.episode["case_digest"]:
-            raise NotStoredError("its case is another now: query, outline or reference")
+            raise NotStoredError("its case has changed: query, outline or reference")
         nothing = {} if live else {NOTHING: alone.world.resolved(alone.world.start())}
         told = {**nothing, **alone.baselines(), "solvable": solvable(alone)}
         found = await trajectory_of(built, problem, self._stored)
@@ -311,7 +311,7 @@ async def trajectory_of(built: Built, problem: Problem, stored: Stored) -> Remad
     path = sorted((row for row in stored.steps if row["on_path"]), key=lambda row: int(row["step"]))
     steps, end, why = await _replayed(made, path, episode)
     if len(steps) != episode["n_steps"]:
-        raise NotStoredError(f"{len(steps)} of its {episode['n_steps']} steps are stored")
+        raise NotStoredError(f"only {len(steps)} of its {episode['n_steps']} steps are stored")
     rest = [made.whole(row) for row in stored.steps if not row["on_path"]]
     decisions = tuple(sorted([*steps, *rest], key=lambda step: step.branch))
     found = Trajectory(
@@ -332,7 +332,7 @@ async def trajectory_of(built: Built, problem: Problem, stored: Stored) -> Remad
     return Remade(found, unknown, offered_unknown, shown)
 
 
-NOT_OFFERED = "which tools its decisions were offered is not stored, and not found again"
+NOT_OFFERED = "the tools that its decisions were offered are not stored and cannot be found again"
 
 
 class _Making:
@@ -414,7 +414,7 @@ def _json(text: str | None) -> Any:
     try:
         return loads(text)
     except (ValueError, RecursionError):
-        raise NotStoredError("a call or what it returned is not stored whole") from None
+        raise NotStoredError("a call or its result is not stored in full") from None
 
 
 async def _replayed(
@@ -423,7 +423,7 @@ async def _replayed(
     """The steps of a path, the state after the steps, and, for an Unknown state, the reason."""
     case, world = made.problem.case, made.problem.world
     steps, turns = list[Step](case.done), len(case.messages)
-    why = None if world.branches else "tools are live: what they hold is not stored"
+    why = None if world.branches else "its tools are live, and their state is not stored"
     state = world.start() if why is None else None
 
     def behind(step: Step) -> None:
@@ -470,7 +470,7 @@ async def _applied(
     except Exception as error:  # noqa: BLE001 - whoever answered then is not there now
         return None, None, f"its calls cannot be made again: {type(error).__name__}: {one_line(error, 200)}"
     if storable({"text": seen.text()})["text"] != row["observation"] or seen.failed != row["failed"]:
-        return None, None, "its tools answer otherwise now, so that the states behind its calls are not known"
+        return None, None, "its tools give other answers now, so the states after its calls are not known"
     return after, seen, None
 
 
@@ -507,9 +507,9 @@ class _Recorded:
     def _found(self, prompt: Prompt) -> Request:
         found = self._last.get(self._asked.get(prompt.text(), ""))
         if found is None or found.altered or not (found.answers or found.probabilities):
-            raise NotStoredError(f"what the {self._role} said is not stored (store.transcripts)")
+            raise NotStoredError(f"the answers of the {self._role} are not stored (store.transcripts)")
         if found.unreadable:
-            raise ModelError("it could not be read then")
+            raise ModelError("the answer could not be read when the cell ran")
         return found
 
 
@@ -529,7 +529,7 @@ def as_then(built: Built, stored: Stored, evaluation: Evaluation | None) -> Envi
 # Plans that were written before anything was run; their words and drafts are only in transcripts.
 
 
-_NOT_RUN = "the plan before it was run is not stored"
+_NOT_RUN = "its plan, as it was before the run, is not stored"
 _WORDS = "the words of its plan are not stored (store.transcripts)"
 _DRAFT = "the draft before a critique is not stored"
 _PLANS = ("chain", "messages")
@@ -586,5 +586,5 @@ def _told_after(built: Built, stored: Stored) -> Any:
     if getattr(built.dataset, "answering", None) != AFTER:
         return False
     if stored.requests is None:
-        return Unknown("whether its answer was asked for behind the calls is not stored (store.transcripts)")
+        return Unknown("it is not stored whether its answer was asked for after the calls (store.transcripts)")
     return any(asked and asked.role == ACTOR and asked.decision.startswith("answer/") for asked in stored.requests)

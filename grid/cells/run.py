@@ -323,7 +323,7 @@ def _failed(run: _Run, error: BaseException, built: Built, cell: Cell, own: Case
     kind = error_kind(error)
     message = str(error) if isinstance(error, GridError) else f"{type(error).__name__}: {error}"
     if own and own.expired:
-        kind, message = ErrorKind.TIMEOUT, f"not done after {own.used:.0f} s of its own (cluster.case_seconds)"
+        kind, message = ErrorKind.TIMEOUT, f"not done after {own.used:.0f} s of its own time (cluster.case_seconds)"
     elif kind == ErrorKind.CODE:
         message += f" ({place_of(error, built)}, case {cell.case_id})"
         run.trace = "".join(traceback.format_exception(error))

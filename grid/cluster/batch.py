@@ -249,7 +249,9 @@ class Run:
                 self.stop()
             self._compact(report.writes)
             if report.left and not self.stopping:
-                raise UnfinishedError(f"{self._plan.root}: what a running sweep keeps there is gone; run it again")
+                raise UnfinishedError(
+                    f"{self._plan.root}: files that the running sweep needs there are gone; run the sweep again"
+                )
         self._signs.forget(tried.attempt_id)
 
     def _tell(self, report: Report) -> None:
@@ -283,7 +285,7 @@ class Run:
         sign = self._signs.read(tried.attempt_id)
         blocking = next((cell for cell in cells if sign and cell.cell_id == sign.blocked), None)
         if blocking:
-            message = "it held its worker's event loop for longer than cluster.case_seconds"
+            message = "the case blocked its worker's event loop for longer than cluster.case_seconds"
             self._give_up(tried, blocking, ErrorKind.TIMEOUT, message)
             again = [replace(work, cells=[cell for cell in cells if cell is not blocking], deaths=0)]
         elif len(work.cells) > 1:
@@ -292,7 +294,9 @@ class Run:
         elif work.deaths + 1 < DEATHS:
             again = [replace(work, cells=cells, deaths=work.deaths + 1)]
         else:
-            message = f"its worker ended {DEATHS} times while it ran alone, the last: {tried.ended or why}"
+            message = (
+                f"the worker ended {DEATHS} times while it ran only this case; the last reason: {tried.ended or why}"
+            )
             for cell in cells:
                 self._give_up(tried, cell, ErrorKind.INFRASTRUCTURE, message)
             again = []
@@ -334,7 +338,7 @@ class Run:
                 del lane.in_flight[task]
                 lane.again.appendleft(replace(tried.work, waited=tried.work.waited + 1))
             elif tried.ended is None:
-                tried.ended, tried.silent = f"it gave no sign of life for {tried.silent:.0f} s", 0.0
+                tried.ended, tried.silent = f"the worker gave no sign of life for {tried.silent:.0f} s", 0.0
                 _end_on(tried.sign.node, tried.sign.pid, tried.sign.started)
             else:
                 del lane.in_flight[task]

@@ -112,7 +112,7 @@ class PooledEngine:
                     computed(answer.computed_seconds)
                     self._router.report(name, load)
                     return replace(answer, usage=answer.usage + Usage(resent_requests=tried))
-            raise EngineError(f"no replica answered in {TRIES} tries, the last: {last}")
+            raise EngineError(f"no replica answered in {TRIES} tries; the last error: {last}")
 
     async def _lost(self, name: str, why: str) -> str:
         """Handle the end of a replica's process; returns the replica's name. Raises UnfinishedError if none is left."""
@@ -123,7 +123,7 @@ class PooledEngine:
             await asyncio.to_thread(ray.get_actor, name, NAMESPACE)
         except ValueError:  # Ray does not start it again
             if not self._router.drop(name):
-                raise UnfinishedError(f"no replica of {self.name} is left, the last: {why}") from None
+                raise UnfinishedError(f"no replica of {self.name} is left; the last error: {why}") from None
         return name
 
 

@@ -85,14 +85,14 @@ def connect(cluster: ClusterConfig) -> str:
     """
     global _used
     if _held:
-        return "the cluster that runs here already"
+        return "using the cluster that already runs in this process"
     if _forked:
         raise GridError(
-            "Ray hangs in a process that was forked from one in which it ran: sweep in one that was begun anew "
-            "(multiprocessing: spawn)"
+            "Ray has run in the process from which this process was forked, and would hang here: run the sweep in a "
+            "new process (multiprocessing: spawn)"
         )
     if cluster.kind == "inline":
-        raise ConfigError("cluster", cluster.kind, "local or address: this needs a cluster")
+        raise ConfigError("cluster", cluster.kind, "must be local or address, because this command needs a cluster")
     if told := _users_own(cluster):
         return told
     _used = True
@@ -116,16 +116,20 @@ def _users_own(cluster: ClusterConfig) -> str:
         return ""
     import ray
 
-    context, without = ray.get_runtime_context(), "unless ray.shutdown() ends the Ray that runs in this process first"
+    context, without = ray.get_runtime_context(), "unless ray.shutdown() first ends the Ray that runs in this process"
     if ray.util.client.ray.is_connected():
-        raise ConfigError("cluster", cluster.kind, f"none beside a Ray client (ray://), {without}")
+        raise ConfigError(
+            "cluster", cluster.kind, f"no cluster can be used in the process of a Ray client (ray://), {without}"
+        )
     if cluster.kind == "address" and cluster.address != context.gcs_address:
-        raise ConfigError("cluster.address", cluster.address, f"{context.gcs_address}, {without}")
+        raise ConfigError("cluster.address", cluster.address, f"must be {context.gcs_address}, {without}")
     if cluster.cpus:
-        raise ConfigError("cluster.cpus", cluster.cpus, f"null, {without}")
+        raise ConfigError("cluster.cpus", cluster.cpus, f"must be null, {without}")
     if named := list(plugins.allowed()):
-        raise ConfigError(plugins.KEY, named, f"none, as its workers would not know them, {without}")
-    return f"the Ray that runs in this process already ({context.gcs_address}), with {cpus()} CPUs"
+        raise ConfigError(
+            plugins.KEY, named, f"must be empty, because the workers would not know the plugins, {without}"
+        )
+    return f"using the Ray that already runs in this process ({context.gcs_address}), with {cpus()} CPUs"
 
 
 @contextmanager
@@ -177,7 +181,7 @@ def _tell(data: Mapping[str, Any], ignore_prefix: bool = False) -> None:
         file.writelines(f"{message}\n" for message in data["lines"])
     for message in data["lines"]:
         if lost := _LOST.match(message):
-            told = f"a machine of the Ray cluster is lost ({lost[1]}): what ran there runs again; Ray's words: {log}"
+            told = f"a machine of the Ray cluster is lost ({lost[1]}): its work runs again; Ray's message is in {log}"
             print(shown(told), flush=True)
         elif not message.startswith(_BESIDE):
             print(shown(one_line(message)), flush=True)
@@ -279,7 +283,7 @@ def _join(cluster: ClusterConfig) -> str:
     try:
         ray.init(address=cluster.address, **_with_plugins(inherited=False), **_QUIET)
     except (ConnectionError, RuntimeError, ValueError) as error:
-        allowed = f"a Ray cluster of the same Ray and Python version ({error})"
+        allowed = f"must be a Ray cluster with the same versions of Ray and Python ({error})"
         raise ConfigError("cluster.address", cluster.address, allowed) from None
     return f"joined the Ray cluster at {cluster.address}"
 
@@ -297,14 +301,16 @@ def _authenticate(cluster: ClusterConfig) -> None:
     _read_authentication()
     if os.environ[_MODE] == "disabled":
         if asks == "token":
-            raise ConfigError("cluster.auth", cluster.auth, "token or auto, as this cluster asks for one")
+            raise ConfigError(
+                "cluster.auth", cluster.auth, "must be token or auto, because this cluster requires a token"
+            )
         return
     loader = cast(Any, ray._raylet).AuthenticationTokenLoader.instance()
     token = loader.get_token_for_http_header() if loader.has_token(ignore_auth_mode=True) else {}
     if not token or _refused(address, token):
-        where = "in RAY_AUTH_TOKEN, the file of RAY_AUTH_TOKEN_PATH or ~/.ray/auth_token"
-        held = "another" if token else "none"
-        raise ConfigError("cluster.auth", cluster.auth, f"the token of this cluster {where}; {held} is there")
+        where = "in RAY_AUTH_TOKEN, in the file that RAY_AUTH_TOKEN_PATH names, or in ~/.ray/auth_token"
+        held = "another token" if token else "no token"
+        raise ConfigError("cluster.auth", cluster.auth, f"needs the token of this cluster {where}; {held} was found")
 
 
 def _refused(address: str, headers: Mapping[str, str]) -> bool:

@@ -315,7 +315,7 @@ class Fleet:
         if self._in_turns:
             told = "; ".join(f"{self._told_of(team)}, {self._cells[team]:,} cells" for team in order)
             have = sum(map(sum, machines))
-            self._say(f"models take turns on {have:g} GPUs, as all of them need {sum(every):g}: {told}")
+            self._say(f"models take turns on {have:g} GPUs, because all of them together need {sum(every):g}: {told}")
 
     def _shrink(self, team: Team) -> None:
         """Reduce the replicas of a team's models to the number that the whole cluster holds."""
@@ -328,7 +328,7 @@ class Fleet:
             most.replicas -= 1
         for key, count in asked.items():
             if (one := self._models[key]).replicas < count:
-                self._say(f"{one.label}: {one.replicas} of {count} replicas, as many as the cluster's GPUs hold")
+                self._say(f"{one.label}: {one.replicas} of {count} replicas, because the cluster's GPUs hold no more")
 
     def _shares_of(self, key: str) -> list[float]:
         """The GPU shares of all processes of a model's replicas; empty on CPUs, or if the pool was joined."""
@@ -406,7 +406,7 @@ class Fleet:
             waited = time.monotonic() - began
             if self._ended.wait(_LOOK_AGAIN_SECONDS) or waited > self._ready_seconds:
                 raise EngineError(
-                    f"{one.label}: no GPUs for it within cluster.ready_seconds={self._ready_seconds:g}{gpus.holders()}"
+                    f"{one.label}: got no GPUs within cluster.ready_seconds={self._ready_seconds:g}{gpus.holders()}"
                 )
             if waited > tell:
                 tell = 2 * waited
@@ -426,7 +426,7 @@ class Fleet:
                 self._fail(key, load.error)
                 continue
             for name, late in load.late.items():
-                self._say(f"it goes on without replica {name}, which takes part when it is ready: {late.why}")
+                self._say(f"the run goes on without replica {name}, which joins when it is ready; reason: {late.why}")
                 self._late[name] = late.task or self._load_again(name, end=True)
             for name in self.pools[key].names:
                 self._totals[name].since = time.monotonic()
@@ -439,7 +439,7 @@ class Fleet:
             self._lost[team] = str(error)
         self._release(gone)
         if self._turns.begun or self._turns.waiting:
-            self._say(f"{self._models[key].label} is not loaded, and no cell that needs it is run: {error}")
+            self._say(f"{self._models[key].label} cannot be loaded, so cells that need it do not run: {error}")
 
     def _release(self, keys: Sequence[str]) -> bool:
         """Stop these models, so that their GPUs become free; returns whether there are any."""
@@ -517,7 +517,7 @@ class Fleet:
             except ray.exceptions.RayError as error:
                 self._late[name] = self._load_again(name, end=isinstance(error, ray.exceptions.RayTaskError))
             else:
-                self._say(f"replica {name} is ready, and takes part from now on")
+                self._say(f"replica {name} is ready and joins now")
                 del self._late[name]
 
     def _look(self) -> None:

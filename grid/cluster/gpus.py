@@ -37,10 +37,10 @@ def expect_place(team: Mapping[str, Sequence[float]], machines: Machines) -> Non
         return
     largest, most = max(shares), max(map(len, machines), default=0)
     if largest > most and most:
-        allowed = f"a replica needs {largest:g} GPUs on one machine, the largest has {most:g}"
+        allowed = f"a replica needs {largest:g} GPUs on one machine, but the largest machine has {most:g}"
         raise ConfigError("model.serving.tensor_parallel", largest, allowed)
     asked = ", ".join(f"{sum(one):g} for {label}" for label, one in team.items())
-    allowed = f"{sum(shares):g} GPUs are needed at once ({asked}), the cluster has {sum(map(sum, machines)):g}"
+    allowed = f"{sum(shares):g} GPUs are needed at once ({asked}), but the cluster has {sum(map(sum, machines)):g}"
     raise ConfigError("model", ", ".join(team), allowed)
 
 
@@ -62,8 +62,8 @@ def no_room(wanted: Mapping[str, Sequence[float]], now: Sequence[Sequence[float]
     asked = ", ".join(f"{sum(shares):g} for {label}" for label, shares in wanted.items())
     total = sum(map(sum, wanted.values()))
     told = f"{sum(map(sum, now)):g} of {sum(map(sum, every())):g} GPUs are free"
-    told += f", {max(map(sum, now), default=0):g} on one machine"
-    return ConfigError("cluster", f"{total:g} GPUs", f"{total:g} GPUs are needed ({asked}), {told}{holders()}")
+    told += f", at most {max(map(sum, now), default=0):g} of them on one machine"
+    return ConfigError("cluster", f"{total:g} GPUs", f"{total:g} GPUs are needed ({asked}), but {told}{holders()}")
 
 
 def holders() -> str:
@@ -78,5 +78,5 @@ def holders() -> str:
         held = sum(one.gpus for one in stats)
         if held:
             line = f"agent-grid replicas stop {stem} cluster=address cluster.address={address}"
-            told += f"; a pool of {stats[0].label} holds {held:g}, which `{line}` frees"
+            told += f"; a pool of {stats[0].label} holds {held:g} GPUs, and `{line}` frees them"
     return told

@@ -9,7 +9,7 @@ from grid.core.types import Usage
 from grid.engines.hosted import Occupancy
 
 GAUGES = {
-    "grid_replica_running_requests": "requests that are being computed: the batch size",
+    "grid_replica_running_requests": "requests that are computed now (the batch size)",
     "grid_replica_waiting_requests": "requests in the queue",
     "grid_replica_kv_cache_use": "share of the KV cache in use, 0 to 1",
 }
@@ -18,7 +18,7 @@ COUNTERS = {
     "grid_replica_prefill_tokens": "prompt tokens computed",
     "grid_replica_cached_tokens": "prompt tokens read from a cache",
     "grid_replica_decode_tokens": "tokens generated",
-    "grid_replica_restarts": "processes that took the place of one that ended",
+    "grid_replica_restarts": "processes that replaced a process that had ended",
 }
 
 

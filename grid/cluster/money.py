@@ -86,7 +86,7 @@ class Till:
         try:
             answer: bool | None = await self.actor.may.remote(self.attempt_id, request, self._whose(role), calls)
         except ray.exceptions.RayActorError:
-            raise UnfinishedError("what counts budget.money is gone; run again with the same name") from None
+            raise UnfinishedError("the actor that counts budget.money is gone; run again with the same name") from None
         return answer
 
     def ended(self, request: int, dollars: float | None) -> None:

@@ -47,7 +47,11 @@ class _Loading:
             if not self.late.keys() >= set(pool.names):
                 continue
             out_of_time = any(self.late[name].task is not None for name in pool.names)
-            what = f" within cluster.ready_seconds={seconds:g}" if out_of_time else f": it failed after {waited:.0f} s"
+            what = (
+                f" within cluster.ready_seconds={seconds:g}"
+                if out_of_time
+                else f": loading failed after {waited:.0f} s"
+            )
             reasons = "\n".join(f"{name}: {self.late[name].why}" for name in pool.names)
             raise EngineError(f"{pool.label}: no replica is ready{what}; {reasons}")
 
@@ -112,6 +116,6 @@ def wait(pools: Sequence[Pool], seconds: float, say: Say) -> dict[str, Late]:
         loading.expect_some(seconds, time.monotonic() - started)
         if loading.ready or int(waited / _LOOK_SECONDS) % 6 == 1:
             total = sum(len(pool.names) for pool in pools)
-            say(f"replicas ready {len(loading.ready)} of {total} after {waited:.0f} s")
+            say(f"{len(loading.ready)} of {total} replicas are ready after {waited:.0f} s")
     loading.expect_some(seconds, time.monotonic() - started)
     return loading.late

@@ -173,7 +173,7 @@ class Replica:
             except (ConfigError, EngineError):  # final errors: a server was asked several times before
                 raise
             except Exception as error:  # noqa: BLE001 - libraries raise many kinds if memory or a device is short
-                print(f"tried once more after: {error}", file=sys.stderr, flush=True)
+                print(f"loading is tried once more after this error: {error}", file=sys.stderr, flush=True)
                 await self._engine.load()
             return await unassigned(self._engine)
         except Exception as error:

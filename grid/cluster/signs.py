@@ -61,7 +61,9 @@ class Signs:
             self._folder.mkdir(parents=True, exist_ok=True)
             self._order.write_text(_GO)
         except OSError as error:
-            raise StoreError(f"{self._folder}: cannot be written to ({error}); choose another store.root=") from None
+            raise StoreError(
+                f"{self._folder}: cannot be written to ({error}); choose another store.root=FOLDER"
+            ) from None
         return self
 
     def __exit__(self, *error: object) -> None:

@@ -7,7 +7,7 @@ import pytest
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Add `--plugin mylab`, which may be given once for each plugin."""
-    what = "a package whose files the contracts of agent-grid are tested on (pytest --pyargs grid.contracts)"
+    what = "a package whose files are tested against the contracts of agent-grid (pytest --pyargs grid.contracts)"
     parser.addoption("--plugin", action="append", default=[], metavar="PACKAGE", help=what)
 
 

@@ -58,7 +58,9 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 def test_the_first_line_says_what_it_is(group: str, name: str) -> None:
     first = file_of(group, name).read_text(encoding="utf-8").splitlines()[0]
-    wanted = "the first line is a comment that says in a sentence what it is: # Recorded calls at a help desk."
+    wanted = (
+        "the first line must be a comment with a sentence about the file, such as: # Recorded calls at a help desk."
+    )
     assert first.startswith("# ") and len(first.split()) > 4 and first.endswith("."), wanted  # noqa: PT018
 
 
@@ -112,13 +114,17 @@ def test_datasets_keep_their_protocol(dataset: str) -> None:
     assert made.provides <= set(PROVIDED)
     asks: Mapping[str, str] = getattr(made, "asks", {})
     assert asks.keys() <= {TEXTS, PLANS}
-    assert {*asks.values()} <= yaml("dataset", dataset).keys(), "what is asked is turned on by a key"
-    assert made.outline in outlines(dataset), "a dataset has no outline as its own default that it cannot have"
+    assert {*asks.values()} <= yaml("dataset", dataset).keys(), (
+        "each question to a model must be turned on by a key of the data set"
+    )
+    assert made.outline in outlines(dataset), "the default outline of a data set must be one that it can have"
 
 
 def test_robustness_settings_keep_their_protocol(robustness: str) -> None:
     for name, part in yaml("robustness", robustness).items():
-        assert name == robustness, "a setting is named as its file, so that settings compose"
+        assert name == robustness, (
+            "a robustness setting must have the name of its file, so that several can be combined"
+        )
         made = cast(Robustness, make(f"robustness.{name}", part, "robustness"))
         assert made.needs <= set(PROVIDED)
         assert getattr(made, "asks", {}).keys() <= {JUDGE}

@@ -162,7 +162,7 @@ def test_every_point_runs_and_repeats_itself(
             assert all(math.fsum(o["probability"] for o in row["options"]) == pytest.approx(1) for row in first)
         if (model, robustness) == (repeated, "none"):
             assert lasting(run(built, setting, chunk)) == lasting(rows)
-    assert every_engine or not left_out, "of the few points each runs whole"
+    assert every_engine or not left_out, "each of the few points must run with every engine"
     if len(left_out) > len(engines):
         pytest.skip(left_out[0])
 

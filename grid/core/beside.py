@@ -47,7 +47,7 @@ def find() -> None:
         if places and ours not in places:
             sys.modules[name].__path__.append(str(ours))
             for theirs in places:
-                _warn(sorted(_modules(theirs) & _modules(ours)), theirs, "agent-grid's own are hidden by")
+                _warn(sorted(_modules(theirs) & _modules(ours)), theirs, "agent-grid's own modules are hidden by")
 
 
 def _theirs(name: str) -> list[Path]:
@@ -65,4 +65,4 @@ def _modules(folder: Path) -> set[str]:
 def _warn(names: Sequence[str], folder: Path, what: str) -> None:
     if names:
         shown = ", ".join(f"{name}.py" for name in names)
-        warnings.warn(f"{what} {shown} of {folder}; a folder of another name has none of this", stacklevel=2)
+        warnings.warn(f"{what} {shown} of {folder}; rename this folder to avoid the conflict", stacklevel=2)

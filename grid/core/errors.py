@@ -51,7 +51,7 @@ def shown_value(value: object) -> str:
 def said(error: Exception) -> int:
     """Write on standard error, in one line, why a command cannot run; return the command's exit status, 2."""
     text = (
-        f"{error.name} is not installed; the extra `dev` has it" if isinstance(error, ImportError) else one_line(error)
+        f"{error.name} is not installed; install the extra `dev`" if isinstance(error, ImportError) else one_line(error)
     )
     print(f"error: {text}", file=sys.stderr)
     return 2

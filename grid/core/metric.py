@@ -52,12 +52,14 @@ class Metric:
     def __post_init__(self) -> None:
         """Refuse names and units that tables and formulas could not contain."""
         if not isinstance(self.name, str) or not _NAME.fullmatch(self.name):
-            raise ConfigError("metric.name", self.name, "lower-case letters, digits and _, a letter first, at most 64")
+            raise ConfigError(
+                "metric.name", self.name, "at most 64 lower-case letters, digits and _, with a letter first"
+            )
         for key, allowed in (("better", get_args(Better)), ("kind", get_args(Kind))):
             if getattr(self, key) not in allowed:
                 raise ConfigError(f"metric {self.name}: {key}", getattr(self, key), " or ".join(allowed))
         if len(self.unit) > _UNIT or not self.unit.isprintable():
-            raise ConfigError(f"metric {self.name}: unit", self.unit, f"printable, at most {_UNIT} characters")
+            raise ConfigError(f"metric {self.name}: unit", self.unit, f"a printable text of at most {_UNIT} characters")
 
 
 def declared_by(part: object) -> tuple[Metric, ...]:
@@ -70,7 +72,9 @@ def declared_by(part: object) -> tuple[Metric, ...]:
     found = tuple(declared) if isinstance(declared, Iterable) else (declared, declared)  # one alone is no list
     names = [getattr(metric, "name", None) for metric in found if isinstance(metric, Metric)]
     if len(names) != len(found) or len(found) > MOST or len({*names}) != len(names):
-        raise ConfigError(f"{owner}.metrics", declared, f"a tuple of at most {MOST} values of grid.Metric, each once")
+        raise ConfigError(
+            f"{owner}.metrics", declared, f"a tuple of at most {MOST} values of grid.Metric, each only once"
+        )
     return found
 
 
@@ -89,10 +93,12 @@ def together(declared: Iterable[tuple[str, Iterable[Metric]]], reserved: Iterabl
     for owner, metrics in declared:
         for metric in metrics:
             if metric.name in taken:
-                raise ConfigError(f"{owner}: metric", metric.name, "a name that is no column of episodes")
+                raise ConfigError(f"{owner}: metric", metric.name, "must not be the name of a column of episodes")
             other, known = found.setdefault(metric.name, (owner, metric))
             if (known.unit, known.kind, known.better) != (metric.unit, metric.kind, metric.better):
-                raise ConfigError(f"{owner}: metric {metric.name}", _told(metric), f"as {other} has it: {_told(known)}")
+                raise ConfigError(
+                    f"{owner}: metric {metric.name}", _told(metric), f"must be declared as in {other}: {_told(known)}"
+                )
     return {name: metric for name, (_, metric) in found.items()}
 
 
@@ -115,9 +121,7 @@ def checked(found: Mapping[str, Any], known: Mapping[str, Metric]) -> dict[str, 
 
 def _checked(name: str, value: Any, known: Mapping[str, Metric]) -> Any:
     if name not in known:
-        raise ValueError(
-            f"metric {shown_value(name)} is declared by nobody; declare a Metric of this name in `metrics`"
-        )
+        raise ValueError(f"metric {shown_value(name)} is not declared; declare a Metric of this name in `metrics`")
     kind = known[name].kind
     if kind == "list" and isinstance(value, (list, tuple)) and all(isinstance(part, str) for part in value):
         return [*value]
@@ -125,7 +129,7 @@ def _checked(name: str, value: Any, known: Mapping[str, Metric]) -> Any:
         number = float(value)
         if math.isfinite(number) and (kind != "flag" or number in (0.0, 1.0)):
             return bool(number) if kind == "flag" else number if kind == "number" else int(number)
-    raise ValueError(f"metric {name}: {shown_value(value)} is no {kind}" + " that is finite" * (kind not in TEXTS))
+    raise ValueError(f"metric {name}: {shown_value(value)} is no {kind}" + ", or not finite" * (kind not in TEXTS))
 
 
 def split(values: Mapping[str, Any]) -> tuple[dict[str, float], dict[str, str]]:

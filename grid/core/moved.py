@@ -464,7 +464,7 @@ class _Moved(MetaPathFinder, Loader):
     def create_module(self, spec: ModuleSpec) -> ModuleType | None:
         if spec.name in _GONE:
             return None  # it is made like any module
-        warnings.warn(f"{spec.name} is {MOVED[spec.name]} now", FutureWarning, stacklevel=2)
+        warnings.warn(f"{spec.name} has moved to {MOVED[spec.name]}", FutureWarning, stacklevel=2)
         module = import_module(MOVED[spec.name])
         spec.loader_state = module.__spec__
         return module

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 SCHEMES = ("s3", "gs", "az")
 _ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
-_ALLOWED = f"a folder of a file system, or {', '.join(f'{one}://' for one in SCHEMES)} with a bucket and a folder there"
+_ALLOWED = f"a folder of a file system, or {', '.join(f'{one}://' for one in SCHEMES)} with a bucket and a folder in it"
 _INSTALL = "a folder of a file system; addresses of object stores need obstore: pip install 'agent-grid[objects]'"
 _PATIENCE_SECONDS, _FIRST_SECONDS = 180, 15  # how long requests are tried again; how long those of the first check
 _REQUEST_SECONDS = 120
@@ -128,9 +128,13 @@ class Address(PosixPath):
                     return
                 obstore.delete(store, probe)
         except OSError as error:
-            allowed = f"a folder of a bucket that can be read and written to ({error.strerror})"
+            allowed = f"must be a folder of a bucket that can be read and written to ({error.strerror})"
             raise ConfigError(key, given, allowed) from None
-        raise ConfigError(key, given, "a store that writes on a condition, which keeps two writers apart")
+        raise ConfigError(
+            key,
+            given,
+            "an object store with conditional writes, which are needed to keep two sweeps from writing at once",
+        )
 
     @property
     def _key(self) -> str:

@@ -68,7 +68,7 @@ class Apb(RecordDataset[Record]):
     def __post_init__(self) -> None:
         """Refuse scorers that need computed right answers."""
         if self.scorer not in (JUDGED, RULES):
-            allowed = "judge or rules: what is right of these tasks cannot be computed; dataset=apb_synthetic can"
+            allowed = "judge or rules; right plans can be computed only with dataset=apb_synthetic"
             raise ConfigError("dataset.scorer", self.scorer, allowed)
 
     @cached_property
@@ -159,8 +159,8 @@ class Apb(RecordDataset[Record]):
     def _read(self) -> tuple[dict[str, Record], list[Skipped]]:
         records, skipped = read(self._files)
         if not records:
-            why = f"; the first of {len(skipped):,} skipped: {skipped[0].reason}" if skipped else ""
-            raise ConfigError("dataset.path", self.path, f"JSON Lines with a record that can be a case{why}")
+            why = f"; reason for the first of {len(skipped):,} skipped records: {skipped[0].reason}" if skipped else ""
+            raise ConfigError("dataset.path", self.path, f"JSON Lines with at least one usable record{why}")
         return records, skipped
 
     def _refuse_choice(self) -> None:
@@ -189,7 +189,7 @@ def judged_task(record: Record) -> JudgedTask:
 
 def files_of(path: str | None) -> Mapping[str, Path]:
     """The JSON Lines files by their names; raises ConfigError."""
-    wanted = "a JSON Lines file, or a folder that holds files *.jsonl"
+    wanted = "a JSON Lines file, or a folder with .jsonl files"
     if path is None:
         raise ConfigError("dataset.path", None, wanted)
     root = Path(path).expanduser()
@@ -200,7 +200,7 @@ def files_of(path: str | None) -> Mapping[str, Path]:
     except OSError as error:
         raise ConfigError("dataset.path", f"{path:.80}", f"{wanted} ({error.strerror})") from None
     if not 0 < len(found) <= MOST_FILES:
-        raise ConfigError("dataset.path", path, f"{wanted}, {MOST_FILES} at most; it has {len(found)}")
+        raise ConfigError("dataset.path", path, f"{wanted}, at most {MOST_FILES}; files found: {len(found)}")
     return {str(file.relative_to(root)): file for file in found}
 
 

@@ -102,21 +102,27 @@ def read(files: Mapping[str, Path]) -> tuple[dict[str, Record], list[Skipped]]:
 def record_of(row: Mapping[str, Any]) -> Record:
     """A record as a case. Raises UnusableError."""
     query = row.get("query")
-    need(isinstance(query, str) and query.strip(), "it has no query")
-    need(len(str(query)) <= MOST_FIELD, f"a query of more than {MOST_FIELD:,} characters")
+    need(isinstance(query, str) and query.strip(), "the query is missing or empty")
+    need(len(str(query)) <= MOST_FIELD, f"the query has more than {MOST_FIELD:,} characters")
     tools, costs = tools_of(_value(row, "tools"))
     extraneous = _names(row, "extraneous_tool_names")
-    need(all(name in tools for name in extraneous), "an extraneous tool is not among its tools")
+    need(all(name in tools for name in extraneous), "an extraneous tool is not in the record's list of tools")
     broken, replacement = _text(row, "broken_tool_name"), None
     if broken is not None:
         spec, cost = tool_of(_first(_value(row, "replacement_tool")))
-        need(tools.setdefault(spec.name, spec) == spec, "the replacement has the name of another tool")
+        need(
+            tools.setdefault(spec.name, spec) == spec,
+            "the replacement has the name of another tool, but a different definition",
+        )
         replacement, costs = spec.name, costs | ({} if cost is None else {spec.name: cost})
     done = prefix_of(_value(row, "trajectory_prefix"), broken)
     kind, reference = _kind(row, done, extraneous, broken, bool(costs)), _reference(row, done)
     if kind.task_family == "unsolvable":
         reference = ()
-    need(all(call.tool in tools for call in reference), "its solution calls a tool that is not among its tools")
+    need(
+        all(call.tool in tools for call in reference),
+        "the solution calls a tool that is not in the record's list of tools",
+    )
     return Record(
         _with_files(str(query).strip(), _value(row, "files")), kind, dict(sorted(tools.items())), reference, done,
         extraneous, broken, replacement, costs, str(row.get("split") or "")[:100],
@@ -131,7 +137,10 @@ def _kind(
     family: Family = "holistic"
     if broken is not None:
         family, horizon = "broken", horizon or 1
-        need(done and done[-1].call and done[-1].call.tool == broken, "its prefix does not end with the broken tool")
+        need(
+            done and done[-1].call and done[-1].call.tool == broken,
+            "the prefix does not end with a call of the broken tool",
+        )
     elif unsolvable is not None:
         family, horizon = "unsolvable", None
     elif extraneous:
@@ -141,7 +150,7 @@ def _kind(
     elif horizon is not None or done:
         family = "stepwise"
     if horizon is None and done and family in ("stepwise", "extraneous"):
-        raise UnusableError("it has a prefix, and does not say how many steps are to be predicted")
+        raise UnusableError("the record has a prefix but no prediction_horizon, the number of steps to predict")
     return TaskKind(
         family,
         _text(row, "task_category") or "",
@@ -155,7 +164,7 @@ def _kind(
 def _unsolvable(name: str) -> str:
     found = next((kind for words, kind in _KINDS if any(word in name.casefold() for word in words)), None)
     if found is None:
-        raise UnusableError(f"an unsolvable_type that is not known: {name!r:.60}")
+        raise UnusableError(f"the unsolvable_type is not known: {name!r:.60}")
     return found
 
 
@@ -169,7 +178,7 @@ def _horizon(row: Mapping[str, Any]) -> int | None:
     if found is None or found in ("", 0, -1):
         return None
     need(isinstance(found, int) and not isinstance(found, bool) and 1 <= found <= MOST_STEPS,
-         f"a prediction_horizon that is no number from 1 to {MOST_STEPS}")  # fmt: skip
+         f"the prediction_horizon is not a whole number from 1 to {MOST_STEPS}")  # fmt: skip
     return int(found)
 
 
@@ -194,16 +203,16 @@ def _reference(row: Mapping[str, Any], done: tuple[Step, ...]) -> tuple[ToolCall
 def _with_files(query: str, files: Any) -> str:
     """The query with the names of its files. Raises UnusableError for images, videos and recordings."""
     rows = files if isinstance(files, list) else [] if files in (None, "") else [files]
-    need(len(rows) <= MOST_FILES, f"it has more than {MOST_FILES} files")
+    need(len(rows) <= MOST_FILES, f"the record has more than {MOST_FILES} files")
     names: list[str] = []
     for row in rows:
         name = next((row[key] for key in ("name", "path", "file", "url") if row.get(key)), None) \
             if isinstance(row, dict) else row  # fmt: skip
-        need(isinstance(name, str) and name.strip(), "a file without a name")
+        need(isinstance(name, str) and name.strip(), "a file has no name")
         kind = _PICTURES.get(PurePosixPath(str(name).split("?")[0].lower()).suffix)
         told = str(row.get("type") or row.get("mime_type") or "") if isinstance(row, dict) else ""
         kind = kind or next((one for one in ("image", "video", "audio") if told.lower().startswith(one)), None)
-        need(kind is None, f"it comes with {_article(kind)} ({name!s:.80}), which no engine here takes")
+        need(kind is None, f"the record has {_article(kind)} ({name!s:.80}), which no engine here accepts")
         names.append(str(name)[:500])
     return f"{query}\nFiles: {', '.join(names)}" if names else query
 
@@ -224,21 +233,21 @@ def _value(row: Mapping[str, Any], name: str) -> Any:
             found = loads_storable(found)
         except (ValueError, RecursionError) as error:
             raise UnusableError(f"{key} is broken JSON: {error}") from None
-    need(depth(found) <= MAX_DEPTH, f"{key} has more than {MAX_DEPTH} levels")
+    need(depth(found) <= MAX_DEPTH, f"{key} is nested more than {MAX_DEPTH} levels deep")
     return found
 
 
 def _names(row: Mapping[str, Any], name: str) -> tuple[str, ...]:
     found = _value(row, name)
     need(found is None or (isinstance(found, list) and all(isinstance(one, str) for one in found)),
-         f"{name} is no list of names")  # fmt: skip
+         f"{name} is not a list of names")  # fmt: skip
     return tuple(dict.fromkeys(found or ()))
 
 
 def _text(row: Mapping[str, Any], name: str) -> str | None:
     """A field's text; None if the text is empty, or is a word for nothing such as `null`."""
     found = row.get(name)
-    need(found is None or isinstance(found, str), f"{name} is no text")
+    need(found is None or isinstance(found, str), f"{name} is not a text")
     text = str(found or "").strip()[:500]
     return None if text.casefold() in ("", "none", "null", "n/a") else text
 
@@ -250,7 +259,7 @@ def _first(value: Any) -> Any:
 def _id(row: Mapping[str, Any]) -> str:
     found = row.get("id")
     need(isinstance(found, str | int) and not isinstance(found, bool) and 0 < len(str(found).strip()) <= 200,
-         "it has no id of 1 to 200 characters")  # fmt: skip
+         "the record has no id of 1 to 200 characters")  # fmt: skip
     return f"apb-{str(found).strip()}"
 
 
@@ -268,7 +277,7 @@ def _rows(path: Path) -> Iterator[tuple[int, dict[str, Any] | str]]:
                     long = not ended
                 elif len(line) > MAX_LINE_BYTES:
                     long = not ended
-                    yield number, f"a line of more than {MAX_LINE_BYTES:,} bytes"
+                    yield number, f"the line has more than {MAX_LINE_BYTES:,} bytes"
                 elif line.strip():
                     yield number, _object(line)
     except OSError as error:
@@ -307,7 +316,7 @@ def calls_of(rows: Any) -> tuple[ToolCall, ...]:
         return ()
     rows = rows if isinstance(rows, list) else [rows]
     found = tuple(call for row in rows if not _is_outcome(row) for call, _ in _calls(row))
-    need(len(found) <= MOST_CALLS, f"more than {MOST_CALLS} calls")
+    need(len(found) <= MOST_CALLS, f"a list of steps has more than {MOST_CALLS} calls")
     return found
 
 
@@ -318,17 +327,17 @@ def prefix_of(rows: Any, broken: str | None) -> tuple[Step, ...]:
     """
     if rows is None:
         return ()
-    need(isinstance(rows, list), "its prefix is no list of steps")
+    need(isinstance(rows, list), "the prefix is not a list of steps")
     calls: list[tuple[ToolCall, str]] = []
     outcomes: list[Any] = []
     for row in rows:
         if _is_outcome(row):
-            need(len(outcomes) < len(calls), "its prefix has an outcome without a call")
+            need(len(outcomes) < len(calls), "the prefix has an outcome without a call")
             outcomes.append(row.get("content", row.get("result")))
             continue
         own = list(_calls(row))
         calls += own
-        need(len(calls) <= MOST_CALLS, f"a prefix of more than {MOST_CALLS} calls")
+        need(len(calls) <= MOST_CALLS, f"the prefix has more than {MOST_CALLS} calls")
         inline = next((row[key] for key in _OUTCOME_KEYS if key in row), None) if own else None
         if inline is not None:
             outcomes += [None] * (len(calls) - 1 - len(outcomes)) + [inline]
@@ -346,14 +355,14 @@ def _is_outcome(row: Any) -> bool:
 
 def _calls(row: Any) -> Iterator[tuple[ToolCall, str]]:
     """The calls of one step, with the thought before them."""
-    need(isinstance(row, dict), "a step that is no object")
+    need(isinstance(row, dict), "a step is not an object")
     if row.get("role") in _MESSAGES:
         return
     thought = str(row.get("thought") or row.get("content") or "")[:MOST_OUTCOME]
     listed = row.get("tool_calls")
     if listed is None and not isinstance(row.get("name", row.get("tool")), str):
         return  # only words
-    need(listed is None or isinstance(listed, list), "a step whose tool_calls are no list")
+    need(listed is None or isinstance(listed, list), "the tool_calls of a step are not a list")
     for one in [row] if listed is None else listed:
         yield _call(one), thought
 
@@ -361,13 +370,13 @@ def _calls(row: Any) -> Iterator[tuple[ToolCall, str]]:
 def _call(row: Any) -> ToolCall:
     inner = row.get("function") if isinstance(row, dict) else None
     row = inner if isinstance(inner, dict) else row
-    need(isinstance(row, dict), "a call that is no object")
+    need(isinstance(row, dict), "a call is not an object")
     name = row.get("name", row.get("tool"))
-    need(isinstance(name, str) and name, "a call without a tool's name")
+    need(isinstance(name, str) and name, "a call has no tool name")
     given: Any = next((row[key] for key in ("arguments", "parameter_description", "parameters") if key in row), {})
     if isinstance(given, str):
         given = _read(given)
-    need(given is None or isinstance(given, Mapping), "a call whose arguments are no object")
+    need(given is None or isinstance(given, Mapping), "the arguments of a call are not an object")
     return ToolCall(str(name), dict(given or {}))
 
 
@@ -375,7 +384,7 @@ def _read(text: str) -> Any:
     try:
         return loads_storable(text) if text.strip() else {}
     except (ValueError, RecursionError) as error:
-        raise UnusableError(f"a call's arguments are broken JSON: {error}") from None
+        raise UnusableError(f"the arguments of a call are broken JSON: {error}") from None
 
 
 def _observed(outcome: Any, failed: bool) -> Observation:
@@ -411,13 +420,13 @@ def tools_of(rows: Any) -> tuple[dict[str, ToolSpec], dict[str, int]]:
     """The tools by name, in their order, and the costs of the tools that have a cost. Raises UnusableError."""
     if isinstance(rows, dict):  # name to definition
         rows = [{"name": name, **row} if isinstance(row, dict) else row for name, row in rows.items()]
-    need(isinstance(rows, list) and 0 < len(rows) <= MOST_TOOLS, f"it has no list of 1 to {MOST_TOOLS} tools")
+    need(isinstance(rows, list) and 0 < len(rows) <= MOST_TOOLS, f"the record has no list of 1 to {MOST_TOOLS} tools")
     found: dict[str, ToolSpec] = {}
     costs: dict[str, int] = {}
     for row in rows:
         tool, cost = tool_of(row)
         if found.setdefault(tool.name, tool) != tool:
-            raise UnusableError(f"two of its tools have the name {tool.name!r:.60}, with different definitions")
+            raise UnusableError(f"two tools of the record have the name {tool.name!r:.60}, but different definitions")
         if cost is not None:
             costs[tool.name] = cost
     return found, costs
@@ -427,14 +436,14 @@ def tool_of(row: Any) -> tuple[ToolSpec, int | None]:
     """One tool, and its cost. Raises UnusableError."""
     inner = row.get("function") if isinstance(row, dict) else None
     row = inner if isinstance(inner, dict) else row
-    need(isinstance(row, dict), "a tool that is no object")
+    need(isinstance(row, dict), "a tool is not an object")
     name, cost = row.get("name"), row.get("cost")
-    need(isinstance(name, str) and name.strip() and len(name) <= 200, "a tool without a name of 1 to 200 characters")
-    need(name not in _TAKEN, f"a tool with the name {name}, which is an option of every choice")
+    need(isinstance(name, str) and name.strip() and len(name) <= 200, "a tool has no name of 1 to 200 characters")
+    need(name not in _TAKEN, f"a tool has the name {name}, which is reserved")
     need(cost is None or (isinstance(cost, int) and not isinstance(cost, bool) and cost >= 0),
-         f"the tool {name!r:.60} has a cost that is no whole number from 0")  # fmt: skip
+         f"the tool {name!r:.60} has a cost that is not a whole number of 0 or more")  # fmt: skip
     parameters = _parameters(row.get("parameters", row.get("inputs", row.get("arguments"))))
-    need(len(parameters) <= MOST_PARAMETERS, f"a tool with more than {MOST_PARAMETERS} parameters")
+    need(len(parameters) <= MOST_PARAMETERS, f"a tool has more than {MOST_PARAMETERS} parameters")
     text = " ".join(str(row.get("description") or "").split())[:MOST_TEXT]
     told = text if cost is None else f"{text} (cost: {cost})".strip()
     return ToolSpec(name, told, parameters, (RESULT,)), cost
@@ -443,11 +452,11 @@ def tool_of(row: Any) -> tuple[ToolSpec, int | None]:
 def _parameters(given: Any) -> tuple[Parameter, ...]:
     if isinstance(given, list):
         pairs = [(row.get("name"), row) for row in given if isinstance(row, dict)]
-        need(len(pairs) == len(given), "a tool with a parameter that is no object")
+        need(len(pairs) == len(given), "a parameter of a tool is not an object")
         return tuple(_parameter(name, row, row.get("required") is not False) for name, row in pairs)
     if given is None:
         return ()
-    need(isinstance(given, dict), "a tool whose parameters are neither a list nor an object")
+    need(isinstance(given, dict), "the parameters of a tool are neither a list nor an object")
     schema = children(given)
     if schema or given.get("type") == "object":
         required = given.get("required")
@@ -458,7 +467,7 @@ def _parameters(given: Any) -> tuple[Parameter, ...]:
 
 
 def _parameter(name: Any, row: Any, required: bool) -> Parameter:
-    need(isinstance(name, str) and name.strip() and len(name) <= 200, "a parameter without a name")
+    need(isinstance(name, str) and name.strip() and len(name) <= 200, "a parameter has no name of 1 to 200 characters")
     kind = type_of(row).lower() if isinstance(row, Mapping) else "string"
     kind = _REAL_TYPES.get(kind, kind)
     text = described(row) if isinstance(row, dict) else str(row)

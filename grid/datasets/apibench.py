@@ -250,11 +250,11 @@ def read_record(hub: Hub, records: Sequence[Mapping[str, Any]], name: str) -> Re
     """The tool `name`, made from the first of an API's records, or the reason why the API cannot be a tool."""
     data = records[0]
     if not all(isinstance(data.get(key), str) for key in _TEXTS):
-        return f"it lacks one of {', '.join(_TEXTS)}"
+        return f"one of these texts is missing: {', '.join(_TEXTS)}"
     code, api = parse(data["api_call"]), read_api(hub, data["api_call"], data["domain"])
     call = call_in(code) if code else None
     if code is None or call is None or api is None:
-        return "its call is no Python call that can be read"
+        return "the api_call is not a readable Python call"
     slots: list[Slot] = []
     parameters: list[Parameter] = []
     given: dict[str, Json] = {}
@@ -381,10 +381,10 @@ class APIBench(FileDataset[_Question]):
         told, own = row.get("code"), row.get("api_data")
         found = _QUERY.fullmatch(told) if isinstance(told, str) else None
         if not found or not found[1]:
-            raise UnusableError("it has no instruction")
+            raise UnusableError("the record has no instruction")
         tool = self._hub[1].get(_key(own)) if isinstance(own, dict) else None
         if tool is None:
-            raise UnusableError("the call of its reference is no Python call that can be read")
+            raise UnusableError("the api_call of the reference is not a readable Python call")
         return _Question(re.sub(r"\n\s*\n", "\n", found[1]), tool)
 
     def strata(self) -> Sequence[Stratum]:

@@ -80,7 +80,7 @@ class BFCL(FileDataset[_Record]):
     def __post_init__(self) -> None:
         if self.outline == DRAFTED and is_multi_turn(self.category):
             raise ConfigError(
-                "dataset.outline", DRAFTED, f"hidden: of {self.category} the first message alone is known"
+                "dataset.outline", DRAFTED, f"hidden, because in {self.category} only the first message is known"
             )
 
     @property
@@ -141,7 +141,7 @@ class BFCL(FileDataset[_Record]):
         """A record of one or of several turns."""
         said, answer = row
         if said.get("id") != case_id:
-            raise UnusableError("its id is no text")
+            raise UnusableError("the id is not a text")
         if is_multi_turn(self.category):
             talk = read_talk(said, answer, self._docs)
             return _Record(talk.case, talk.reference, talk.world, {tool.name: tool for tool in talk.tools})
@@ -251,7 +251,7 @@ def read_case(case_id: str, row: Mapping[str, Any], answer: Mapping[str, Any], w
         calls = [example_call(next(iter(functions.values())))]
     world = Recorder({name: one.signature for name, one in functions.items()}, wanted, gold)
     if not all_accepted(world.signatures, gold, calls) and wanted == "gold":
-        raise UnusableError("its answer accepts no calls")
+        raise UnusableError("the answer accepts no calls")
     steps = {str(place): call for place, call in enumerate(calls)}
     resolution = () if wanted == "some" else tuple(steps)
     reference = Reference(steps, resolution, followed=False, ordered=False)
@@ -349,7 +349,7 @@ class Conversation:
         """The state after the user's next message."""
         talk = own_state(state, Talk)
         if talk.turn + 1 >= len(self.gold):
-            raise ValueError(f"{self.case_id} has no turn behind {talk.turn}")
+            raise ValueError(f"{self.case_id} has no turn after {talk.turn}")
         passed = self.turn_resolved(talk)
         return replace(talk, past=_behind(talk, ""), called=False, turn=talk.turn + 1, passed=passed)
 
@@ -452,12 +452,12 @@ def read_talk(row: Mapping[str, Any], answer: Mapping[str, Any], known: Document
     """
     case_id, classes = str(row.get("id")), row.get("involved_classes")
     if not isinstance(classes, list) or not classes or not all(known.get(str(name)) for name in classes):
-        raise UnusableError("it names no classes, or one without functions")
+        raise UnusableError("the record names no classes, or a class without functions")
     # If two classes have a function of the same name, it belongs to the later class.
     places = {tool: place for place, name in enumerate(classes) for tool in known[name]}
     turns = _turns(row, answer, classes, places)
     if turns[0].message.tools:
-        raise UnusableError("functions that are held back are handed over in its first turn")
+        raise UnusableError("the first turn hands over functions that are held back")
     world = Conversation(case_id, _initial(row, classes), places, tuple(turn.calls for turn in turns))
     return MultiTurn(
         Case(case_id, turns[0].message.text, Plan(()), tuple(turn.message for turn in turns[1:])),
@@ -478,11 +478,11 @@ def scenario(case_id: str) -> str:
 def _initial(row: Mapping[str, Any], classes: Sequence[str]) -> tuple[bytes, ...]:
     config = row.get("initial_config")
     if not isinstance(config, dict) or not all(isinstance(config.get(name, {}), dict) for name in classes):
-        raise UnusableError("it has no initial state")
+        raise UnusableError("the record has no initial state")
     try:
         return tuple(loaded(name, config.get(name, {}), "long_context" in str(row.get("id"))) for name in classes)
     except UncontrolledError as error:
-        raise UnusableError(f"its initial state cannot be loaded: {error}") from None
+        raise UnusableError(f"the initial state cannot be loaded: {error}") from None
 
 
 def _reference(world: Conversation) -> Reference:
@@ -505,13 +505,16 @@ def _turns(
 ) -> list[_Turn]:
     questions, truths, missed = row.get("question"), answer.get("ground_truth"), row.get("missed_function", {})
     if not isinstance(questions, list) or not isinstance(truths, list) or not isinstance(missed, dict):
-        raise UnusableError("it has no turns, or no gold calls")
+        raise UnusableError("the record has no turns or no gold calls")
     if not 0 < len(questions) == len(truths) <= _MOST_TURNS:
-        raise UnusableError(f"{len(questions)} turns and {len(truths)} lists of gold calls, at most {_MOST_TURNS}")
+        raise UnusableError(
+            f"{len(questions)} turns and {len(truths)} lists of gold calls; the numbers must be equal, "
+            f"from 1 to {_MOST_TURNS}"
+        )
     turns = []
     for number, (said, truth) in enumerate(zip(questions, truths, strict=True)):
         if not isinstance(truth, list) or len(truth) > _MOST_CALLS or not all(isinstance(one, str) for one in truth):
-            raise UnusableError(f"turn {number} has no list of gold calls, or more than {_MOST_CALLS}")
+            raise UnusableError(f"turn {number} has no list of gold calls, or more than {_MOST_CALLS} gold calls")
         message = _message(number, said, missed.get(str(number), ()), places)
         turns.append(_Turn(message, tuple(_call(text, classes, places) for text in truth)))
     return turns
@@ -521,9 +524,9 @@ def _message(number: int, said: Any, added: Any, places: Mapping[str, int]) -> U
     if not isinstance(said, list) or not all(
         isinstance(one, dict) and one.get("role") == "user" and isinstance(one.get("content"), str) for one in said
     ):
-        raise UnusableError(f"turn {number} is no list of the user's messages")
+        raise UnusableError(f"turn {number} is not a list of the user's messages")
     if not isinstance(added, list | tuple) or not all(isinstance(name, str) and name in places for name in added):
-        raise UnusableError(f"turn {number} hands over functions that its classes do not have")
+        raise UnusableError(f"turn {number} hands over functions that the record's classes do not have")
     text = "\n".join(one["content"] for one in said).strip() or (ADDED if added else "")
     if not text:
         raise UnusableError(f"the user says nothing in turn {number}")
@@ -535,15 +538,15 @@ def _call(text: str, classes: Sequence[str], places: Mapping[str, int]) -> ToolC
     try:
         node = ast.parse(text[: _MOST_CHARACTERS + 1].strip(), mode="eval").body
         if len(text) > _MOST_CHARACTERS or not isinstance(node, ast.Call) or not isinstance(node.func, ast.Name):
-            raise ValueError("a call of literals is expected")
+            raise ValueError("it must be a call whose arguments are literals")
         tool = node.func.id
         if tool not in places:
-            raise ValueError("its classes have no such function")
+            raise ValueError("the record's classes have no such function")
         order = parameters(classes[places[tool]], tool)
         named = [*zip(order, node.args, strict=False), *((word.arg, word.value) for word in node.keywords)]
         arguments = {name: _json(ast.literal_eval(value)) for name, value in named if name}
         if len(arguments) < len(node.args) + len(node.keywords):
-            raise ValueError("an argument comes twice, or has no name")
+            raise ValueError("an argument is given twice or has no name")
     except (ValueError, SyntaxError, TypeError, RecursionError, MemoryError) as error:
         raise UnusableError(f"a gold call cannot be read: {error}; {text[:80]!r}") from None
     return ToolCall(tool, arguments)
@@ -556,4 +559,4 @@ def _json(value: Any) -> Json:
         return {name: _json(item) for name, item in value.items()}
     if value is None or isinstance(value, bool | int | float | str):
         return value
-    raise ValueError(f"a {type(value).__name__} among its arguments")
+    raise ValueError(f"the type {type(value).__name__} is not allowed in arguments")

@@ -247,7 +247,11 @@ def too_large(method: str, arguments: Mapping[str, Json]) -> str | None:
 
 
 def _missing() -> ConfigError:
-    return ConfigError("dataset.category", "multi_turn_...", f"these categories run the authors' classes: {INSTALL}")
+    return ConfigError(
+        "dataset.category",
+        "multi_turn_...",
+        f"these categories run the authors' classes, which must be installed: {INSTALL}",
+    )
 
 
 # BFCL's files: the files of a category, their functions as tools, and the calls that a record accepts.
@@ -327,11 +331,11 @@ def query_of(row: Mapping[str, Any]) -> str:
     """The request: the user's message, or all messages with their authors' roles; raises UnusableError."""
     turns = row.get("question")
     if not isinstance(turns, list) or len(turns) != 1 or not isinstance(turns[0], list):
-        raise UnusableError("its question is no list of one turn")
+        raise UnusableError("the question is not a list of exactly one turn")
     said = [(one.get("role"), one.get("content")) if isinstance(one, dict) else (None, None) for one in turns[0]]
     texts = [(role, text.strip()) for role, text in said if isinstance(role, str) and isinstance(text, str)]
     if len(texts) < len(said) or not any(text for _, text in texts):
-        raise UnusableError("its question is no list of messages, each with a role and a content")
+        raise UnusableError("the question is not a list of messages that each have a role and a content")
     return texts[0][1] if len(texts) == 1 else "\n".join(f"{role}: {text}" for role, text in texts)
 
 
@@ -339,7 +343,7 @@ def functions_of(row: Mapping[str, Any]) -> dict[str, Function]:
     """The functions of a record by name; of several with the same name the first. Raises UnusableError."""
     given = row.get("function")
     if not isinstance(given, list) or not given:
-        raise UnusableError("it offers no function" if given == [] else "its functions are no list")
+        raise UnusableError("the record offers no function" if given == [] else "the functions are not a list")
     found: dict[str, Function] = {}
     for one in given:
         made = _function(one)
@@ -350,16 +354,16 @@ def functions_of(row: Mapping[str, Any]) -> dict[str, Function]:
 def _function(given: Any) -> Function:
     name, schema = (given.get("name"), given.get("parameters")) if isinstance(given, dict) else (None, None)
     if not isinstance(name, str) or not name.strip() or _NO_TOOL & set(name) or not name.isprintable():
-        raise UnusableError("a function has no name, or one that no tool can have")
+        raise UnusableError("a function has no name, or a name that is not allowed for tools")
     if name in (NO_TOOL, FINISH, GIVE_UP):
-        raise UnusableError(f"a function is called {name}, which is an option of every decision")
+        raise UnusableError(f"a function has the name {name}, which is reserved")
     if not isinstance(schema, dict) or not isinstance(schema.get("properties", {}), dict):
-        raise UnusableError(f"{name}: its parameters are no object with properties")
+        raise UnusableError(f"{name}: the parameters are not an object with properties")
     if depth(schema) > MAX_DEPTH:
-        raise UnusableError(f"{name}: its parameters are nested more than {MAX_DEPTH} levels deep")
+        raise UnusableError(f"{name}: the parameters are nested more than {MAX_DEPTH} levels deep")
     properties, must = children(schema), schema.get("required") or []
     if not isinstance(must, list) or not all(isinstance(one, str) and one in properties for one in must):
-        raise UnusableError(f"{name}: a required parameter is not among its properties")
+        raise UnusableError(f"{name}: a required parameter is not among the properties")
     kinds = {key: _kind(f"{name}: {key}", one) for key, one in properties.items()}
     parameters = tuple(
         Parameter(key, json_type(type_of(one)), details(one), key in must, listed(one))
@@ -372,13 +376,13 @@ def _function(given: Any) -> Function:
 def _kind(where: str, schema: Any) -> Kind:
     kind = type_of(schema)
     if kind not in KINDS:
-        raise UnusableError(f"{where} is of type {kind:.40}, which is none of {', '.join(KINDS)}")
+        raise UnusableError(f"{where} has the type {kind:.40}, which is not one of {', '.join(KINDS)}")
     if kind not in LISTS:
         return Kind(KINDS[kind])
     items = schema.get("items")
     inner = items.get("type") if isinstance(items, dict) else None
     if not isinstance(inner, str) or inner not in KINDS:
-        raise UnusableError(f"{where} is a list of which the items have no known type")
+        raise UnusableError(f"{where} is a list whose items have no known type")
     return Kind(KINDS[kind], KINDS[inner])
 
 
@@ -386,16 +390,16 @@ def gold_of(row: Mapping[str, Any], functions: Mapping[str, Function], parallel:
     """The wanted calls of an answer; raises UnusableError."""
     given = row.get("ground_truth")
     if not isinstance(given, list) or not given or depth(given) > MAX_DEPTH:
-        raise UnusableError("its answer names no call")
+        raise UnusableError("the answer names no call")
     if len(given) > 1 and not parallel:
-        raise UnusableError("its answer names several calls, where one is asked for")
+        raise UnusableError("the answer names several calls, but only one is asked for")
     found: list[Gold] = []
     for one in given:
         name, arguments = next(iter(one.items())) if isinstance(one, dict) and len(one) == 1 else (None, None)
         if name not in functions:
-            raise UnusableError("its answer names a function that it does not offer")
+            raise UnusableError("the answer names a function that the record does not offer")
         if not isinstance(arguments, dict) or not all(isinstance(values, list) for values in arguments.values()):
-            raise UnusableError("its answer has no list of accepted values for each argument")
+            raise UnusableError("the answer has no list of accepted values for each argument")
         found.append(Gold(str(name), arguments))
     return tuple(found)
 
@@ -420,7 +424,7 @@ def accepted_call(wanted: Gold, function: Function) -> ToolCall:
             found[name] = chosen[0]
     call = ToolCall(wanted.tool, found)
     if not accepts({wanted.tool: function.signature}, wanted, call):
-        raise UnusableError(f"its answer accepts no call of {wanted.tool}")
+        raise UnusableError(f"the answer accepts no call of {wanted.tool}")
     return call
 
 

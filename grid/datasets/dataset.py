@@ -266,7 +266,7 @@ class FileDataset(RecordDataset[R]):
             try:
                 record = self.record(case_id, row)
                 if case_id in records:
-                    raise UnusableError("its id comes twice")
+                    raise UnusableError("an earlier record has this id")
                 records[case_id] = record
             except UnusableError as error:
                 skipped.append(Skipped(case_id, str(error)))
@@ -275,6 +275,6 @@ class FileDataset(RecordDataset[R]):
                     self.files[0], None, f"{case_id} cannot be read: {type(error).__name__}: {error}"
                 ) from error
         if not records:
-            why = f"; the first of {len(skipped):,} skipped: {skipped[0].reason}" if skipped else ""
-            raise ConfigError("dataset.path", self.path, f"files with a record that can be a case{why}")
+            why = f"; reason for the first of {len(skipped):,} skipped records: {skipped[0].reason}" if skipped else ""
+            raise ConfigError("dataset.path", self.path, f"files with at least one usable record{why}")
         return records, skipped

@@ -45,7 +45,7 @@ def read_json_list(path: Path) -> Iterator[tuple[int, Any]]:
                 yield number, window.value()
             window.at += 1
             if window.token():
-                raise ValueError("something stands behind the list")
+                raise ValueError("there is more text after the list")
     except (ValueError, RecursionError) as error:
         raise DataError(path, None, f"value {number}: {error}" if number else str(error)) from None
     except OSError as error:
@@ -73,7 +73,7 @@ class _Window:
         """Move past the comma between two values."""
         found = self.token()
         if found != ",":
-            raise ValueError("a comma is missing behind it" if found else "the file ends behind it")
+            raise ValueError("a comma is missing after the value" if found else "the file ends after the value")
         self.at += 1
         self.token()
 
@@ -88,7 +88,7 @@ class _Window:
             if not broken and self.text[end : end + 1] in _BEHIND:  # otherwise a number may continue, like the 0 of 0.5
                 break
             if len(self.text) - self.at > MAX_LINE_BYTES:
-                raise ValueError(f"it has more than {MAX_LINE_BYTES:,} characters, or is broken")
+                raise ValueError(f"the value has more than {MAX_LINE_BYTES:,} characters, or is broken JSON")
             if not self._more():
                 if broken:
                     raise ValueError(broken)
@@ -120,9 +120,9 @@ def folder(key: str, path: str | None, *needed: str) -> Path:
     Raises ConfigError, which names the key, if the folder or one of its files is missing or empty.
     """
     names = ", ".join(needed)
-    holding = f"; it must hold {names}" if needed else ""
+    holding = f"; it must contain {names}" if needed else ""
     if path is None:
-        raise ConfigError(key, None, f"give the folder that holds {names}" if needed else "give a folder")
+        raise ConfigError(key, None, f"give the folder that contains {names}" if needed else "give a folder")
     root = Path(path).expanduser()
     try:
         found = root.is_dir()
@@ -147,7 +147,7 @@ def read_jsonl(path: Path, own: bool = False) -> Iterator[tuple[int, dict[str, A
     with path.open("rb") as file:
         for number, line in enumerate(iter(lambda: file.readline(MAX_LINE_BYTES + 1), b""), 1):
             if len(line) > MAX_LINE_BYTES:
-                raise DataError(path, number, f"a line of more than {MAX_LINE_BYTES:,} bytes")
+                raise DataError(path, number, f"the line has more than {MAX_LINE_BYTES:,} bytes")
             if not line.strip():
                 continue
             try:
@@ -166,7 +166,7 @@ def read_json(path: Path, most: int = MAX_FILE_BYTES, own: bool = False) -> Any:
     """
     try:
         if path.stat().st_size > most:
-            raise DataError(path, None, f"a file of more than {most:,} bytes")
+            raise DataError(path, None, f"the file has more than {most:,} bytes")
         return loads_storable(path.read_bytes(), once=own)
     except (ValueError, RecursionError) as error:
         raise DataError(path, None, f"broken JSON: {error}") from None

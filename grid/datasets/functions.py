@@ -158,7 +158,7 @@ class FunctionTasks(ABC):
                 raise ValueError(f"there is no tool {call.tool}")
             concrete = references.resolve(call, outcomes)
             if any(references.found_in(concrete)):
-                raise ValueError(f"call {step} refers to a result that there is not before it")
+                raise ValueError(f"call {step} refers to a result that no earlier call returns")
             found = called(self._by_name[call.tool], concrete)
             if found.failed:
                 raise ValueError(f"call {step} fails: {found.content['error']}")
@@ -185,7 +185,7 @@ def tool_of(function: Function) -> ToolSpec:
     """
     name, text = function.__name__, inspect.getdoc(function) or ""
     if not text:
-        raise ConfigError("tool", name, "a function with a docstring: planners read what it does")
+        raise ConfigError("tool", name, "a function with a docstring, because planners read the docstring")
     described = dict(_described(text))
     parameters = tuple(
         _parameter(name, one, hint, described.get(one.name, "")) for one, hint in _arguments(name, function)
@@ -197,7 +197,9 @@ def _arguments(name: str, function: Function) -> Iterator[tuple[inspect.Paramete
     hints = get_type_hints(function)
     for one in inspect.signature(function).parameters.values():
         if one.kind not in _NAMED or one.name not in hints:
-            raise ConfigError(f"tool {name}", one.name, "an argument with a name and a type: def add(a: int, b: int)")
+            raise ConfigError(
+                f"tool {name}", one.name, "an argument with a name and a type, as in def add(a: int, b: int)"
+            )
         yield one, hints[one.name]
 
 

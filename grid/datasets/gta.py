@@ -140,7 +140,7 @@ def read(file: Path) -> dict[str, dict[str, Any]]:
     """The records by their number; raises DataError if the file is of another version."""
     rows = read_json(file, _MAX_BYTES)
     if not isinstance(rows, dict) or not rows:
-        raise DataError(file, None, "an object of records by their number is expected (GTA, release 0.1.0)")
+        raise DataError(file, None, "an object with records by number is expected (GTA, release 0.1.0)")
     for number, row in rows.items():
         _check_version(file, number, row)
     return rows
@@ -153,7 +153,9 @@ def tools_of(file: Path, rows: Mapping[str, Mapping[str, Any]]) -> dict[str, Too
         with suppress(UnusableError):
             for name, spec in _tools(row["tools"]).items():
                 if tools.setdefault(name, spec).parameters != spec.parameters:
-                    raise DataError(file, None, f"record {number:.20}: tool {name!r} has other inputs than before")
+                    raise DataError(
+                        file, None, f"record {number:.20}: tool {name!r} has other inputs than in an earlier record"
+                    )
     return tools
 
 
@@ -163,14 +165,16 @@ def _check_version(file: Path, number: str, row: Any) -> None:
     The later GTA-2 has `sub_tasks`, has tools without inputs, and has no answers.
     """
     if not isinstance(row, dict):
-        raise DataError(file, None, f"record {number:.20} is no object (GTA, release 0.1.0)")
+        raise DataError(file, None, f"record {number:.20} is not an object (GTA, release 0.1.0)")
     wrong = [key for key, kind in _KEYS.items() if not isinstance(row.get(key), kind)]
     wrong += ["gt_answer"] * ("gt_answer" not in row)
     if wrong or "sub_tasks" in row:
-        lacks = f"it has no {wrong[0]} in the form of GTA" if wrong else "sub_tasks are of GTA-2"
-        raise DataError(file, None, f"record {number:.20} is of another version than GTA, release 0.1.0: {lacks}")
+        lacks = f"the key {wrong[0]} is missing or has another form" if wrong else "sub_tasks belong to GTA-2"
+        raise DataError(file, None, f"record {number:.20} does not belong to GTA, release 0.1.0: {lacks}")
     if not all(isinstance(tool, dict) and isinstance(tool.get("inputs"), list) for tool in row["tools"]):
-        raise DataError(file, None, f"record {number:.20} is of another version: a tool has no list of inputs")
+        raise DataError(
+            file, None, f"record {number:.20} does not belong to GTA, release 0.1.0: a tool has no list of inputs"
+        )
 
 
 def _need(condition: object, reason: str) -> None:
@@ -179,7 +183,7 @@ def _need(condition: object, reason: str) -> None:
 
 
 def _tools(rows: list[dict[str, Any]]) -> dict[str, ToolSpec]:
-    _need(0 < len(rows) <= _MOST, f"it has no tools, or more than {_MOST}")
+    _need(0 < len(rows) <= _MOST, f"the record has no tools, or more than {_MOST} tools")
     found = {}
     for row in rows:
         name = row.get("name")
@@ -194,7 +198,7 @@ def _tools(rows: list[dict[str, Any]]) -> dict[str, ToolSpec]:
 def _parameter(row: Any) -> Parameter:
     _need(isinstance(row, dict) and isinstance(row.get("name"), str), "an input of a tool has no name")
     kind = row.get("type")
-    _need(kind in _TYPES or kind in _PATHS, f"an input of a tool is of the type {kind!r:.40}")
+    _need(kind in _TYPES or kind in _PATHS, f"an input of a tool has the unknown type {kind!r:.40}")
     told = [str(row.get("description") or "")] + [f"path of the {kind}"] * (kind in _PATHS)
     if row.get("default") is not None:
         told.append(f"default: {row['default']!s:.100}")
@@ -204,19 +208,19 @@ def _parameter(row: Any) -> Parameter:
 
 def _record(row: dict[str, Any], tools: Mapping[str, ToolSpec]) -> Record:
     first, *rest = row["dialogs"] or [None]
-    _need(len(rest) < _MOST, f"it has more than {_MOST} messages")
-    _need(isinstance(first, dict) and first.get("role") == "user", "it does not begin with the user's query")
+    _need(len(rest) < _MOST, f"the record has more than {_MOST} messages")
+    _need(isinstance(first, dict) and first.get("role") == "user", "the dialog does not begin with the user's query")
     query = first.get("content")
-    _need(isinstance(query, str) and query.strip(), "its query is empty")
+    _need(isinstance(query, str) and query.strip(), "the query is empty")
     conclusion = None
     if rest and isinstance(rest[-1], dict) and rest[-1].get("role") == "assistant" and "tool_calls" not in rest[-1]:
         conclusion = rest.pop().get("content")
-        _need(isinstance(conclusion, str), "its last message is no text")
-    _need(len(rest) % 2 == 0, "a call has no result, or a result no call")
+        _need(isinstance(conclusion, str), "the last message is not a text")
+    _need(len(rest) % 2 == 0, "a call has no result, or a result has no call")
     pairs = [(_call(rest[at], tools), _outcome(rest[at], rest[at + 1])) for at in range(0, len(rest), 2)]
-    _need(pairs, "it calls no tool")
+    _need(pairs, "the record calls no tool")
     wanted = _wanted(row["gt_answer"])
-    _need(wanted is None or conclusion is not None, "there is an answer to give, and its gold path gives none")
+    _need(wanted is None or conclusion is not None, "the record has a gold answer, but the gold path gives no answer")
     return Record(
         query=str(query).strip(),
         files=_files(row["files"]),
@@ -231,12 +235,15 @@ def _record(row: dict[str, Any], tools: Mapping[str, ToolSpec]) -> Record:
 def _call(message: Any, tools: Mapping[str, ToolSpec]) -> ToolCall:
     """The only call of a message."""
     calls = message.get("tool_calls") if isinstance(message, dict) and message.get("role") == "assistant" else None
-    _need(isinstance(calls, list) and len(calls) == 1, "a step is not one call of a tool")
+    _need(isinstance(calls, list) and len(calls) == 1, "a step is not exactly one call of a tool")
     function = calls[0].get("function") if calls and isinstance(calls[0], dict) else None
     _need(isinstance(function, dict), "a call names no function")
     name, arguments = (function or {}).get("name"), (function or {}).get("arguments")
-    _need(isinstance(name, str) and name in tools, f"it calls {name!r:.40}, which is none of its tools")
-    _need(isinstance(arguments, dict), "the arguments of a call are no object")
+    _need(
+        isinstance(name, str) and name in tools,
+        f"the record calls {name!r:.40}, which is not one of the record's tools",
+    )
+    _need(isinstance(arguments, dict), "the arguments of a call are not an object")
     return ToolCall(str(name), arguments or {})
 
 
@@ -244,7 +251,7 @@ def _outcome(call: Any, message: Any) -> dict[str, Json]:
     """A tool's result as an outcome. The file has a text, or an object with the result's type and content."""
     _need(isinstance(message, dict) and message.get("role") == "tool", "a call is not followed by its result")
     name = call["tool_calls"][0]["function"]["name"]
-    _need(message.get("name", name) == name, "a result is of another tool than the call before it")
+    _need(message.get("name", name) == name, "a result comes from another tool than the call before it")
     content = message.get("content")
     if isinstance(content, dict):
         content = content.get("content")
@@ -253,7 +260,7 @@ def _outcome(call: Any, message: Any) -> dict[str, Json]:
 
 
 def _files(rows: list[Any]) -> tuple[tuple[str, str], ...]:
-    _need(len(rows) <= _MOST, f"it has more than {_MOST} files")
+    _need(len(rows) <= _MOST, f"the record has more than {_MOST} files")
     for row in rows:
         told = isinstance(row, dict) and isinstance(row.get("type"), str) and isinstance(row.get("path"), str)
         _need(told, "a file has no type or no path")
@@ -265,19 +272,22 @@ def _wanted(answer: Any) -> Wanted:
     if not answer:
         return None
     if isinstance(answer, dict):
-        _need(answer.get("whitelist"), "its white list is empty")
+        _need(answer.get("whitelist"), "the whitelist is empty")
         return Lists(_groups(answer["whitelist"]), _groups(answer.get("blacklist") or []))
-    _need(isinstance(answer, list) and len(answer) <= _MOST, "its answer has none of the known forms")
-    _need(all(isinstance(text, str) for text in answer), "one of its answers is no text")
+    _need(isinstance(answer, list) and len(answer) <= _MOST, "the answer has none of the known forms")
+    _need(all(isinstance(text, str) for text in answer), "one of the answers is not a text")
     return tuple(answer)
 
 
 def _groups(rows: Any) -> tuple[tuple[str, ...], ...]:
-    _need(isinstance(rows, list) and len(rows) <= _MOST, "its white or black list is no list of groups")
+    _need(isinstance(rows, list) and len(rows) <= _MOST, "the whitelist or blacklist is not a list of groups")
     for row in rows:
-        _need(isinstance(row, list) and 0 < len(row) <= _MOST, "a group of its white or black list has no aliases")
+        _need(
+            isinstance(row, list) and 0 < len(row) <= _MOST,
+            "a group of the whitelist or blacklist has no list of aliases",
+        )
         short = all(isinstance(alias, str) and len(alias) <= _LONGEST_ALIAS for alias in row)
-        _need(short, f"an alias is no text of {_LONGEST_ALIAS} characters at most")
+        _need(short, f"an alias is not a text of at most {_LONGEST_ALIAS} characters")
     return tuple(map(tuple, rows))
 
 
@@ -438,7 +448,9 @@ class Gta(FileDataset[Gold]):
             return None
         if find_spec("sentence_transformers") is None:
             raise ConfigError(
-                "dataset.sentence_model", self.sentence_model, "installed: pip install 'agent-grid[dense]'"
+                "dataset.sentence_model",
+                self.sentence_model,
+                "a package is not installed: pip install 'agent-grid[dense]'",
             )
         return folder("dataset.sentence_model", self.sentence_model, "modules.json")
 

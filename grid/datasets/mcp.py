@@ -51,14 +51,14 @@ class One(BaseModel):
     def server(self, key: str, **limits: Any) -> Server:
         """The server that the config describes under `key`; raises ConfigError."""
         if (self.command is None) == (self.url is None):
-            neither = f"the program of an MCP server (or {key}.url, for one over HTTP)"
-            allowed = neither if self.command is None else f"null, as {key}.url is given"
+            neither = f"the program of an MCP server; for a server over HTTP, give {key}.url instead"
+            allowed = neither if self.command is None else f"null, because {key}.url is given"
             raise ConfigError(f"{key}.command", self.command, allowed)
         strange = ("args", "env", "folder") if self.command is None else ("headers",)
         for name in strange:
             if getattr(self, name):
                 other = "url" if self.command else "command"
-                raise ConfigError(f"{key}.{name}", "(not shown)", f"null without {key}.{other}, whose key it is")
+                raise ConfigError(f"{key}.{name}", "(not shown)", f"null, because this key needs {key}.{other}")
         headers = tuple((self.headers or {}).items())
         return Server(
             self.command, (*self.args,), (*self.env,), self.folder, url=self.url, headers=headers, key=key, **limits
@@ -136,8 +136,8 @@ class Mcp(RecordDataset[Task]):
         """The usable tasks by their ids."""
         found = {task.id: task for task in self._tasks if self._unusable(task) is None}
         if not found:
-            why = next((one.reason for one in self.skipped), "it is empty")
-            raise ConfigError("dataset.path", self.path, f"a file with a task that can be a case ({why})")
+            why = next((one.reason for one in self.skipped), "the file is empty")
+            raise ConfigError("dataset.path", self.path, f"a file with at least one usable task ({why})")
         return found
 
     def cluster(self, case_id: str) -> str:
@@ -185,11 +185,15 @@ class Mcp(RecordDataset[Task]):
             return {"": _one("dataset", own).server("dataset", **limits)}
         for name, value in own.items():
             if value:
-                raise ConfigError(f"dataset.{name}", "(not shown)", "null, as dataset.servers has it for each server")
+                raise ConfigError(
+                    f"dataset.{name}", "(not shown)", "null, because dataset.servers has this key for each server"
+                )
         found = {}
         for name, keys in self.servers.items():
             if not _PREFIX.fullmatch(name) or len(name) > _LONGEST_PREFIX:
-                allowed = f"names of letters and digits with single _ or - between, of at most {_LONGEST_PREFIX}"
+                allowed = (
+                    f"names of letters and digits, single _ or - between them, at most {_LONGEST_PREFIX} characters"
+                )
                 raise ConfigError("dataset.servers", name, allowed)
             found[name] = _one(f"dataset.servers.{name}", keys).server(f"dataset.servers.{name}", **limits)
         return found
@@ -215,12 +219,14 @@ class Mcp(RecordDataset[Task]):
             try:
                 own, left_out = specs(self._listings[name].tools)
             except ValueError as error:
-                raise ConfigError(*server.where, f"an MCP server of other tools: {error}") from None
+                raise ConfigError(*server.where, f"the tools of the MCP server cannot be used: {error}") from None
             skipped += [replace(one, record=f"tool {_prefixed(name, _tool(one))}") for one in left_out]
             for tool in own.values():
                 whole = _prefixed(name, tool.name)
                 if name and len(whole) > LONGEST:
-                    why = f"a tool is left out: with its server's name it has more than {LONGEST} characters"
+                    why = (
+                        f"a tool is left out: its name, including the server's name, has more than {LONGEST} characters"
+                    )
                     skipped.append(Skipped(f"tool {whole}", why))
                 else:
                     found[whole] = replace(tool, name=whole)
@@ -240,14 +246,16 @@ def _one(key: str, keys: object) -> One:
     except ValidationError as error:
         first = error.errors(include_url=False, include_context=False, include_input=False)[0]
         place = ".".join([key, *map(str, first["loc"])])
-        raise ConfigError(place, "(not shown)", f"{first['msg']}; keys are {', '.join(One.model_fields)}") from None
+        raise ConfigError(
+            place, "(not shown)", f"{first['msg']}; allowed keys are {', '.join(One.model_fields)}"
+        ) from None
 
 
 def _listed(server: Server) -> Listing:
     try:
         return listed(server)
     except (RefusedError, ServerError) as error:
-        raise ConfigError(*server.where, f"an MCP server that lists its tools: {error}") from None
+        raise ConfigError(*server.where, f"the MCP server does not list its tools: {error}") from None
 
 
 def _prefixed(server: str, tool: str) -> str:
@@ -297,11 +305,11 @@ def contents(server: Server) -> list[list[str]]:
             raise ConfigError(key, folder, "a folder")
         for path in sorted(root.rglob("*")):
             if path.is_symlink():
-                raise ConfigError(key, folder, f"a folder without links, and {path.name} is one")
+                raise ConfigError(key, folder, f"a folder without links, but {path.name} is a link")
             if path.is_dir():
                 continue
             if not path.is_file():
-                raise ConfigError(key, folder, f"a folder of plain files, which {path.name} is not")
+                raise ConfigError(key, folder, f"a folder of plain files, but {path.name} is not a plain file")
             total += path.stat().st_size
             if total > _BYTES or len(found) >= _FILES:
                 allowed = f"a folder of at most {_FILES:,} files and {_BYTES // 2**20} MiB"

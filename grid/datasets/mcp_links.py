@@ -92,14 +92,18 @@ class Server:
         """The program's path; raises ConfigError if there is no program that can be run."""
         found = shutil.which(os.path.expanduser(self.command or ""))
         if found is None:
-            raise ConfigError(f"{self.key}.command", self.command, "a program that can be run, by its path or on PATH")
+            raise ConfigError(
+                f"{self.key}.command",
+                self.command,
+                "a program that can be run: a path, or a name that is found on PATH",
+            )
         return os.path.abspath(found)
 
     def environment(self) -> dict[str, str]:
         """PATH and the variables that are passed on; raises ConfigError if a variable is not set."""
         missing = [name for name in self.env if name not in os.environ]
         if missing:
-            raise ConfigError(f"{self.key}.env", missing[0], "the names of variables that are set")
+            raise ConfigError(f"{self.key}.env", missing[0], "names of environment variables that are set")
         return {name: os.environ[name] for name in ("PATH", *self.env) if name in os.environ}
 
     def address(self) -> str:
@@ -107,7 +111,7 @@ class Server:
         key = f"{self.key}.url"
         url = plain_url(key, self.url or "", "http://127.0.0.1:8000/mcp")
         if self.headers and url.startswith("http:") and not is_loopback(url):
-            raise ConfigError(key, url, f"https: over plain http {self.key}.headers would travel in the clear")
+            raise ConfigError(key, url, f"an https URL, because http would send {self.key}.headers without encryption")
         return url
 
     def values(self) -> dict[str, str]:
@@ -120,12 +124,14 @@ class Server:
             if not _HEADER.fullmatch(header) or _OWN_HEADERS.fullmatch(header):
                 raise ConfigError(key, header, "headers that the protocol does not set itself, such as Authorization")
             if not _VARIABLE.fullmatch(name):  # it may be the value itself, so it is not shown
-                allowed = f"for {header} the name of an environment variable in capital letters, never the value itself"
+                allowed = (
+                    f"for {header}, the name of an environment variable in capital letters, never the value itself"
+                )
                 raise ConfigError(key, "(not shown)", allowed)
             value = os.environ.get(name, "").strip()
             if not re.fullmatch(r"[ -~]+", value):
-                what = "holds what no header does" if value else "is not set"
-                raise ConfigError(key, header, f"an environment variable with its value; {name} {what}")
+                what = "contains characters that no header allows" if value else "is not set"
+                raise ConfigError(key, header, f"an environment variable with the header's value, but {name} {what}")
             found[header] = value
         return found
 
@@ -408,7 +414,7 @@ class Connection:
             await self._exchange(message, asked)
             return
         except httpx2.SSEError as error:
-            failure = ServerError(f"its stream of events is none, or too large: {self._told(error)}")
+            failure = ServerError(f"its stream of events is invalid or too large: {self._told(error)}")
         except httpx2.HTTPError as error:
             failure = AwayError(f"no connection: {type(error).__name__}: {self._told(error)}".rstrip(": "))
         except ServerError as error:
@@ -450,7 +456,9 @@ class Connection:
             same = (before.scheme, before.host, before.port) == (after.scheme, after.host, after.port)
             if not same or following.method != request.method or after.userinfo:
                 place = str(after.copy_with(userinfo=b"", query=None, fragment=None))
-                what = f"it redirects to {place}, which is not followed; {self._server.key}.url may name that itself"
+                what = (
+                    f"it redirects to {place}, which is not followed; {self._server.key}.url may be set to this address"
+                )
                 raise AwayError(one_line(self.hidden(what), _PROCESS_SHOWN))
             request = following
         raise AwayError(f"it redirects more than {_REDIRECTS - 1} times")
@@ -459,11 +467,11 @@ class Connection:
         status, key, names = response.status_code, f"{self._server.key}.headers", self._server.headers
         if status in (401, 403):
             given = ", ".join(f"{header} (of {name})" for header, name in names)
-            why = f"it does not take {given}" if given else "it asks for a login"
-            hint = f"{key}={{Authorization: NAME}} names the environment variable with the header's whole value"
-            raise AwayError(f"{why}: HTTP status {status}; {hint}, such as Bearer and the token")
+            why = f"it does not accept {given}" if given else "it asks for a login"
+            hint = f"{key}={{Authorization: NAME}} names the environment variable with the whole value of the header"
+            raise AwayError(f"{why}: HTTP status {status}; {hint}, for example Bearer and the token")
         if status == 404 and self._session:
-            raise AwayError("it does not know the session any more: HTTP status 404")
+            raise AwayError("it no longer knows the session: HTTP status 404")
         if status >= 400:
             body = await self._body(response, _BODY, cut=True)
             raise AwayError(f"HTTP status {status}: {self._told(body.decode(errors='replace'))}".rstrip(": "))
@@ -487,8 +495,8 @@ class Connection:
                     if _answers(event.data, asked):
                         return
         else:
-            raise ServerError(one_line(f"it answered with what is no message: {kind or 'nothing'}", _PROCESS_SHOWN))
-        raise AwayError("its answer ended before there was one")
+            raise ServerError(one_line(f"its answer is not a message (content type: {kind or 'none'})", _PROCESS_SHOWN))
+        raise AwayError("its stream of events ended before the answer")
 
     @staticmethod
     async def _body(response: httpx2.Response, most: int, cut: bool = False) -> bytes:

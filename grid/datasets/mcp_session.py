@@ -227,14 +227,14 @@ class Session:
                 async for line in link.lines():
                     self._heard += 1
                     if self._heard > MESSAGES:
-                        raise ServerError(f"it sent more than {MESSAGES:,} messages and no answer")
+                        raise ServerError(f"it sent more than {MESSAGES:,} messages but no answer")
                     if (message := _message(line, link)) is not None:
                         await incoming.send(message)
                 why = ServerError(await link.ending())
             except AwayError as error:
                 why = error
             except ServerError as error:
-                why = ServerError(f"{error}, and was ended")
+                why = ServerError(f"{error}; the server was ended")
             except (anyio.BrokenResourceError, anyio.ClosedResourceError):
                 return  # the client is closed and reads no more
             self._end(why)
@@ -250,7 +250,7 @@ def installed() -> None:
     try:
         import mcp  # noqa: F401
     except ImportError:
-        raise ConfigError("dataset", "mcp", f"installed: {EXTRA}") from None
+        raise ConfigError("dataset", "mcp", f"a package is not installed: {EXTRA}") from None
     for name in ("mcp", "client", "httpx2", "httpcore2"):  # they log the errors of untrusted servers, and headers
         logging.getLogger(name).setLevel(logging.CRITICAL + 1)
 
@@ -286,7 +286,7 @@ def _message(line: bytes, link: Link) -> SessionMessage | None:
         message = jsonrpc_message_adapter.validate_python(link.hidden(loads_storable(text)), by_name=False)
     except (ValueError, RecursionError) as error:
         reason = one_line(error, _SHOWN)
-        raise ServerError(f"it sent what is no message of JSON-RPC: {reason}") from None
+        raise ServerError(f"it sent something that is not a JSON-RPC message: {reason}") from None
     return None if isinstance(message, JSONRPCNotification) else SessionMessage(message)
 
 
@@ -315,7 +315,7 @@ def specs(tools: Sequence[dict[str, Any]]) -> tuple[dict[str, ToolSpec], list[Sk
     for tool in tools:
         name = str(tool["name"])
         if name in seen:
-            raise ValueError(f"it lists two tools of the name {name!r:.80}")
+            raise ValueError(f"it lists two tools with the name {name!r:.80}")
         seen.add(name)
         try:
             found[name] = _spec(name, tool)
@@ -326,7 +326,7 @@ def specs(tools: Sequence[dict[str, Any]]) -> tuple[dict[str, ToolSpec], list[Sk
 
 def _spec(name: str, tool: dict[str, Any]) -> ToolSpec:
     if not _NAME.fullmatch(name):
-        raise BrokenError("its name has other characters than letters, digits and _./-, or more than 128")
+        raise BrokenError("its name has more than 128 characters, or other characters than letters, digits and _./-")
     description = " ".join(str(tool.get("description") or tool.get("title") or "").split())
     if len(description) > _DESCRIPTION:
         raise BrokenError(f"its description has more than {_DESCRIPTION:,} characters")
@@ -351,15 +351,15 @@ def _checked(schema: Any) -> Any:
     from jsonschema.validators import validator_for
 
     if depth(schema) > MAX_DEPTH or len(to_json(schema)) > _SCHEMA:
-        raise BrokenError(f"a schema of more than {_SCHEMA:,} characters, or of more than {MAX_DEPTH} levels")
+        raise BrokenError(f"its schema has more than {_SCHEMA:,} characters or more than {MAX_DEPTH} levels")
     try:
         validator_for(schema).check_schema(schema)
     except (SchemaError, RecursionError) as error:
         why = error.message if isinstance(error, SchemaError) else "nested too deeply"
-        raise BrokenError(f"a schema that is none: {why:.200}") from None
+        raise BrokenError(f"its schema is invalid: {why:.200}") from None
     plain = _Filling(schema).filled(schema)
     if type_text(plain) != "object" or len(to_json(plain)) > _SCHEMA:
-        raise BrokenError("a schema of another type than object, or too large a one")
+        raise BrokenError("its schema does not have the type object, or is too large")
     return plain
 
 
@@ -377,7 +377,7 @@ class _Filling:
         """A schema without references; raises BrokenError."""
         self._left -= 1
         if self._left < 0:
-            raise BrokenError(f"a schema of more than {_PARTS:,} parts")
+            raise BrokenError(f"its schema has more than {_PARTS:,} parts")
         if isinstance(schema, list):
             return [self.filled(item, within) for item in schema]
         if not isinstance(schema, dict):
@@ -386,7 +386,7 @@ class _Filling:
         if "$ref" in schema:
             match = _REFERENCE.fullmatch(str(schema["$ref"]))
             if match is None or match[1] not in self._defined:
-                raise BrokenError(f"a schema with a reference to nothing: {schema['$ref']!s:.80}")
+                raise BrokenError(f"its schema has a reference to nothing: {schema['$ref']!s:.80}")
             if match[1] in within:
                 return {"type": "object", "description": "as above", **rest}
             rest = {**_object({"": self.filled(self._defined[match[1]], (*within, match[1]))}, ""), **rest}

@@ -64,7 +64,7 @@ class Expectation(BaseModel):
     @model_validator(mode="after")
     def _says_what(self) -> Self:
         if ("result" in self.model_fields_set) == (self.contains is not None):
-            raise PydanticCustomError("expect", "it needs either result or contains")
+            raise PydanticCustomError("expect", "give either result or contains")
         return self
 
     @property
@@ -135,14 +135,14 @@ class Task(Milestones):
 def file_of(path: str | None) -> Path:
     """The file of tasks; raises ConfigError if there is none."""
     if path is None:
-        raise ConfigError("dataset.path", None, "a file of tasks in JSON Lines")
+        raise ConfigError("dataset.path", None, "a JSON Lines file of tasks")
     file = Path(path).expanduser()
     try:
         found = file.is_file()
     except OSError as error:
         raise ConfigError("dataset.path", path, f"a file that can be read ({error.strerror})") from None
     if not found:
-        raise ConfigError("dataset.path", path, "no such file; it holds tasks in JSON Lines")
+        raise ConfigError("dataset.path", path, "no such file; give a JSON Lines file of tasks")
     return file
 
 
@@ -153,7 +153,7 @@ def read_tasks(file: Path) -> list[Task]:
         for line, row in read_jsonl(file, own=True):
             task = _task(file, line, row)
             if task.id in tasks:
-                raise DataError(file, line, f"id: {task.id!r:.80} is the id of a task before it")
+                raise DataError(file, line, f"id: an earlier task has the id {task.id!r:.80}")
             tasks[task.id] = task
             if len(tasks) > _MOST:
                 raise DataError(file, line, f"more than {_MOST:,} tasks")
@@ -174,19 +174,23 @@ def _task(file: Path, line: int, row: dict[str, Any]) -> Task:
 def unusable(task: Task, tools: Mapping[str, ToolSpec], left_out: Sequence[str]) -> str | None:
     """The reason why a task cannot be a case; None if it can."""
     if not (task.calls or task.expect) and task.answer is None:
-        return "it has neither calls nor an answer nor what to expect, so that nothing could resolve it"
+        return "the task has no calls, answer or expect, so nothing can resolve it"
     calls = task.reference()
     for what, call in (
         *(("reference", call) for call in calls.values()),
         *(("expect", one.call) for one in task.expect),
     ):
         if call.tool not in tools:
-            why = "was left out" if call.tool in left_out else f"is not the server's{nearest(call.tool, [*tools])}"
-            return f"its {what} calls {call.tool!r:.80}, which {why}"
+            why = (
+                "was left out"
+                if call.tool in left_out
+                else f"is not a tool of the server{nearest(call.tool, [*tools])}"
+            )
+            return f"the {what} calls {call.tool!r:.80}, which {why}"
         if wrong := misfit(call, tools[call.tool]):
-            return f"its {what} does not fit its tool: {wrong:.200}"
+            return f"a call of the {what} does not fit its tool: {wrong:.200}"
         if what == "expect" and (found := next(references.found_in(call), None)):
-            return f"its expect refers to the output of step {found[0]}, and no steps are known when it is made"
+            return f"expect refers to the output of step {found[0]}, but calls of expect cannot use outputs of steps"
     try:
         task.named([*tools])
     except ValueError as error:
@@ -194,5 +198,5 @@ def unusable(task: Task, tools: Mapping[str, ToolSpec], left_out: Sequence[str])
     for step, call in calls.items():
         later = [producer for producer, _ in references.found_in(call) if producer not in [*calls][: int(step)]]
         if later:
-            return f"call {step} of its reference refers to the output of step {later[0]}, which is not before it"
+            return f"call {step} of the reference refers to the output of step {later[0]}, which is not an earlier step"
     return None

@@ -105,7 +105,9 @@ class McpWorld:
         """
         before = own_state(state, McpState)
         if before.made != self._made:
-            raise ToolError(f"a server cannot go back: {self._made} calls were made, the state is behind {before.made}")
+            raise ToolError(
+                f"a server cannot go back: {self._made} calls were made, but the state is that after {before.made}"
+            )
         if self.answered and call.tool == FINISH:
             return _finished(before, call)
         if call.tool not in self.tools:
@@ -199,7 +201,7 @@ class McpWorld:
         try:
             return await session.ask(lambda client: called(client, ToolCall(tool, call.arguments)), server.seconds)
         except ServerError as error:
-            raise _broken(error, f"the MCP server{_named(name)} is of no use any more") from None
+            raise _broken(error, f"the MCP server{_named(name)} can no longer be used") from None
 
     async def _started(self, name: str, server: Server) -> Session:
         if name in self._sessions:

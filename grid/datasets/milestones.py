@@ -57,12 +57,12 @@ class Milestones(BaseModel):
             chained = (replace(one, after=(*one.after, before.name)) for before, one in pairwise(found))
             found = [*found[:1], *chained]
         if any(one.after for one in forbidden):
-            raise ValueError("what is forbidden is forbidden at any time, and has no `after`")
+            raise ValueError("a forbidden call cannot have `after`, because it is forbidden at any time")
         return ordered(found), ordered(forbidden)
 
 
 def _read(lines: Sequence[Named], tools: Sequence[str]) -> Iterator[Milestone]:
     for place, one in enumerate(lines):
         if one.tool not in tools:
-            raise ValueError(f"a milestone calls {one.tool!r:.80}, which is no tool{nearest(one.tool, tools)}")
+            raise ValueError(f"a milestone calls {one.tool!r:.80}, which is not a tool{nearest(one.tool, tools)}")
         yield Milestone(one.name or str(place), one.tool, one.arguments, one.result, tuple(one.after))

@@ -234,7 +234,9 @@ class Mnms(FileDataset[_Usable]):
 
     def __post_init__(self) -> None:
         if self.alternatives and self.mode == "step_by_step":
-            raise ConfigError("dataset.alternatives", True, "steps are those of the reference: give false")
+            raise ConfigError(
+                "dataset.alternatives", True, "false, because step_by_step takes the steps from the reference"
+            )
 
     @property
     def name(self) -> str:
@@ -266,9 +268,9 @@ class Mnms(FileDataset[_Usable]):
         for plan in record.plans:
             _, end, error = world.run(plan)
             if error:
-                raise UnusableError(f"its plan does not run: {error}")
+                raise UnusableError(f"the plan does not run: {error}")
             if not labels_of(plan).tools:
-                raise UnusableError("the scorer reads no call of its plan")
+                raise UnusableError("the scorer finds no call in the plan")
             ends.append(end)
         return _Usable(record, MnmsWorld(record.files, tuple(ends)), tuple(world.run(record.plans[0])[0]))
 

@@ -58,7 +58,7 @@ def read_rows(path: Path) -> list[tuple[str, Mapping[str, Any]]]:
         own = row.get("id")
         name = str(own) if isinstance(own, int | str) else f"line-{line}"
         if name in found:
-            raise DataError(path, line, f"the id {name:.40} stands in an earlier line")
+            raise DataError(path, line, f"an earlier line has the id {name:.40}")
         found[name] = row
     if not any(all(field in row for field in FIELDS) for row in found.values()):
         raise DataError(path, None, f"no line has the fields of the release: {', '.join(FIELDS)}")
@@ -69,22 +69,22 @@ def read_record(row: Mapping[str, Any], alternatives: bool) -> Record:
     """A record with or without its alternative plans; raises UnusableError."""
     query = row.get("user_request")
     if not isinstance(query, str) or not query.strip():
-        raise UnusableError("it has no request")
+        raise UnusableError("the record has no request")
     plan = read_plan(_literal(row.get("plan_str")))
     others = _literal(row["alt_plans_str"]) if alternatives and row.get("alt_plans_str") is not None else []
     if not isinstance(others, list):
-        raise UnusableError("its alternative plans are no list")
+        raise UnusableError("the alternative plans are not a list")
     return Record(query.strip(), (plan, *map(read_plan, others)))
 
 
 def _literal(text: Any) -> Any:
     """The value of a text that is a Python literal."""
     if not isinstance(text, str) or len(text) > _LONGEST:
-        raise UnusableError(f"its plan is no text of at most {_LONGEST:,} characters")
+        raise UnusableError(f"the plan is not a text of at most {_LONGEST:,} characters")
     try:
         return ast.literal_eval(text)
     except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
-        raise UnusableError("its plan is no Python literal") from None
+        raise UnusableError("the plan is not a Python literal") from None
 
 
 def read_plan(nodes: Any) -> Calls:
@@ -94,13 +94,13 @@ def read_plan(nodes: Any) -> Calls:
         UnusableError: the plan is no list of calls of the closed set, or a link names no field of an earlier call.
     """
     if not isinstance(nodes, list) or not 1 <= len(nodes) <= _MOST_CALLS:
-        raise UnusableError(f"its plan is no list of 1 to {_MOST_CALLS} calls")
+        raise UnusableError(f"the plan is not a list of 1 to {_MOST_CALLS} calls")
     places: dict[str, int] = {}
     calls: list[ToolCall] = []
     for node in nodes:
         number, call = _node(node)
         if number in places:
-            raise UnusableError(f"its plan has two nodes {number:.20}")
+            raise UnusableError(f"the plan has two nodes {number:.20}")
         places[number] = len(calls)
         calls.append(call)
     return tuple(_by_place(calls, places, own) for own in range(len(calls)))
@@ -108,16 +108,16 @@ def read_plan(nodes: Any) -> Calls:
 
 def _node(node: Any) -> tuple[str, ToolCall]:
     if not isinstance(node, dict) or not isinstance(node.get("args"), dict) or not isinstance(node.get("name"), str):
-        raise UnusableError("a node of its plan has no name or no args")
+        raise UnusableError("a node of the plan has no name or no args")
     number, name = str(node.get("id")), node["name"].replace("_", " ")
     if not re.fullmatch(r"[0-9]{1,6}", number):
-        raise UnusableError("a node of its plan has no number")
+        raise UnusableError("a node of the plan has no number")
     if name not in TOOLS:
-        raise UnusableError(f"its plan calls {name!r:.60}, which is none of the {len(TOOLS)} tools")
+        raise UnusableError(f"the plan calls {name!r:.60}, which is not one of the {len(TOOLS)} tools")
     try:
         arguments = loads_storable(to_json(node["args"]))
     except (ValueError, TypeError, RecursionError):
-        raise UnusableError(f"an argument of {name} is no JSON") from None
+        raise UnusableError(f"an argument of {name} is not JSON") from None
     return str(int(number)), ToolCall(name, arguments)
 
 
@@ -125,9 +125,9 @@ def _by_place(calls: Sequence[ToolCall], places: Mapping[str, int], own: int) ->
     def placed(link: re.Match[str]) -> str:
         place = places.get(str(int(link[1])))
         if place is None:
-            raise UnusableError(f"{link[0]:.40} names no call of its plan")
+            raise UnusableError(f"{link[0]:.40} names no call of the plan")
         if place >= own:
-            raise UnusableError(f"{link[0]:.40} names a call that does not come before")
+            raise UnusableError(f"{link[0]:.40} names a call that does not come earlier")
         if link[2] not in TOOLS[calls[place].tool].gives:
             raise UnusableError(f"{link[0]:.40} names no output of {calls[place].tool}")
         return _link(place, link[2])
@@ -137,7 +137,7 @@ def _by_place(calls: Sequence[ToolCall], places: Mapping[str, int], own: int) ->
     for value in arguments.values():
         rest = _LINK.sub("", value) if isinstance(value, str) else to_json(value)
         if "<node-" in rest or "OUTPUT_FROM_STEP" in rest:
-            raise UnusableError(f"a link in its plan cannot be read: {rest:.60}")
+            raise UnusableError(f"a link in the plan cannot be read: {rest:.60}")
     return ToolCall(calls[own].tool, arguments)
 
 

@@ -117,11 +117,11 @@ def sentence_model_folder(
     and the value of this key.
     """
     if find_spec("sentence_transformers") is None:
-        raise ConfigError(*asked_by, "installed: pip install 'agent-grid[dense]'")
+        raise ConfigError(*asked_by, "a package is not installed: pip install 'agent-grid[dense]'")
     if sentence_model is not None:
         return folder("dataset.sentence_model", sentence_model, "config.json")
     if hub is None:
-        raise ConfigError("dataset.hub", None, "a model: dataset.hub or dataset.sentence_model")
+        raise ConfigError("dataset.hub", None, "a model; give dataset.hub or dataset.sentence_model")
     return model_folder(hub, wheel, None, "dataset")
 
 

@@ -129,13 +129,13 @@ class RestBench(FileDataset[_Record]):
         """A request whose solution names endpoints of the API."""
         query, solution = (row.get("query"), row.get("solution")) if isinstance(row, dict) else (None, None)
         if not isinstance(query, str) or not query.strip():
-            raise UnusableError("it has no query")
+            raise UnusableError("the request has no query")
         if not isinstance(solution, list) or not solution or not all(isinstance(item, str) for item in solution):
-            raise UnusableError("it has no solution")
+            raise UnusableError("the request has no solution")
         path = [self.service.named(item) for item in solution]
         known = tuple(name for name in path if name)
         if len(known) < len(path):
-            raise UnusableError("its solution names an endpoint that the API does not have")
+            raise UnusableError("the solution names an endpoint that the API does not have")
         world = RestWorld(self.service.endpoints, known, derive_seed(SEED, self.api, case_id), query.strip())
         calls, world = derive(world)
         return _Record(query.strip(), Reference(dict(calls), tuple(calls), followed=False), world)
@@ -345,15 +345,17 @@ def _form(text: str) -> str:
 
 def _check(path: Path, raw: Any) -> None:
     if not isinstance(raw, dict):
-        raise DataError(path, None, f"an OpenAPI file is an object, not {type(raw).__name__}")
+        raise DataError(path, None, f"an OpenAPI file must be an object, not {type(raw).__name__}")
     if "swagger" in raw:
-        raise DataError(path, None, f"Swagger {raw['swagger']!s:.20} is not read; convert the file to OpenAPI 3")
+        raise DataError(path, None, f"Swagger {raw['swagger']!s:.20} is not supported; convert the file to OpenAPI 3")
     try:
         parse_obj(raw)
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
         place = ".".join(map(str, first["loc"]))
-        raise DataError(path, None, f"no OpenAPI 3.0 or 3.1 file: {place or 'the file'}: {first['msg']}") from None
+        raise DataError(
+            path, None, f"the file is not valid OpenAPI 3.0 or 3.1: {place or 'the file'}: {first['msg']}"
+        ) from None
     except RecursionError:
         raise DataError(path, None, "schemas are nested too deeply") from None
 
@@ -387,10 +389,10 @@ class _Reading:
     def _endpoint(self, name: str, shared: Mapping[str, Any], operation: Mapping[str, Any]) -> Endpoint | str:
         """An operation as an endpoint, or the reason why it cannot be a tool."""
         if _NO_TOOL.search(name):
-            return "its path has a character that no tool's name can have"
+            return "the path has a character that is not allowed in tool names"
         example = self._example(operation)
         if example is None:
-            return "it describes no response of success"
+            return "the operation describes no successful response"
         inputs: dict[str, tuple[Input, str]] = {}
         for found in (*self._parameters(shared, operation), *self._body(operation)):
             inputs.setdefault(found[0].name, found)
@@ -484,7 +486,7 @@ class _Reading:
                 return ref, given
             ref = given["$ref"]
             if not ref.startswith("#"):
-                why = f"the reference {ref!r:.120} leads out of the file, which is not followed"
+                why = f"the reference {ref!r:.120} leads out of the file, which is not supported"
                 raise DataError(self._path, None, why)
             try:
                 given = self._resolver.lookup(ref).contents

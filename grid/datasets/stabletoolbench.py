@@ -123,7 +123,7 @@ def _content(file: Path) -> bytes:
     """A file's bytes. Raises DataError."""
     try:
         if file.stat().st_size > _LARGEST_FILE:
-            raise DataError(file, None, f"a file of more than {_LARGEST_FILE:,} bytes")
+            raise DataError(file, None, f"the file has more than {_LARGEST_FILE:,} bytes")
         return file.read_bytes()
     except OSError as error:
         raise DataError(file, None, f"cannot be read: {error.strerror}") from None
@@ -136,7 +136,7 @@ def _object(file: Path, content: bytes) -> dict[str, Any]:
     except (ValueError, RecursionError) as error:
         raise DataError(file, None, f"broken JSON: {error}") from None
     if not isinstance(read, dict):
-        raise DataError(file, None, "an object of calls is expected")
+        raise DataError(file, None, "the file must be an object of calls")
     return read
 
 
@@ -288,7 +288,7 @@ class StableToolBench(RecordDataset[Query]):
     @cached_property
     def skipped(self) -> Sequence[Skipped]:
         """Queries that cannot be cases, groups whose file is missing, and recorded responses that cannot be read."""
-        missing = [Skipped(name, f"there is no file of {name}") for name in GROUPS if name not in self._files]
+        missing = [Skipped(name, f"the file of {name} is missing") for name in GROUPS if name not in self._files]
         own = [skip for skip in self._records.skipped if skip.record.startswith(self.group or "")]
         return (*own, *(() if self.group else missing), *(self._recorded.unreadable if self._recorded else ()))
 

@@ -170,7 +170,7 @@ def read_records(files: Mapping[Group, Path]) -> Records:
             query_id = f"{group}-{row['query_id']}"
             query = _query(query_id, group, row, offered)
             if isinstance(query, Query) and query_id in queries:
-                query = "its number comes twice in the group"
+                query = "an earlier query of the group has this query_id"
             if isinstance(query, Query):
                 queries[query_id] = query
             else:
@@ -217,13 +217,17 @@ def _query(name: str, group: Group, row: Mapping[str, Any], offered: Mapping[Api
         by_pair.setdefault((api.tool, api.name), api)
     pairs = [tuple(pair) for pair in row[RELEVANT] if isinstance(pair, list) and all(isinstance(p, str) for p in pair)]
     if not pairs or len(pairs) < len(row[RELEVANT]):
-        return "its relevant APIs are no pairs of a tool and an API" if row[RELEVANT] else "it names no relevant API"
+        return (
+            "the relevant APIs are not pairs of a tool and an API"
+            if row[RELEVANT]
+            else "the query names no relevant API"
+        )
     found = [by_pair.get((pair[0], pair[1])) if len(pair) == 2 else None for pair in pairs]
     relevant = tuple(dict.fromkeys(api for api in found if api))
     if None in found:
-        return "a relevant API is none of those that it offers"
+        return "a relevant API is not one of the APIs that the query offers"
     if any(any(references.found_in(reference_call("", offered[api]))) for api in relevant):
-        return "a default refers to another call's result"
+        return "the default of an argument refers to another call's result"
     return Query(name, group, row["query"].strip(), tuple(offered), relevant)
 
 

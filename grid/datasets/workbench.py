@@ -201,13 +201,13 @@ def _table(path: Path, columns: Sequence[str]) -> Table:
         if name not in names:
             raise DataError(path, number, f"the column {name} is missing; there are {', '.join(names)}"[:400])
     if len(set(names)) < len(names):
-        raise DataError(path, number, "two columns have one name")
+        raise DataError(path, number, "two columns have the same name")
     found: list[list[Cell]] = []
     for number, row in rows:
         if len(row) != len(names):
-            raise DataError(path, number, f"{len(row)} cells, where there are {len(names)} columns")
+            raise DataError(path, number, f"the row has {len(row)} cells, but the table has {len(names)} columns")
         if len(found) >= _MOST_ROWS:
-            raise DataError(path, number, f"a table of more than {_MOST_ROWS:,} rows")
+            raise DataError(path, number, f"the table has more than {_MOST_ROWS:,} rows")
         found.append([cell or None for cell in row])
     return Table.of(names, found)
 
@@ -222,11 +222,11 @@ def query_of(row: Mapping[str, str]) -> Query:
     """A row as a query; raises UnusableError."""
     text = row["query"].strip()
     if not text:
-        raise UnusableError("it has no query")
+        raise UnusableError("the record has no query")
     domains = [_ALSO_CALLED.get(name, name) for name in _texts(row["domains"], "domains")]
     unknown = [name for name in domains if name not in _TOOLKITS]
     if unknown or not domains:
-        raise UnusableError(f"its domains are unknown: {', '.join(unknown) or 'none'}"[:200])
+        raise UnusableError(f"unknown domains: {', '.join(unknown) or 'none'}"[:200])
     calls = tuple(map(gold_call, _texts(row["answer"], "answer")))
     return Query(text, calls, row["base_template"].strip(), tuple(dict.fromkeys(domains)))
 
@@ -234,31 +234,31 @@ def query_of(row: Mapping[str, str]) -> Query:
 def _texts(written: str, name: str) -> list[str]:
     """A list of texts that is written as a Python literal. It is parsed, never run."""
     if len(written) > _LONGEST_ANSWER:
-        raise UnusableError(f"its {name} has more than {_LONGEST_ANSWER:,} characters")
-    found = _parsed(written, f"its {name} is no list of texts")
+        raise UnusableError(f"the field {name} has more than {_LONGEST_ANSWER:,} characters")
+    found = _parsed(written, f"the field {name} is not a list of texts")
     items = found.elts if isinstance(found, ast.List) else None
     if items is None or len(items) > _MOST_CALLS:
-        raise UnusableError(f"its {name} is no list of at most {_MOST_CALLS} texts")
-    return [_text(item, f"its {name}") for item in items]
+        raise UnusableError(f"the field {name} is not a list of at most {_MOST_CALLS} texts")
+    return [_text(item, f"the field {name}") for item in items]
 
 
 def gold_call(written: str) -> ToolCall:
     """A call as the benchmark writes it, `toolkit.tool.func(name="text")`; raises UnusableError for any other text."""
     if len(written) > _LONGEST_CALL:
         raise UnusableError(f"a gold call has more than {_LONGEST_CALL:,} characters")
-    call = _parsed(written.replace("\n", "\\n"), "its gold call cannot be read")
+    call = _parsed(written.replace("\n", "\\n"), "a gold call cannot be read")
     if not isinstance(call, ast.Call) or call.args:
-        raise UnusableError("its gold answer is no call with named arguments")
+        raise UnusableError("a gold call is not a call with named arguments only")
     match call.func:
         case ast.Attribute(ast.Attribute(ast.Name(toolkit), function), "func"):
             name = f"{toolkit}.{function}"
         case _:
-            raise UnusableError("its gold call is none of a tool")
+            raise UnusableError("a gold call does not call a tool")
     if name not in TOOLS:
-        raise UnusableError(f"its gold call is of an unknown tool, {name:.80}")
+        raise UnusableError(f"a gold call calls an unknown tool, {name:.80}")
     known = {parameter.name for parameter in TOOLS[name].spec.parameters}
     if any(keyword.arg not in known for keyword in call.keywords):
-        raise UnusableError(f"its gold call gives {name} an argument that it does not have")
+        raise UnusableError(f"a gold call gives {name} an argument that the tool does not have")
     return ToolCall(name, {str(keyword.arg): _text(keyword.value, name) for keyword in call.keywords})
 
 
@@ -271,14 +271,14 @@ def _parsed(written: str, otherwise: str) -> ast.expr:
 
 def _text(item: ast.expr, where: str) -> str:
     if not isinstance(item, ast.Constant) or not isinstance(item.value, str):
-        raise UnusableError(f"{where} has something that is no text")
+        raise UnusableError(f"{where} has a value that is not a text")
     return item.value
 
 
 def _rows(path: Path) -> Iterator[tuple[int, list[str]]]:
     """(line number, cells) of each record of a CSV file that is not blank."""
     if path.stat().st_size > _MAX_BYTES:
-        raise DataError(path, None, f"a file of more than {_MAX_BYTES:,} bytes")
+        raise DataError(path, None, f"the file has more than {_MAX_BYTES:,} bytes")
     with path.open(encoding="utf-8", newline="") as file:
         reader: Any = csv.reader(file, strict=True)
         try:
@@ -286,7 +286,7 @@ def _rows(path: Path) -> Iterator[tuple[int, list[str]]]:
                 if row:
                     yield reader.line_num, row
         except (csv.Error, UnicodeDecodeError) as error:
-            raise DataError(path, reader.line_num + 1, f"no CSV in UTF-8: {error}") from None
+            raise DataError(path, reader.line_num + 1, f"the file is not CSV in UTF-8: {error}") from None
 
 
 DIRECTORY = "company_directory"

@@ -50,7 +50,7 @@ class ChoiceSearch(ABC):
 
     def __init__(self, options: Sequence[Prefix], labels: Sequence[Prefix], bound: float) -> None:
         if not all(labels) or len(set(labels)) != len(labels):
-            raise ValueError("labels must be distinct and hold a token at least")
+            raise ValueError("labels must be distinct, and each label must have at least one token")
         self._children, self._bound = _trie(labels), bound
         self._scores = dict.fromkeys(options, 0.0)
         self._masses: dict[Prefix, float] = {(): 1.0}
@@ -149,7 +149,7 @@ class NumberSearch(ChoiceSearch):
         super().__init__(labels, labels, bound)
         self._digits, self._ends, self._printed = frozenset(digits), frozenset(ends), printed
         if any(label in self._children and label not in self._ends for label in labels):
-            raise ValueError("a label that begins another must end")
+            raise ValueError("if a label is the beginning of another label, `ends` must contain it")
         if not printed:
             self._children = {label: [] for label in ends} | self._children  # the ends are nodes too
 
@@ -196,7 +196,7 @@ class NameSearch(ChoiceSearch):
     def __init__(self, labels: Sequence[Sequence[Prefix]], *, bound: float = 1e-6) -> None:
         super().__init__([ways[0] for ways in labels], [label for ways in labels for label in ways], bound)
         if any(label in self._children for ways in labels for label in ways):
-            raise ValueError("no label of a name may begin another")
+            raise ValueError("a label of a name must not be the beginning of another label")
         self._sole: dict[Prefix, Prefix | None] = {}  # the only option that a node or label leads to; None: several
         for option, *others in labels:
             for label in (option, *others):

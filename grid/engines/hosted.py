@@ -219,7 +219,7 @@ class Probe(NamedTuple):
     def told(self) -> str:
         """The request's description in an error."""
         own = "its planner's temperature" if self.role == ACTOR else f"{self.role}.temperature"
-        whose = "" if self.role == ACTOR else f"; where model@{self.role} is set the key is {self.role}.omit"
+        whose = "" if self.role == ACTOR else f"; if model@{self.role} is set, the key is {self.role}.omit"
         return f"the {self.role} is asked at temperature {self.temperature:g} ({own}{whose})"
 
 
@@ -275,10 +275,11 @@ def warning(label: str, share: float | None) -> str | None:
         return None
     name = label.partition("[")[0]
     return (
-        f"warning: {label} puts {share:.2f} of its probability on none of twelve numbered options of a plain question: "
-        f"it does not begin answers with a number, and choices (`unassigned` in the tables) rest on the little that is "
-        f"left. See conf/model/{name}.yaml: chat_template_kwargs turns thinking off ({{enable_thinking: false}}; over "
-        "HTTP extra.chat_template_kwargs), answer_prefix goes in front of an answer (a channel, an empty thought)"
+        f"warning: {label} gives {share:.2f} of its probability (`unassigned` in the tables) to none of the twelve "
+        f"numbered options of a plain question. It does not begin answers with a number, so choices rest on the little "
+        f"probability that is left. In conf/model/{name}.yaml, chat_template_kwargs can turn thinking off "
+        "({enable_thinking: false}; over HTTP extra.chat_template_kwargs), and answer_prefix can begin every answer "
+        "with a text (a channel, an empty thought)"
     )
 
 

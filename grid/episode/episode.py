@@ -257,7 +257,9 @@ class Episode:
             raise ToolError(f"{type(self.__world).__name__}: a state must be hashable ({error})") from None
         size, allowed = len(observation.text()), self.budget.observation_characters
         if size > allowed:
-            raise ToolError(f"{concrete.tool} returned {size:,} characters, budget.observation_characters={allowed}")
+            raise ToolError(
+                f"{concrete.tool} returned {size:,} characters; the limit is budget.observation_characters={allowed}"
+            )
         self.__latest = after
         return Executed(after, concrete, observation)
 
@@ -315,7 +317,7 @@ class Episode:
     def _allow(self, prompt: Prompt, calls: int) -> None:
         size, allowed = prompt.size(), self.budget.prompt_characters
         if size > allowed:
-            raise ContextError(f"a prompt of {size:,} characters, budget.prompt_characters={allowed}")
+            raise ContextError(f"the prompt has {size:,} characters; the limit is budget.prompt_characters={allowed}")
         self._within(calls)
 
     def _within(self, calls: int = 0, steps: int = 0) -> None:

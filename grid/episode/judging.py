@@ -214,7 +214,7 @@ async def readable(
             break
         last = rejected(answers, tried + 1, how.max_retries + 1)
     if not found:
-        raise VerdictError(f"the {role}'s answer has {why}, {tried + 1} times ({role}.max_retries)")
+        raise VerdictError(f"the {role}'s answer has {why}, after {tried + 1} tries ({role}.max_retries)")
     return found
 
 

@@ -203,8 +203,8 @@ def _check_rule(root: Path, source: Source) -> None:
     for text in store.read(root, "episodes", ["config"], mine)["config"].unique().to_pylist():
         if loads(text)[IMPORTED]["success"] != source.success:
             raise StoreError(
-                f"{one_line(root, 200)}: it has this run already, with success told by another score than "
-                f"{one_line(source.success, 80)}; import it into another folder"
+                f"{one_line(root, 200)}: the folder has this run already, but another score than "
+                f"{one_line(source.success, 80)} decided its success; import the run into another folder"
             )
 
 

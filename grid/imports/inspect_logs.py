@@ -36,7 +36,9 @@ _FLAGS = {"c": 1.0, "p": 0.5, "i": 0.0, "n": 0.0, "yes": 1.0, "true": 1.0, "no":
 _ROLES: Mapping[str, Role] = {**{role: role for role in (ACTOR, *ASKED)}, "grader": EVALUATOR}
 _LIMITS = {"token": "tokens", "time": "seconds", "working": "seconds", "cost": "money"}
 _UNREAD = {"store", "timelines", "error_retries"}
-_INSTALL = "installed: pip install 'agent-grid[inspect]' (in an environment of its own, where others pin fsspec)"
+_INSTALL = (
+    "it must be installed: pip install 'agent-grid[inspect]' (in its own environment if other packages pin fsspec)"
+)
 
 
 def opened(path: Path, sha256: str, success: str | None) -> tuple[Source, Read]:
@@ -86,7 +88,7 @@ def _checked(path: Path) -> bool:
             zipped = file.read(2) == b"PK"
         sizes = [one.file_size for one in zipfile.ZipFile(path).infolist()] if zipped else [path.stat().st_size]
     except (OSError, zipfile.BadZipFile, ValueError) as error:
-        raise DataError(Path(path.name), None, f"no whole log of Inspect ({one_line(error, 200)})") from None
+        raise DataError(Path(path.name), None, f"not a complete log of Inspect ({one_line(error, 200)})") from None
     if max(sizes, default=0) > LARGEST:
         what = "a part" if zipped else "the file"
         raise DataError(Path(path.name), None, f"{what} has {max(sizes):,} bytes, more than {LARGEST:,}")
@@ -150,7 +152,7 @@ def _samples(path: Path, zipped: bool, log: Any, rule: str, wanted: Any, found: 
                 found.note(f"could not be read ({type(error).__name__})")
                 continue
             if sample is None:
-                found.note("had been invalidated, and were left out")
+                found.note("are marked as invalid, and are left out")
             else:
                 yield sample
 
@@ -177,7 +179,7 @@ def _sample(one: Any, spec: Any, rule: str, found: Found) -> Sample:
     scores = _scores(one.scores or {})
     success = resolved(scores.get(score_name(TOOL, *rule.split("/", 1))))
     if success is None:
-        found.note("have no success: their score is missing or no share from 0 to 1")
+        found.note("have no success, because their score is missing or is not a number from 0 to 1")
     said = [message for message in one.input if message.role == "user"] if isinstance(one.input, list) else []
     query = one.input if isinstance(one.input, str) else "\n".join(message.text for message in said)
     error = one.error
@@ -270,7 +272,7 @@ def _spent(one: Any, model: str, events: Sequence[Any], found: Found) -> dict[Ro
     for event in events:
         role = _ROLES.get(event.role) if event.role else ACTOR
         if role is None:
-            found.note(f"asked a model in the role {one_line(event.role, 40)}, whose tokens are in no column")
+            found.note(f"calls of a model in the role {one_line(event.role, 40)} have tokens that no column counts")
         else:
             roles.setdefault(role, []).append(event)
     spent = {role: _usage(own) for role, own in roles.items()}

@@ -178,9 +178,11 @@ def _read(path: Path) -> _Results:
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(map(str, first["loc"]))
-        raise DataError(name, None, f"no results of τ²-bench's runner ({where}: {first['msg']})") from None
+        raise DataError(name, None, f"not a file of results of τ²-bench's runner ({where}: {first['msg']})") from None
     except (OSError, ValueError, RecursionError, MemoryError) as error:
-        raise DataError(name, None, f"no whole JSON ({one_line(error, 200) or 'nested too deeply'})") from None
+        raise DataError(
+            name, None, f"not a complete JSON file ({one_line(error, 200) or 'nested too deeply'})"
+        ) from None
 
 
 def _version(results: _Results) -> str:
@@ -202,7 +204,9 @@ def _sample(run: _Run, trial: int, task: _Task | None, rule: str, found: Found) 
     scores = {} if run.skipped else _scores(run)
     if run.skipped:
         broken, kind = True, ErrorKind.INFRASTRUCTURE
-        found.note("were skipped by the runner after an error; their success is not known (it counts them as 0)")
+        found.note(
+            "were skipped by the runner after an error; their success is not known (the runner counts them as 0)"
+        )
     success = resolved(scores.get(score_name(TOOL, rule)))
     messages = [one for message in run.messages for one in (message.tool_messages or [message])]
     said = _messages(messages)

@@ -20,12 +20,12 @@ def ordered(milestones: Sequence[Milestone]) -> tuple[Milestone, ...]:
     """
     known = {one.name: one for one in milestones}
     if len(known) < len(milestones):
-        raise ValueError("two milestones have one name")
+        raise ValueError("two milestones have the same name")
     for one in milestones:
         if bool(one.tool) == (one.state is not None):
-            raise ValueError(f"milestone {one.name!r:.80} needs a tool, or a state, and not both")
+            raise ValueError(f"milestone {one.name!r:.80} needs either a tool or a state, not both")
         if other := next((name for name in one.after if name not in known), None):
-            raise ValueError(f"milestone {one.name!r:.80} comes after {other!r:.80}, which is none")
+            raise ValueError(f"milestone {one.name!r:.80} comes after {other!r:.80}, which is no milestone")
     found: dict[str, Milestone] = {}
     while len(found) < len(known):
         more = {name: one for name, one in known.items() if name not in found and {*one.after} <= found.keys()}

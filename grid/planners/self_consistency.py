@@ -46,7 +46,7 @@ class SelfConsistency(Acting):
 
     def __post_init__(self) -> None:
         if self.level == "step" and self.vote != "outcome":
-            raise ConfigError("planner.vote", self.vote, "outcome where planner.level is step, which votes on tools")
+            raise ConfigError("planner.vote", self.vote, "outcome, because planner.level is step, which votes on tools")
 
     @property
     def needs(self) -> frozenset[str]:

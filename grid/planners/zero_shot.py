@@ -44,7 +44,9 @@ class ZeroShot(Acting):
 
     def __post_init__(self) -> None:
         if self.mode == "chain" and self.seen != "calls":
-            raise ConfigError("planner.seen", self.seen, "calls where planner.mode is chain: no step comes before")
+            raise ConfigError(
+                "planner.seen", self.seen, "calls, because planner.mode is chain, which has no earlier steps"
+            )
 
     @property
     def plans_ahead(self) -> bool:

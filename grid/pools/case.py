@@ -17,7 +17,7 @@ from grid.pools.whole import Whole, used
 class CaseTools(Whole):
     """The right tools and those of `Problem.own`, in the library's order, which does not show the right ones."""
 
-    needs: ClassVar[str | None] = "the case's own candidate tools"
+    needs: ClassVar[str | None] = "candidate tools for each case"
 
     def fits(self, problem: Problem) -> bool:
         """Whether the case names any tools."""

@@ -21,7 +21,7 @@ class Domain(Whole):
     tools). If it had only the right ones of these, they would be easy to spot.
     """
 
-    needs: ClassVar[str | None] = "the case's domain, one that tools are of"
+    needs: ClassVar[str | None] = "a domain with tools for each case"
 
     def fits(self, problem: Problem) -> bool:
         """Whether there are tools of the case's domain."""

@@ -88,7 +88,9 @@ class Grown:
             if tool.name not in found and not same and domain not in domains:
                 found[tool.name] = tool
         if len(found) < size:
-            allowed = f"at most {self.distractors + len(found) - size:,}, or path=FOLDER with tools of more domains"
+            allowed = (
+                f"at most {self.distractors + len(found) - size:,}, or pool.path=FOLDER with tools of more domains"
+            )
             raise ConfigError("pool.distractors", self.distractors, allowed)
         return dict(sorted(found.items()))  # so that the right tools may be anywhere
 
@@ -194,7 +196,9 @@ def read_tools(path: str) -> tuple[ToolSpec, ...]:
     found = made_once("tool_files", made, (_TOOLS,), partial(_write, files)) / _TOOLS
     tools = tuple(_of_json(record) for _, record in read_jsonl(found))
     if not tools:
-        raise ConfigError(key, path, f"a folder whose JSON files describe tools; {len(files)} files describe none")
+        raise ConfigError(
+            key, path, f"a folder whose JSON files describe tools; the {len(files)} files of this folder describe none"
+        )
     return tools
 
 

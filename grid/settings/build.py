@@ -313,8 +313,8 @@ def expect_code(setting: Setting) -> None:
     changed = [name for name, digest in setting.code.items() if here[name] != digest]
     if changed:
         raise UnfinishedError(
-            f"{socket.gethostname()} has other code than the sweep's driver (of {', '.join(changed)}); "
-            "install the same on all nodes, and run again with the same name"
+            f"{socket.gethostname()} and the sweep's driver have different code (of {', '.join(changed)}); "
+            "install the same version on all nodes, and run again with the same name"
         )
 
 

@@ -87,7 +87,7 @@ class Checked:
         return {name: by_kind(skips) for name, skips in self.skipped.items()}
 
 
-_NOBODY = {JUDGE: "no planner and no tool of this sweep asks one", CRITIC: "no setting has refine.mode=critic"}
+_NOBODY = {JUDGE: "no planner and no tool of this sweep needs it", CRITIC: "no setting has refine.mode=critic"}
 
 
 class _Found:
@@ -167,7 +167,11 @@ def check_sweep(jobs: Sequence[Job]) -> Checked:
     found.expect_named()
     if not found.valid:
         reason = found.invalid[0][1]
-        raise ConfigError("planner, model", "all pairs", f"at least one pair that goes together: {reason}")
+        raise ConfigError(
+            "planner, model",
+            "all pairs",
+            f"no setting can run, because parts of each do not fit together; the first reason: {reason}",
+        )
     retry: store.Retry = {True: "infrastructure", False: "none", "all": "all"}[shared.retry_failed]  # type: ignore[assignment]
     measured = [(" x ".join(labels), metrics.values()) for labels, metrics in found.measured.items()]
     plan = Plan(
@@ -200,12 +204,16 @@ def _check_cases(dataset: Dataset, case_ids: Sequence[str], label: str) -> None:
     """Raise ConfigError if there is no case, or if a case has no cluster: intervals need the clusters of all cases."""
     if not case_ids:
         reasons = "; ".join(sorted({skip.reason for skip in dataset.skipped}))
-        raise ConfigError("dataset", label, f"at least one usable case ({reasons or 'none is there'})")
+        raise ConfigError(
+            "dataset", label, f"the dataset must have at least one usable case ({reasons or 'it has none'})"
+        )
     cluster = getattr(dataset, "cluster", lambda case_id: None)  # a plugin may have forgotten it
     for case_id in case_ids:
         found = cluster(case_id)
         if not (isinstance(found, str) and found.strip()):
-            raise ConfigError("dataset", label, f"a cluster for every case, and {case_id!r} has {found!r}")
+            raise ConfigError(
+                "dataset", label, f"every case must have a cluster, but the cluster of case {case_id!r} is {found!r}"
+            )
 
 
 def _check_root(given: str, root: Path) -> None:
@@ -215,17 +223,19 @@ def _check_root(given: str, root: Path) -> None:
             with suppress(FileNotFoundError):
                 folder.stat()
                 if not folder.is_dir():
-                    raise ConfigError("store.root", given, f"a folder, which {folder} is not")
+                    raise ConfigError("store.root", given, f"must be a folder, but {folder} is no folder")
                 if not os.access(folder, os.W_OK | os.X_OK):
-                    raise ConfigError("store.root", given, f"a folder that can be written to, which {folder} is not")
+                    raise ConfigError(
+                        "store.root", given, f"must be a folder that can be written to, but {folder} cannot"
+                    )
                 return
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else error
-        raise ConfigError("store.root", given, f"a folder that can be written to ({reason})") from None
+        raise ConfigError("store.root", given, f"must be a folder that can be written to ({reason})") from None
 
 
 _TELLS_APART = {
-    f"model.{ADDRESS}": "; two models that their servers call by one name are told apart by model.identity=NAME",
+    f"model.{ADDRESS}": "; if servers use the same name for two models, set model.identity=NAME to distinguish them",
 }
 
 
@@ -278,8 +288,8 @@ def _unasked(jobs: Sequence[Job], settings: Sequence[Setting]) -> list[str]:
         if role == JUDGE:  # it may examine in an evaluator's place
             asked |= any(parts_of(setting.config).judges_plans for setting in settings)
         if named and not asked:
-            why = _NOBODY.get(role, "no dataset asks one")
-            lines.append(f"{role} {', '.join(named)}: never asked, as {why}")
+            why = _NOBODY.get(role, "no dataset of this sweep needs it")
+            lines.append(f"{role} {', '.join(named)}: never asked, because {why}")
     return lines
 
 
@@ -349,8 +359,8 @@ def cut(engine: Engine, planner: Planner, labels: Mapping[str, str]) -> str | No
         return None
     if getattr(planner, "plans_ahead", False):
         allowed = (
-            f"at least planner.max_tokens={wanted}, since {labels['planner']} plans all calls in one answer; or set "
-            f"planner.max_tokens={most} for all planners of the sweep"
+            f"must be at least planner.max_tokens={wanted}, because {labels['planner']} plans all calls in one answer; "
+            f"or set planner.max_tokens={most} for all planners of the sweep"
         )
         raise ConfigError("model.max_tokens", most, allowed)
     return (
@@ -364,12 +374,14 @@ def _fitted(engine: Engine, wanted: int, labels: Mapping[str, str]) -> str | Non
     most, context = getattr(engine, "max_tokens", None), getattr(engine, "context", None)
     if most is None:
         return None
-    lower = f"by model.max_tokens={most} of {labels['model']} (model.max_tokens={wanted}: by its context alone), and "
+    lower = (
+        f"by model.max_tokens={most} of {labels['model']} (with model.max_tokens={wanted}, only by the context), and "
+    )
     size = f"of {context} tokens " if context else ""
     return (
-        f"planner.max_tokens={wanted} of {labels['planner']} is bounded {lower if most < wanted else ''}by what the "
-        f"context {size}of {labels['model']} leaves beside the prompt (planner.fit_tokens); transcripts have each "
-        "request's own"
+        f"planner.max_tokens={wanted} of {labels['planner']} is limited {lower if most < wanted else ''}by the room "
+        f"that the context {size}of {labels['model']} has after the prompt (planner.fit_tokens); transcripts show the "
+        "limit of each request"
     )
 
 
@@ -382,7 +394,7 @@ def invalid_reason(setting: Setting) -> str | None:
     planner, dataset = parts.planner, parts.dataset
     of = f"conf/dataset/{_file(setting, 'dataset')}.yaml"
     if dataset.outline == GIVEN and OUTLINE not in dataset.provides:
-        return f"{of} has no outline of its own, so that dataset.outline is hidden or drafted"
+        return f"{of} has no outline of its own; set dataset.outline=hidden or dataset.outline=drafted"
     for role, model in models(setting.config).items():
         reason = _unfit(setting, role, engine_of(role, model), parts)
         if reason:
@@ -390,11 +402,12 @@ def invalid_reason(setting: Setting) -> str | None:
     if setting.config["retriever"].get("mode") == "thought" and not getattr(planner, "thinks_first", False):
         between = f"conf/retriever/{_file(setting, 'retriever')}.yaml retrieves between a thought and its action"
         return (
-            f"{between} (retriever.mode=thought); conf/planner/{_file(setting, 'planner')}.yaml has none (react does)"
+            f"{between} (retriever.mode=thought), but conf/planner/{_file(setting, 'planner')}.yaml writes no separate "
+            "thoughts (react does)"
         )
     if parts.refines and not writes_plans(planner):
-        plans = f"conf/planner/{_file(setting, 'planner')}.yaml writes none before it acts"
-        return f"conf/refine/{_file(setting, REFINE)}.yaml refines plans; {plans}"
+        plans = f"conf/planner/{_file(setting, 'planner')}.yaml writes no plan before it acts"
+        return f"conf/refine/{_file(setting, REFINE)}.yaml refines plans, but {plans}"
     verbs, cases = planner.needs & {SAMPLE, CHOOSE}, planner.needs - {SAMPLE, CHOOSE, JUDGE}
     needs = f"conf/planner/{_file(setting, 'planner')}.yaml needs"
     provided, by = build_engine(models(setting.config)[ACTOR]).provides, f"conf/model/{_file(setting, 'model')}.yaml"
@@ -403,10 +416,12 @@ def invalid_reason(setting: Setting) -> str | None:
         return f"{needs} {', '.join(sorted(missing))}, which {by} cannot do"
     language = build_engine(models(setting.config)[ACTOR]).sampler is not None
     if getattr(planner, "talks", False) and language and not {NATIVE, MESSAGES} <= provided:
-        agent = f"conf/planner/{_file(setting, 'planner')}.yaml is an agent, which sends messages and functions"
-        return f"{agent}; {by} takes them with model.tools=native alone"
+        agent = (
+            f"conf/planner/{_file(setting, 'planner')}.yaml is an agent, which sends messages and function definitions"
+        )
+        return f"{agent}; {by} accepts them only with model.tools=native"
     if CHOOSE in verbs and NATIVE in provided:
-        return f"{needs} choices among tools that stand in the prompt; {by} has model.tools=native"
+        return f"{needs} choices among the tools in the prompt, but {by} has model.tools=native"
     missing = cases - dataset.provides
     if missing:
         return f"{needs} {', '.join(sorted(missing))}, which {of} does not have"
@@ -424,22 +439,28 @@ def _unfit(setting: Setting, role: Role, engine: Engine, parts: Parts) -> str | 
     how = judging(setting.config).get(role)
     if role == CRITIC and SAMPLE not in engine.provides:
         refine = f"conf/refine/{_file(setting, REFINE)}.yaml"
-        return f"{refine} needs {SAMPLE} of its critic, which conf/model/{_file(setting, role)}.yaml cannot do"
+        return f"{refine} needs a critic that can {SAMPLE}; conf/model/{_file(setting, role)}.yaml cannot"
     if role in (SIMULATOR, USER) and (SAMPLE not in engine.provides or engine.sampler is None):
         who = "tools" if role == SIMULATOR else "user"
-        return f"{of} has its {who} played by a language model, which conf/model/{_file(setting, role)}.yaml is not"
+        return (
+            f"{of} needs a language model to play the {who}; conf/model/{_file(setting, role)}.yaml is not a language "
+            "model"
+        )
     if role == EVALUATOR and parts.judges_plans:
         return _no_judge_of_plans(setting, engine, parts)
     if role == EVALUATOR and engine.sampler is None and isinstance(dataset, Stating) and dataset.stating:
-        asks = f"{of} asks which statements about an episode are true, which a language model alone can tell"
-        return f"{asks}: model@evaluator={_file(setting, role)} (or model@judge, who stands in for it) is none"
+        asks = f"{of} asks which statements about an episode are true, and only a language model can answer this"
+        return (
+            f"{asks}; model@evaluator={_file(setting, role)} (or model@judge, if used in its place) is not a language "
+            "model"
+        )
     if isinstance(engine, Informed) and role == EVALUATOR:
         texts = "asks with dataset.{}=judge which texts mean the same"
-        what = texts.format(parts.compares_texts) if parts.compares_texts else "asks about its episodes"
-        return f"{of} {what}, which conf/model/{_file(setting, role)}.yaml cannot tell"
+        what = texts.format(parts.compares_texts) if parts.compares_texts else "asks questions about its episodes"
+        return f"{of} {what}; conf/model/{_file(setting, role)}.yaml cannot answer this"
     if isinstance(engine, Informed) and REFERENCES not in dataset.provides:
         file = _file(setting, "model" if role == ACTOR else role)
-        return f"conf/model/{file}.yaml needs to be told the cases' references, which {of} does not have"
+        return f"conf/model/{file}.yaml needs the cases' references, which {of} does not have"
     if how and how.verb not in engine.provides:
         by = of if role == EVALUATOR else f"conf/planner/{_file(setting, 'planner')}.yaml"
         asks = f"{by} asks the {role} with {role}.form={how.form}, which needs {how.verb}"
@@ -449,7 +470,7 @@ def _unfit(setting: Setting, role: Role, engine: Engine, parts: Parts) -> str | 
         return f"judge.restored={restored} needs the cases' references, which {of} does not have"
     if role == JUDGE and isinstance(engine, Informed) and parts.tools_ask:
         file = f"conf/model/{_file(setting, role)}.yaml"
-        return f"robustness.{parts.tools_ask} asks which names are meant, which {file} cannot tell"
+        return f"robustness.{parts.tools_ask} asks the judge which names are meant; {file} cannot answer this"
     return None
 
 
@@ -458,7 +479,7 @@ def _no_judge_of_plans(setting: Setting, engine: Engine, parts: Parts) -> str | 
     of, by = (f"conf/{file}.yaml" for file in (f"dataset/{_file(setting, 'dataset')}",
                                                f"model/{_file(setting, EVALUATOR)}"))  # fmt: skip
     if isinstance(engine, Informed) and (not isinstance(engine, Knowing) or DIAGNOSED not in parts.dataset.provides):
-        return f"{by} judges with a planted accuracy, which takes plans whose truth is computed; {of} has none"
+        return f"{by} judges with a planted accuracy and needs plans whose correctness can be computed; {of} has none"
     if SAMPLE not in engine.provides:
         return f"{of} asks for verdicts with dataset.{parts.judges_plans}, which need {SAMPLE}; {by} cannot do it"
     return None

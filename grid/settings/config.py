@@ -25,7 +25,9 @@ _Dollars = Annotated[float, Field(gt=0, le=1_000_000_000)]
 _Count = Annotated[int, Field(ge=1, le=100_000)]
 _Calls = Annotated[int, Field(ge=1, le=_MOST)]
 CASES, ALL_CASES, FAILED_OF = "cases", "all", "failed_of:"
-CASES_ALLOWED = f"{ALL_CASES}, ids in brackets: [one,two], a file with one id a line, or {FAILED_OF}results/NAME"
+CASES_ALLOWED = (
+    f"{ALL_CASES}, ids in brackets such as [one,two], a file with one id per line, or {FAILED_OF}results/NAME"
+)
 Tracing = Literal["none", "otel", "otel_content"]
 """`otel`: traces without any text of prompts, answers, arguments and results; `otel_content`: with these texts."""
 _OF_SETTINGS = (*GROUPS, *FURTHER, *ASKED, OPTIONS, "paths", "stand_ins")
@@ -141,7 +143,7 @@ def _dry_run(value: object) -> object:
         except ValidationError as error:
             raise config_error("dry_run.", error, [*DryRun.model_fields]) from None
     if not isinstance(value, bool):
-        raise ConfigError("dry_run", value, "a boolean, true or false, or dry_run.pilot=N for calls of any engine")
+        raise ConfigError("dry_run", value, "true or false, or dry_run.pilot=N for a pilot that may call any engine")
     return value
 
 
@@ -158,7 +160,7 @@ def _allowed(names: list[str]) -> list[str]:
     for name in names:
         if name not in plugins.allowed():
             raise ConfigError(
-                plugins.KEY, name, "a package that the command line names, or plugins.yaml in --config-dir"
+                plugins.KEY, name, "a package that the command line or the file plugins.yaml in --config-dir names"
             )
     return names
 
@@ -186,7 +188,7 @@ class SweepConfig(_Section):
     def _are_whole(self) -> SweepConfig:
         """Refuse `part` with named cases: a part is a half of all the data set's cases, and not of named cases."""
         if self.cases != ALL_CASES and self.part != "all":
-            raise ConfigError("part", self.part, f"all, where cases are named ({CASES})")
+            raise ConfigError("part", self.part, f"must be all if cases are named by the key {CASES}")
         return self
 
 

@@ -57,8 +57,8 @@ def expect_installed(settings: Iterable[Setting], here: bool = True) -> list[str
         packages = " and ".join(package for package in need.packages if find_spec(package) is None)
         install = f"pip install 'agent-grid[{need.extra}]'"
         if here or key in _GROUPS:
-            raise ConfigError(key, label, f"{packages} installed, which it needs (the extra {need.extra}): {install}")
-        lines.append(f"{key} {label} needs {packages}, not installed here; where it runs: {install}")
+            raise ConfigError(key, label, f"needs {packages}, not installed here (extra {need.extra}): {install}")
+        lines.append(f"{key} {label} needs {packages}, not installed here; install it where the model runs: {install}")
     return list(dict.fromkeys(lines))
 
 

@@ -106,7 +106,7 @@ def load_class(key: str, config: Mapping[str, Any], room: str | None = None) -> 
     """The class named by `_target_`; only classes of the group's own package and of allowed plugins are loaded."""
     package = ROOMS[room or key]
     target = config.get("_target_") if isinstance(config, Mapping) else None
-    allowed = f"the dotted name of a class under {package}, or under a package that plugins=[...] names"
+    allowed = f"the dotted name of a class in {package}, or in a package that plugins=[...] names"
     known = isinstance(target, str) and (target.startswith(f"{package}.") or plugins.plugin_of(target))
     if not isinstance(target, str) or not known:
         raise ConfigError(f"{key}._target_", target, allowed)
@@ -119,12 +119,12 @@ def load_class(key: str, config: Mapping[str, Any], room: str | None = None) -> 
         raise ConfigError(f"{key}._target_", target, allowed)
     if cls.__module__ != module:
         raise ConfigError(
-            f"{key}._target_", target, f"{allowed}, by its own name ({cls.__module__}.{cls.__qualname__})"
+            f"{key}._target_", target, f"{allowed}; use the class's own name ({cls.__module__}.{cls.__qualname__})"
         )
     members = _MEMBERS[room or key]
     lacking = [member for member in members if not (hasattr(cls, member) or member in _fields(cls))]
     if lacking:
-        has = f"{allowed} with {', '.join(members)} (it lacks {', '.join(lacking)})"
+        has = f"{allowed}; the class must have {', '.join(members)}, and lacks {', '.join(lacking)}"
         raise ConfigError(f"{key}._target_", target, has)
     for member in _ASYNC.get(room or key, ()):
         if not inspect.iscoroutinefunction(getattr(cls, member)):
@@ -142,7 +142,7 @@ def _of_plugin(key: str, target: str, cls: type, values: Mapping[str, Any], room
     except GridError:
         raise
     except Exception as error:  # a class of somebody else may raise anything
-        raise ConfigError(key, dict(values), f"values that {target} takes ({_told(error)})") from error
+        raise ConfigError(key, dict(values), f"{target} does not accept these values ({_told(error)})") from error
     member = _SETS.get(room)
     if member and not isinstance(getattr(made, member), frozenset):
         raise ConfigError(f"{key}._target_", target, f"a class whose {member} is a frozenset of words")
@@ -161,7 +161,7 @@ def _check_keys(key: str, cls: type, values: Mapping[str, Any]) -> None:
             raise ConfigError(f"{key}.{name}", value, f"no such key{_near(name, list(taken))}; {keys}")
     for name, one in taken.items():
         if one.default is one.empty and one.kind is not one.VAR_POSITIONAL and name not in values:
-            raise ConfigError(f"{key}.{name}", None, f"a value, as it has no default; {keys}")
+            raise ConfigError(f"{key}.{name}", None, f"this key has no default and must be given; {keys}")
 
 
 def _told(error: BaseException) -> str:
@@ -211,11 +211,11 @@ def check_plain(config: Mapping[str, object]) -> None:
 
 def _check(key: str, value: object, depth: int) -> None:
     if depth > MAX_DEPTH:
-        raise ConfigError(key, value, f"at most {MAX_DEPTH} levels")
+        raise ConfigError(key, value, f"at most {MAX_DEPTH} levels of nesting")
     if isinstance(value, Mapping):
         for name, part in value.items():
             if not isinstance(name, str):
-                raise ConfigError(f"{key}.{name}" if key else str(name), part, "a key that is a text")
+                raise ConfigError(f"{key}.{name}" if key else str(name), part, "the key must be a text")
             _check_text(f"{key}.{name}" if key else name, name, "a key")
             _check(f"{key}.{name}" if key else name, part, depth + 1)
     elif isinstance(value, Sequence) and not isinstance(value, str | bytes):

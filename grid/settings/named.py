@@ -39,7 +39,9 @@ class Named:
         self._seen.update(found)
         self._labels[label] = case_ids
         if not found and self.of:
-            raise ConfigError(CASES, self.given, f"a folder in which a case of {label} failed")
+            raise ConfigError(
+                CASES, self.given, f"a folder of results in which a cell of {label} failed or did not succeed"
+            )
         if not found:
             raise ConfigError(CASES, _listed(wanted), f"ids of cases of {label}{self._meant(wanted[0])}")
         return found
@@ -72,16 +74,16 @@ def named(given: str | Sequence[str]) -> Named | None:
     path = Path(given)
     try:
         if not path.is_file() or path.stat().st_size > _MOST_BYTES:
-            raise ConfigError(CASES, given, f"{CASES_ALLOWED}; a file has at most {_MOST_BYTES:,} bytes")
+            raise ConfigError(CASES, given, f"{CASES_ALLOWED}; a file may have at most {_MOST_BYTES:,} bytes")
         lines = path.read_text(encoding="utf-8").splitlines()
     except (OSError, ValueError) as error:
-        raise ConfigError(CASES, given, f"a file of UTF-8 text with one id a line ({error})") from None
+        raise ConfigError(CASES, given, f"a file of UTF-8 text with one id per line ({error})") from None
     return Named(given, _each_once([line.strip() for line in lines if line.strip()], given))
 
 
 def _each_once(ids: Sequence[str], given: str) -> Sequence[str]:
     if not ids:
-        raise ConfigError(CASES, given, f"at least one id: {CASES_ALLOWED}")
+        raise ConfigError(CASES, given, f"there must be at least one id; allowed: {CASES_ALLOWED}")
     return [*dict.fromkeys(ids)]
 
 

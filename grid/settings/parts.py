@@ -177,7 +177,7 @@ def lacking(dataset: str, pool: str) -> str | None:
     if chosen.needs is None:
         return None
     unfit = next((case_id for case_id in data.case_ids() if not chosen.fits(data.problem(case_id))), None)
-    return f"{chosen.needs}, which {{file}} does not name (case {unfit})" if unfit else None
+    return f"{chosen.needs}, but {{file}} has none for case {unfit}" if unfit else None
 
 
 @lru_cache(maxsize=KEPT)
@@ -193,7 +193,9 @@ def _stock(dataset: str, pool: str) -> Mapping[str, ToolSpec]:
         raise ConfigError("dataset", "a library of 0 tools", "at least one tool")
     taken = [name for name in (NO_TOOL, FINISH, GIVE_UP) if name in tools]
     if taken:
-        raise ConfigError("dataset", taken, "a library without tools of these names, which are options of choices")
+        raise ConfigError(
+            "dataset", taken, "tools must not have these names, because every choice has options with these names"
+        )
     return _pool(pool).stock(tools)
 
 
@@ -218,7 +220,7 @@ def ordering(config: Mapping[str, Any]) -> Ordering:
     """The ordering of a setting, the default if the config has none; raises ConfigError."""
     given = config.get(OPTIONS, {})
     if not isinstance(given, Mapping):
-        raise ConfigError(OPTIONS, given, "keys of its own: options.order=shuffled or ranked")
+        raise ConfigError(OPTIONS, given, "must be set by its key: options.order=shuffled or options.order=ranked")
     try:
         return Ordering(**{str(key): value for key, value in given.items()})
     except ValidationError as error:

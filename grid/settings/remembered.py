@@ -76,8 +76,8 @@ class Memory:
             raise ConfigError(
                 "memory.path",
                 self.how.path,
-                f"a sweep of other cases than are run here, and {len(known)} are in both ({', '.join(known[:_SHOWN])}"
-                f"{', ...' * (len(known) > _SHOWN)}): part=validation fills a memory for part=test",
+                f"must be a sweep of other cases, but {len(known)} cases are in both ({', '.join(known[:_SHOWN])}"
+                f"{', ...' * (len(known) > _SHOWN)}); fill a memory with part=validation to use it with part=test",
             )
 
     @cached_property
@@ -158,8 +158,9 @@ def _as_checked(how: Remembering, own: str, version: str, digest: str) -> Memory
     memory = _read(how, own, version)
     if digest != memory.contents[DIGEST]:
         raise UnfinishedError(
-            f"memory.path={how.path}: on {socket.gethostname()} it holds other traces than when the sweep was checked; "
-            "run again with the same name once nothing writes to it, and let all nodes see the same folder"
+            f"memory.path={how.path}: on {socket.gethostname()} its traces differ from those that were checked at the "
+            "sweep's start; make sure that nothing writes to this folder and that all nodes see the same folder, then "
+            "run again with the same name"
         )
     return memory
 
@@ -176,11 +177,17 @@ def _of_folder(root: Path, how: Remembering, own: str, version: str) -> Memory:
     store.check_there(root)
     rows = store.read(root, "episodes", _EPISODES, pc.field("setting_id") == own).to_pylist()
     if not rows:
-        raise ConfigError("memory.path", how.path, f"a sweep of the same setting without memory; {_there(root)}")
+        raise ConfigError(
+            "memory.path", how.path, f"must have results of the same setting without memory; {_there(root)}"
+        )
     current = [row for row in rows if row["dataset_version"] == version]
     if not current:
         versions = ", ".join(sorted({row["dataset_version"] for row in rows})[:_SHOWN])
-        raise ConfigError("memory.path", how.path, f"episodes of dataset_version={version}; these are of {versions}")
+        raise ConfigError(
+            "memory.path",
+            how.path,
+            f"must have episodes of dataset_version={version}, but its episodes are of {versions}",
+        )
     kept = dict[str, dict[str, Any]]()
     for row in sorted(current, key=lambda row: (row["case_id"], not row["success"], row["trial"])):
         if row["status"] == Status.OK and (row["success"] or how.kept == "all"):
@@ -193,8 +200,8 @@ def _there(root: Path) -> str:
     found = store.read(root, "episodes", _LABELS, categories=_LABELS).group_by(_LABELS).aggregate([]).to_pylist()
     labels = sorted(" x ".join(str(row[name]) for name in _LABELS) for row in found)
     return (
-        f"this one has {', '.join(labels[:_SHOWN]) or 'none'}{', ...' * (len(labels) > _SHOWN)}; the seed, the budget "
-        "and all keys but trials, part and dataset.limit must be the same, too"
+        f"its settings are {', '.join(labels[:_SHOWN]) or 'none'}{', ...' * (len(labels) > _SHOWN)}; the seed, the "
+        "budget and all keys except trials, part and dataset.limit must be the same, too"
     )
 
 

@@ -101,7 +101,7 @@ def with_roles(config: Mapping[str, Any]) -> dict[str, Any]:
             _expect_default(role, parts, groups["dataset"])
         found[role] = asked(how) | (model or groups["model"])
         if _TEMPERATURE in asked(how) and isinstance(how, Judging) and takes(found[role], _TEMPERATURE):
-            allowed = f"null: {_TEMPERATURE} is a key of its model's own ({found[role]['_target_']})"
+            allowed = f"must be null, because the model has its own key {_TEMPERATURE} ({found[role]['_target_']})"
             raise ConfigError(f"{role}.{_TEMPERATURE}", how.temperature, allowed)
         if role == JUDGE:
             found[role] |= dataclasses.asdict(_restoring(given))
@@ -115,11 +115,11 @@ def asked(how: Judging | Simulating | Criticising) -> dict[str, Any]:
 
 def _expect_default(role: Role, parts: Parts, dataset: Mapping[str, Any]) -> None:
     """Raise ConfigError if a role without a named model is asked and no model has this role by default."""
-    named = f"with model@{role}=NAME, a file of conf/model (no model is it by default)"
+    named = f"with model@{role}=NAME, a file of conf/model (this role has no default model)"
     if role == JUDGE and parts.tools_ask:
         raise ConfigError(f"robustness.{parts.tools_ask}", True, f"false, or true {named}")
     if role == EVALUATOR and (key := parts.judges_plans):
-        allowed = "a scorer without a model, or model@judge=NAME, a file of conf/model (no model is it by default)"
+        allowed = "a scorer that needs no model, or model@judge=NAME, a file of conf/model (there is no default model)"
         raise ConfigError(f"dataset.{key}", dataset.get(key), allowed)
     if role == EVALUATOR and (key := parts.compares_texts):
         raise ConfigError(f"dataset.{key}", dataset.get(key), f"rules, or judge {named}")
@@ -163,7 +163,9 @@ def _given(role: Role, config: Mapping[str, Any]) -> Mapping[str, Any]:
     given = config.get(role) or {}
     if not isinstance(given, Mapping):
         raise ConfigError(
-            role, given, f"keys of its own; model@{role}=NAME, with a file of conf/model, names its model"
+            role,
+            given,
+            f"must be a mapping of keys; to choose the model, set model@{role}=NAME with a file of conf/model",
         )
     return given
 
@@ -248,7 +250,9 @@ def prices_of(config: Mapping[str, Any], engines: Mapping[Role, Engine]) -> dict
             if found[role] != found[roles[0]]:
                 other = f"{_key(roles[0])}.{PRICE}"
                 raise ConfigError(
-                    f"{role}.{PRICE}", config[role].get(PRICE), f"as {other}, since the model is the same"
+                    f"{role}.{PRICE}",
+                    config[role].get(PRICE),
+                    f"must be the same as {other}, because both are the same model",
                 )
     return found
 
@@ -272,7 +276,10 @@ def listed_lines(setting: Setting, engines: Mapping[Role, Engine]) -> Iterator[s
             known = {key: value for key, value in listed._asdict().items() if isinstance(value, float)}
             dollars = ", ".join(f"{key}: {value:g}" for key, value in known.items())
             label = label_of(role, setting.labels)
-            yield f"{label}: no price is given; by {listed.of} it is {{{dollars}}}, US dollars per million tokens"
+            yield (
+                f"{label}: no price is given, so the price of {listed.of} is used: {{{dollars}}}, US dollars per "
+                "million tokens"
+            )
 
 
 def money(prices: Prices, spent: Mapping[Role, Usage]) -> float | None:
@@ -307,7 +314,9 @@ def expect_prices(setting: Setting, prices: Prices, limits: Mapping[str, float])
         if price is None:
             file = f"conf/model/{label_of(role, setting.labels).partition('[')[0]}.yaml"
             raise ConfigError(
-                f"{_key(role)}.{PRICE}", None, f"{_FORM}: budget.{key}={limit:g} is given, and {file} has no price"
+                f"{_key(role)}.{PRICE}",
+                None,
+                f"needs a price such as {_FORM}, because budget.{key}={limit:g} is given and {file} has no price",
             )
 
 
@@ -323,7 +332,9 @@ def expect_counts(
         for role, model in models(setting.config).items():
             if model_key(model) not in uncounted:
                 continue
-            told = f"null: the server of {label_of(role, setting.labels)} tells no tokens of its answers (usage)"
+            told = (
+                f"must be null, because the server of {label_of(role, setting.labels)} does not report tokens (usage)"
+            )
             if tokens is not None:
                 raise ConfigError("budget.tokens", tokens, told)
             if dollars and not (_price(role, setting.config, make("model", model)) or _FREE).free:

@@ -83,7 +83,9 @@ def _folders(placed: Mapping[str, Mapping[str, str]]) -> list[tuple[str, str, st
 
 def _line(setting: Setting, role: str, then: str | None, now: str) -> str:
     name = setting.config[role].get("model", setting.labels[role])
-    return f"{name}: its cells here were asked at {then}, further ones at {now}: that is no other model"
+    return (
+        f"{name}: earlier cells were served at {then}, further cells are served at {now}; both count as the same model"
+    )
 
 
 def _with_places(root: Path, keys: Iterable[str]) -> Iterator[Setting]:

@@ -259,7 +259,7 @@ def _digest(value: object) -> str:
 
 Cells = Literal["all", "failed", "none"]
 REST_SHARE = 0.05  # of cells, once a sweep's transcripts have reached their limit
-_ALLOWED = "all, failed, none, or sample:SHARE with a share of the cells above 0 and up to 1, such as sample:0.05"
+_ALLOWED = "all, failed, none, or sample:SHARE, whose share of the cells is above 0 and at most 1, such as sample:0.05"
 
 
 @dataclass(frozen=True)

@@ -81,7 +81,8 @@ def _known(files: Sequence[Path]) -> str:
         gib = sum(stat.st_size for stat in stats.values()) / 2**30
         if gib > _SHOWN_GIB:
             print(
-                f"reading {files[0].parent} ({gib:.1f} GiB) once: its files are the model's identity", file=sys.stderr
+                f"reading {files[0].parent} ({gib:.1f} GiB) once, because its files define the model's identity",
+                file=sys.stderr,
             )
         (folder / _MADE).write_text(json.dumps([[path.name for path in files], fingerprint(*files)]))
 

@@ -33,11 +33,11 @@ def main() -> int:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m grid.store", description=__doc__)
     commands = parser.add_subparsers(dest="command", required=True)
-    compacting = commands.add_parser("compact", help="make small files into large ones")
-    asking = commands.add_parser("transcript", help="print what one cell asked and was answered")
+    compacting = commands.add_parser("compact", help="merge small files into large files")
+    asking = commands.add_parser("transcript", help="print the requests and answers of one cell")
     for command in (compacting, asking):
         command.add_argument("results", type=folder_at, help="the folder of a sweep, results/<name>")
-    asking.add_argument("cell", help="its cell_id in episodes")
+    asking.add_argument("cell", help="its cell_id in the table episodes")
     return parser
 
 

@@ -97,7 +97,7 @@ def _content(path: Path) -> bytes | None:
         with reading(path):
             content = path.read_bytes()
     except VanishedError:
-        raise StoreError(f"{path}: vanished; is it merged by somebody else?") from None
+        raise StoreError(f"{path}: this file vanished; another process may be merging the files") from None
     return content if name_of(io.BytesIO(content)) == path.stem else None
 
 

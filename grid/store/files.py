@@ -35,7 +35,7 @@ from grid.store.schema import IDS, LONG, OLDEST, SCHEMA_VERSION, TABLES
 
 VERSION_KEY, REPLACES_KEY = b"schema_version", b"replaces"
 ARROW = b"ARROW:schema"
-DAMAGE = "its bytes are not those that its name is the hash of"
+DAMAGE = "its name is not the hash of its content"
 _HEX_DIGITS = 32  # of the hash, in a name
 THREADS = min(len(os.sched_getaffinity(0)), 8)  # that read files; more threads than CPUs would slow each other down
 SMALL = 2**18  # bytes; files up to this size are read whole, as a scanner takes twice the time
@@ -136,11 +136,11 @@ def reading(path: Path) -> Iterator[None]:
     except OSError as error:
         for place in (path, path.parent) if error.errno == errno.ENOENT else ():
             if place.is_symlink() and not place.exists():
-                raise StoreError(f"{place}: a link to what is not there ({os.readlink(place)})") from None
+                raise StoreError(f"{place}: a broken link ({os.readlink(place)} does not exist)") from None
         if error.errno in (errno.ENOENT, errno.ESTALE) and not is_there(path):
             raise VanishedError(path) from None
         if error.errno == errno.ENOTDIR:
-            raise StoreError(f"{path}: a file where a folder should be; move it away") from None
+            raise StoreError(f"{path}: there is a file in the place of a folder; move it away") from None
         raise StoreError(f"{path}: cannot be read ({error.strerror or error})") from None
 
 
@@ -164,7 +164,7 @@ def _mark(path: Path) -> _Mark:
     """Figures that change whenever the file changes, unless the disk itself has a fault."""
     found = path.stat()
     if not stat.S_ISREG(found.st_mode):
-        raise StoreError(f"{path}: no file, but something else of that name; move it away")
+        raise StoreError(f"{path}: not a regular file; move it away")
     return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
 
 
@@ -174,7 +174,7 @@ def _opened(path: Path, source: BufferedReader | BytesIO) -> pq.ParquetFile:
     try:
         return pq.ParquetFile(content, page_checksum_verification=True)
     except pa.ArrowInvalid as error:
-        raise StoreError(f"{path}: no Parquet file ({error}); move it away") from None
+        raise StoreError(f"{path}: not a Parquet file ({error}); move it away") from None
 
 
 def _understood(path: Path, table: str, footer: pq.FileMetaData, mark: _Mark) -> File:
@@ -188,7 +188,7 @@ def _understood(path: Path, table: str, footer: pq.FileMetaData, mark: _Mark) ->
     if not (version.isdecimal() and OLDEST <= int(version) <= int(SCHEMA_VERSION)):
         raise StoreError(
             f"{path}: schema_version={version!r} of table {table}, but this version writes {SCHEMA_VERSION!r} and "
-            f"reads {OLDEST} to {SCHEMA_VERSION}; choose another name= or use the version that wrote it"
+            f"reads {OLDEST} to {SCHEMA_VERSION}; choose another name=NAME or use the version that wrote it"
         )
     # A footer whose schema was read stays in memory until garbage is collected: for most files this is not needed.
     of_now = metadata.get(ARROW) == example(table).metadata[ARROW] or footer.schema.equals(example(table).schema)
@@ -220,7 +220,9 @@ def _expect_types(path: Path, table: str, found: pa.Schema) -> None:
             raise StoreError(f"{path}: column {column.name} of table {table} is missing; move it away")
         if column.name in found.names and found.field(column.name).type != column.type:
             own = found.field(column.name).type
-            raise StoreError(f"{path}: column {column.name} of table {table} is {own}, not {column.type}; move it away")
+            raise StoreError(
+                f"{path}: column {column.name} of table {table} has the type {own}, not {column.type}; move it away"
+            )
 
 
 Table = Literal[
@@ -233,14 +235,14 @@ _PATIENCE_SECONDS = 60.0  # how long reading is tried again while files are bein
 _TOGETHER = 64  # files that a thread looks at in one go
 _NAMED = 5  # damaged files in one message
 _LOSS = {
-    "attempts": "and what its tries have spent is not counted",
-    "messages": "and what its cells asked is lost; their results are not",
-    "comparisons": "and what it compared is compared again",
-    "scorings": "and what was scored again is scored once more",
-    "rescores": "and what was scored again is scored once more",
-    "sections": "and prompts lack what stood in it; results are not touched",
-    "cases": "and what its cases asked for is not shown; results are not touched",
-    "metrics": "and what a plugin's metrics mean is told again by its next run",
+    "attempts": "and the costs of its tries are not counted",
+    "messages": "and the requests of its cells are lost, but not their results",
+    "comparisons": "and its comparisons are made again",
+    "scorings": "and the scores of rescored cells are computed again",
+    "rescores": "and the scores of rescored cells are computed again",
+    "sections": "and its sections are missing from prompts; results are not affected",
+    "cases": "and the queries of its cases are not shown; results are not affected",
+    "metrics": "and the next run writes the meaning of a plugin's metrics again",
 }
 """The consequences of lost rows, by table, for tables whose lost rows do not make cells run again."""
 
@@ -276,7 +278,9 @@ def survey(root: Path, table: str, names: Sequence[str] = ()) -> Survey:
         except VanishedError as error:  # a larger file replaced it
             list_anew()
             if time.monotonic() > until:
-                raise StoreError(f"{error}: vanished while it was read, and others before it") from None
+                raise StoreError(
+                    f"{error}: this file vanished while it was read, and so did other files before it"
+                ) from None
     whole = [file for file in found if file is not None]
     needless = frozenset[str]().union(*(file.replaces for file in whole))
     return Survey(
@@ -381,8 +385,8 @@ def _refuse(lost: Sequence[Path]) -> None:
     if lost:
         further = f" and {len(lost) - _NAMED} more" if len(lost) > _NAMED else ""
         raise StoreError(
-            f"{', '.join(map(str, lost[:_NAMED]))}{further}: damaged, {DAMAGE}; start its sweep again, which puts it "
-            "aside and runs its cells again, or move it away to go on without its rows"
+            f"{', '.join(map(str, lost[:_NAMED]))}{further}: damaged, {DAMAGE}; start the sweep again, which puts "
+            "damaged files aside and runs their cells again, or move them away to go on without their rows"
         )
 
 

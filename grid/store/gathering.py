@@ -35,7 +35,7 @@ def gather(target: Path, roots: Sequence[Path]) -> None:
         check_there(root)
         check(root)
         if target.resolve() == root.resolve():
-            raise StoreError(f"{one_line(target, 200)}: one of the folders to be gathered; name another")
+            raise StoreError(f"{one_line(target, 200)}: this is one of the folders to gather; name another folder")
     expect_folder("--into", target)
     _check_target(target)
     draft = target.with_name(f".{target.name}.{os.getpid()}")
@@ -64,7 +64,9 @@ def _check_target(target: Path) -> None:
     with suppress(OSError, ValueError, TypeError, KeyError):
         known = set(loads((target / _MARK).read_text(encoding="utf-8"))["files"])
     if not known or not known.issuperset(_files(target)):
-        raise StoreError(f"{one_line(target, 200)}: it holds what was not gathered; name another folder, or a new one")
+        raise StoreError(
+            f"{one_line(target, 200)}: this folder has files that were not gathered; name another folder, or a new one"
+        )
 
 
 def _files(root: Path) -> list[str]:

@@ -51,7 +51,7 @@ def locked(root: Path) -> Iterator[None]:
     except Timeout:
         raise _held(root, _owner(here)) from None
     except OSError as error:
-        raise StoreError(f"{here}: cannot be written to ({error}); choose another store.root=") from None
+        raise StoreError(f"{here}: cannot be written to ({error}); choose another store.root=FOLDER") from None
     try:
         with _Name(root, here) if isinstance(root, Address) else nullcontext():
             clear_drafts(root, _sign(here))
@@ -61,7 +61,7 @@ def locked(root: Path) -> Iterator[None]:
 
 
 def _held(root: Path, owner: str) -> StoreError:
-    return StoreError(f"{root}: another sweep is writing to this name{owner}; wait for it or choose another name=")
+    return StoreError(f"{root}: another sweep is writing to this name{owner}; wait for it or choose another name=NAME")
 
 
 def _sign(root: Path) -> float:
@@ -70,7 +70,9 @@ def _sign(root: Path) -> float:
         (root / _OWNER).write_text(json.dumps(_myself()))
         return (root / _OWNER).stat().st_mtime
     except OSError as error:
-        raise StoreError(f"{root}: cannot be written to ({error}); make room or choose another store.root=") from None
+        raise StoreError(
+            f"{root}: cannot be written to ({error}); make room or choose another store.root=FOLDER"
+        ) from None
 
 
 def _myself() -> dict[str, Any]:
@@ -126,7 +128,7 @@ class _Name:
             self._tag = self._taken()
         except OSError as error:
             raise StoreError(
-                f"{self._root}: cannot be written to ({error.strerror}); choose another store.root="
+                f"{self._root}: cannot be written to ({error.strerror}); choose another store.root=FOLDER"
             ) from None
         self._thread.start()
 

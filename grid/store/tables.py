@@ -205,7 +205,7 @@ def _metrics(root: Path, files: tuple[File, ...]) -> Mapping[str, Metric]:
         if (metric.unit, metric.kind) != (known.unit, known.kind):
             raise StoreError(
                 f"{root}: metric {metric.name} is a {known.kind} in {known.unit or 'no unit'} in one sweep and a "
-                f"{metric.kind} in {metric.unit or 'no unit'} in another; keep their results in folders of their own"
+                f"{metric.kind} in {metric.unit or 'no unit'} in another; keep their results in separate folders"
             )
     return found
 

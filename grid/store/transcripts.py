@@ -57,7 +57,7 @@ def transcript(root: Path, cell_id: str) -> tuple[Request | None, ...]:
     if not episodes:
         raise StoreError(f"{root}: no cell {cell_id}")
     if episodes[0] is None:
-        raise StoreError(f"{root}: what the cell {cell_id} asked was not kept (store.transcripts)")
+        raise StoreError(f"{root}: the requests of cell {cell_id} were not kept (store.transcripts)")
     return _requests(root, mine, {cell_id: episodes[0]})[cell_id]
 
 

@@ -142,7 +142,9 @@ def new_file(root: Path, table: str, replaces: Sequence[str] = (), texts: Sequen
         hand_over(draft, target)
         _sync(folder)
     except OSError as error:
-        raise StoreError(f"{root}: cannot be written to ({error}); make room or choose another store.root=") from None
+        raise StoreError(
+            f"{root}: cannot be written to ({error}); make room or choose another store.root=FOLDER"
+        ) from None
     finally:
         with suppress(OSError):  # the folder may have become read-only
             draft.unlink(missing_ok=True)

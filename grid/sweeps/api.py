@@ -144,7 +144,7 @@ class Results:
         lines = [*provenance.lines(self.folder), *warned(self.folder)] if tables else [provenance.EMPTY]
         told = "".join(f"<p>{escape(line)}</p>" for line in lines)
         others = ", ".join(repr(table.name) for table in tables[1:])
-        more = f"<p>further tables, by <code>.table(name)</code>: {escape(others)}</p>" if others else ""
+        more = f"<p>further tables, which <code>.table(name)</code> shows: {escape(others)}</p>" if others else ""
         return told + "".join(table._repr_html_() for table in tables[:1]) + more
 
     def _expect_columns(self, table: store.Table | store.Long, columns: Sequence[str]) -> None:

@@ -37,7 +37,7 @@ def refusal(error: Exception, overrides: Sequence[str] = ()) -> str:
     if isinstance(error, GridError):
         return one_line(error)
     if isinstance(error, RecursionError):
-        return one_line(ConfigError("arguments", list(overrides), "less deep nesting"))
+        return one_line(ConfigError("arguments", list(overrides), "must have fewer levels of nesting"))
     if isinstance(error, OverrideParseException):
         return one_line(unreadable(str(error.override), error.message.splitlines()[0]))
     if isinstance(error, MissingConfigException) and error.options:
@@ -47,7 +47,7 @@ def refusal(error: Exception, overrides: Sequence[str] = ()) -> str:
                 group,
                 name,
                 f"one of {', '.join(sorted(error.options))}{nearest(name, error.options)}, or with plugins=[PACKAGE] "
-                f"one of a package of yours{_without_files()}",
+                f"a file of your own package{_without_files()}",
             )
         )
     if isinstance(error, HydraException | OmegaConfBaseException):
@@ -60,8 +60,8 @@ def _without_files() -> str:
     """A text on plugins without YAML; a wheel only has the YAML files that its package data names."""
     lacking = [one for one in plugins.allowed().values() if not any(one.conf.rglob("*.yaml"))]
     return "".join(
-        f"; the plugin {one.name} has no YAML in {one.conf}"
-        + (f": let package-data of {one.distribution} name **/*.yaml" if one.distribution else "")
+        f"; the plugin {one.name} has no YAML files in {one.conf}"
+        + (f": the package-data of {one.distribution} must name **/*.yaml" if one.distribution else "")
         for one in lacking
     )
 
@@ -84,7 +84,8 @@ def _of_hydra(error: Exception, overrides: Sequence[str]) -> str:
     group = key.partition(".")[0]
     if choices := next((one for one in overrides if one.startswith(f"{group}=") and "," in one), None):
         allowed += (
-            f"; a value that only some of {choices} have stands in a file: --config-dir FOLDER, {group}/NAME.yaml"
+            f"; if only some of {choices} have this key, set it in a file of your own: --config-dir FOLDER, "
+            f"{group}/NAME.yaml"
         )
     return one_line(ConfigError(key, values[-1] if values else None, allowed))
 
@@ -182,7 +183,7 @@ def check(arguments: Sequence[str]) -> None:
             (override,) = overrides.parse_overrides([text])
         except (ValueError, ArithmeticError, RecursionError) as error:  # for example a number of 5,000 digits
             key, _, value = text.partition("=")
-            raise ConfigError(key, value, f"what Hydra can read ({error})") from None
+            raise ConfigError(key, value, f"a value that Hydra can read ({error})") from None
         _check_override(override)
 
 
@@ -194,10 +195,10 @@ def _check_flags(given: Namespace) -> None:
     for name in _FLAGS:
         value = getattr(given, name)
         if value is not None:
-            allowed = "nothing: a sweep has one config; --config-dir adds a folder with files of your own"
+            allowed = "not allowed, because a sweep has only one config; --config-dir adds a folder with your own files"
             raise ConfigError("--" + name.replace("_", "-"), value, allowed)
     if given.multirun and given.cfg:
-        raise ConfigError("--cfg", given.cfg, "without -m: it shows one setting")
+        raise ConfigError("--cfg", given.cfg, "not allowed with -m, because this flag shows only one setting")
 
 
 def _check_size(text: str) -> None:
@@ -216,8 +217,10 @@ def _check_override(override: Override) -> None:
     if not key:
         raise ConfigError("", override.input_line, "an override with a key: key=value")
     if any(_OF_HYDRA.match(name) for name in (key, override.package or "")) and not _TAKEN.fullmatch(key):
-        allowed = "no key of Hydra's own but hydra.searchpath and hydra.sweeper.params: others would cut a sweep in two"
-        raise ConfigError(key, text, f"{allowed}, or write elsewhere")
+        allowed = (
+            "only hydra.searchpath and hydra.sweeper.params are allowed of Hydra's keys; others would split a sweep"
+        )
+        raise ConfigError(key, text, f"{allowed}, or write to other places")
     if key in (*GROUPS, *FURTHER, "cluster", "experiment") and not override.is_delete():
         _check_choice(key, text, override.value())
 
@@ -232,7 +235,7 @@ def _check_choice(group: str, text: str, value: object) -> None:
             _check_choice(group, text, Override._convert_value(one))
     elif isinstance(value, list):
         if len(set(map(str, value))) < len(value) or not all(isinstance(one, str) for one in value):
-            raise ConfigError(group, text, f"a list that names each file of conf/{group} once")
+            raise ConfigError(group, text, f"a list of names of files in conf/{group}, each only once")
     elif not isinstance(value, str | dict | Glob):  # a mapping gives values, not files
         raise ConfigError(group, text, f"the name of a file in conf/{group}")
 
@@ -244,35 +247,36 @@ _GROUPS = {
     "model": "",
     "planner": "",
     "dataset": "",
-    "robustness": "also several in one setting: robustness=[extraneous,broken_tool]",
+    "robustness": "one setting may have several: robustness=[extraneous,broken_tool]",
     "retriever": "",
-    "pool": "which tools there are to retrieve from",
-    "refine": "plans are criticised and written again",
-    "memory": "prompts show what the planner did on other cases, in an earlier sweep",
+    "pool": "the tools to retrieve from",
+    "refine": "plans are criticized and rewritten",
+    "memory": "prompts show the planner's work on other cases in an earlier sweep",
     "cluster": "",
     "experiment": "a whole study, as +experiment=NAME",
 }
 _HEAD = """\
-Run a grid of experiments: model x planner x dataset x robustness, on Ray. Results go to results/NAME where you stand;
-the same command again resumes. `agent-grid sweep` and `python launch/sweep.py` are the same.
+Run a grid of experiments: model x planner x dataset x robustness, on Ray. Results go to results/NAME in the current
+folder; the same command again resumes the sweep. `agent-grid sweep` and `python launch/sweep.py` are the same.
 
   agent-grid sweep -m                                     the default grid
   agent-grid sweep -m planner=react,egb_logits trials=5 name=mine
   agent-grid sweep planner=react                          one setting
-  agent-grid sweep -m dry_run=true                        what would run, what is invalid, what it may cost
+  agent-grid sweep -m dry_run=true                        the settings that would run, invalid ones, and the cost
   agent-grid sweep -m +experiment=planning_horizon        a whole study
   agent-grid sweep --cfg job planner=react                every key with its value
 
-Files to choose from, as GROUP=NAME; with -m several, GROUP=NAME,NAME:
+Files to choose from, as GROUP=NAME; with -m also several, as GROUP=NAME,NAME:
 """
 _HELPING_FLAGS = """
 Flags:
-  -m                      every combination of what is given, instead of one setting
+  -m                      every combination of the given values, instead of one setting
   --cfg job [-p GROUP]    print the composed config, or a part of it, and run nothing
-  --info [WHAT]           how it was composed: config, defaults, defaults-tree, plugins, searchpath (default: all)
-  --config-dir FOLDER     a folder with files of your own beside these, in folders of the same names
-  -sc install=bash        print what switches on tab completion: eval "$(agent-grid -sc install=bash)" (zsh: the same;
-                          fish: agent-grid -sc install=fish | source)
+  --info [WHAT]           show how the config is composed; WHAT: config, defaults, defaults-tree, plugins, searchpath
+                          (default: all)
+  --config-dir FOLDER     a folder with your own files, in folders with the same names as these groups
+  -sc install=bash        print the code for tab completion; to use it: eval "$(agent-grid -sc install=bash)" (zsh:
+                          the same; fish: agent-grid -sc install=fish | source)
 """
 
 
@@ -323,22 +327,22 @@ def unreadable(text: str, reason: str) -> ConfigError:
     key, _, value = text.partition("=")
     found = _quoted(text, lambda part: _override(f"k={part}") is None)
     if found is None:
-        return ConfigError(key, value, f"Hydra's grammar of overrides ({reason})")
+        return ConfigError(key, value, f"Hydra cannot read this override ({reason})")
     shown, texts = found
     odd = [repr(char) for char in dict.fromkeys("".join(texts)) if not _PLAIN.match(char)]
     which = f" with {' '.join(odd[:_CHARACTERS])}" if odd else ""
-    return ConfigError(key, value, f"a text{which} has to be quoted: {shown}")
+    return ConfigError(key, value, f"a text{which} must be in quotes: {shown}")
 
 
 def several(text: str) -> ConfigError:
     """The error for an override with several values in a command that runs only one setting."""
     key, _, value = text.partition("=")
-    ways = ["with -m each is a setting"]
+    ways = ["use -m to make each value a setting"]
     if "(" not in value and (key not in (*GROUPS, *FURTHER) or key == "robustness"):
-        ways.append(f"a list is {key}=[{value}]")
+        ways.append(f"write a list as {key}=[{value}]")
     if "(" not in value and key not in (*GROUPS, *FURTHER):
-        ways.append(f"a text is quoted: {_for_shell(f'{key}={_in_quotes(value)}')}")
-    return ConfigError(key, value, f"one value; {', '.join(ways)}")
+        ways.append(f"write a text in quotes: {_for_shell(f'{key}={_in_quotes(value)}')}")
+    return ConfigError(key, value, f"only one value is allowed; {', '.join(ways)}")
 
 
 def kept(error: ConfigError, overrides: Sequence[str]) -> ConfigError:
@@ -362,7 +366,7 @@ def kept(error: ConfigError, overrides: Sequence[str]) -> ConfigError:
     if quoted is None:
         return error
     shown, texts = quoted
-    told = f"a text, and {texts[0]:.80} without quotes is {_KINDS[type(wanted)]}; quoted it stays one: {shown}"
+    told = f"must be a text, but {texts[0]:.80} without quotes is {_KINDS[type(wanted)]}; put it in quotes: {shown}"
     return ConfigError(error.key, wanted, told)
 
 

@@ -289,7 +289,7 @@ def _of_folder(folder: str | None) -> list[str]:
     except (OSError, ValueError, RecursionError, yaml.YAMLError) as error:
         raise ConfigError("--config-dir", str(file), f"a YAML file that can be read ({error})") from None
     names = found.get(KEY) if isinstance(found, dict) and found.keys() == {KEY} else None
-    return _names(names, "--config-dir", str(file), f"one key with {_LIST.replace('=', ': ')}")
+    return _names(names, "--config-dir", str(file), f"must have only one key, with {_LIST.replace('=', ': ')}")
 
 
 def _named(arguments: Sequence[str]) -> list[str]:

@@ -75,11 +75,13 @@ def settings_table(
     """The table of a dry run, one setting a line."""
     plan, settings = checked.plan, checked.plan.settings
     asked = bool(tried.sides)
-    caption = "expected of the cells to run, ± twice the standard error between the cells of a pilot"
-    caption += "" if asked else f" of {CASES} cells of each setting; dry_run.pilot=N tries more, and tells the time"
-    table = Table(
-        title="dry run: nothing was kept but this", caption=caption, box=box.SIMPLE_HEAD, title_justify="left"
+    caption = "expected for the cells to run, ± twice the standard error between the cells of a pilot"
+    caption += (
+        ""
+        if asked
+        else f" with {CASES} cells of each setting; dry_run.pilot=N tries more cells and also forecasts the time"
     )
+    table = Table(title="dry run: no results were kept", caption=caption, box=box.SIMPLE_HEAD, title_justify="left")
     names = (*GROUPS, *(name for name in (*FURTHER, *ASKED) if any(name in setting.labels for setting in settings)))
     priced = any(one.money and one.money.value for one in forecasts.values() if one)
     figures = ["cases", "cells", "to run", "tokens in", "tokens out", *["time"] * asked, *["US dollars"] * priced]
@@ -110,15 +112,19 @@ def _times(tried: Tried, pending: Mapping[str, int]) -> dict[str, float]:
 def _unknown(tried: Tried) -> list[str]:
     """Lines on the settings without a forecast, with the reason, and on times that rest on an assumption."""
     reasons = Counter(pilot.why for pilot in tried.pilots.values() if pilot.why)
-    lines = [f"unknown of {count:,} settings: {why}" for why, count in reasons.items()]
+    lines = [f"forecast unknown for {count:,} settings: {why}" for why, count in reasons.items()]
     for side in tried.sides:
         few = [p for s in side.settings if (p := tried.pilots.get(s.id)) and p.batches and p.largest.side < side.cells]
         if few and side.pooled:
-            how = "more take as long, up to what the server answers at once" if side.capacity else "more are no faster"
+            how = (
+                "more cells take no longer, up to the server's limit"
+                if side.capacity
+                else "more cells at once are no faster"
+            )
             least = min(pilot.largest.side for pilot in few)
             lines.append(
-                f"times of {len(few):,} settings are less certain: tried with {least:,} cells side by side at the "
-                f"least, the sweep has {side.cells:,}, and it is taken that {how}; a larger dry_run.pilot tells"
+                f"times of {len(few):,} settings are less certain: the smallest pilot ran {least:,} cells at once, the "
+                f"sweep runs {side.cells:,}, and the forecast assumes that {how}; a larger dry_run.pilot is more exact"
             )
     return lines
 
@@ -127,14 +133,16 @@ def _sums(tried: Tried, pending: Mapping[str, int], forecasts: Mapping[str, Fore
     known = [one for one in forecasts.values() if one]
     if not known:
         return []
-    places = "in all" if len(known) == len(forecasts) else f"in all, of the {len(known):,} settings that are known"
+    places = "in all" if len(known) == len(forecasts) else f"in all, for the {len(known):,} settings with a forecast"
     read, written = ([part for part in parts if part] for parts in zip(*map(_tokens, known), strict=True))
     parts = [f"{told(total(read))} tokens in, {told(total(written))} out"] if read else []
     if len(read) < len(known):
-        parts.append(f"tokens unknown of {len(known) - len(read):,} settings, as the server tells none")
+        parts.append(f"tokens unknown for {len(known) - len(read):,} settings, because the server does not report them")
     money = [one.money for one in known if one.money]
     if len(money) < len(known):
-        parts.append(f"US dollars unknown: {len(known) - len(money):,} settings have a model without a price or tokens")
+        parts.append(
+            f"US dollars unknown: {len(known) - len(money):,} settings have a model without a price or token counts"
+        )
     elif any(one.value for one in money):
         parts.append(f"{told(total(money), 2)} US dollars")
     lines = [f"{places}: {'; '.join(parts)}"]
@@ -147,7 +155,9 @@ def _sums(tried: Tried, pending: Mapping[str, int], forecasts: Mapping[str, Fore
         line += f"{clock(cells)} for the cells"
         line += f"; {tried.gpus * (tried.loading + cells):,.0f} GPU seconds" if tried.gpus else ""
         lines.append(line)
-        lines.append(f"the pilot made {sum(pilot.calls for pilot in tried.pilots.values()):,} calls, and keeps no row")
+        lines.append(
+            f"the pilot made {sum(pilot.calls for pilot in tried.pilots.values()):,} calls; its rows are not kept"
+        )
     return lines
 
 

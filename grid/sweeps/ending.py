@@ -39,14 +39,14 @@ class Spending:
             dollars, unknown = spent(plan.root)
             self.money = Money(limit, plan.hard, dollars, taken(plan.root))
             if unknown:
-                say(f"budget.money leaves out {unknown:,} cells of earlier runs: their price or tokens are not known")
+                say(f"budget.money leaves out {unknown:,} cells of earlier runs, because price or tokens are not known")
 
     def count(self, report: Report) -> None:
         """Add the report of a try of a chunk."""
         if self._limits and report.usage.uncounted_answers and not self._told:
             self._told, keys = True, " and ".join(f"budget.{key}" for key in self._limits)
-            holds = f"{keys} does not hold" if len(self._limits) == 1 else f"{keys} do not hold"
-            self._say(f"{holds}: a server told no tokens of some answers, which are left out")
+            holds = f"{keys} is not exact" if len(self._limits) == 1 else f"{keys} are not exact"
+            self._say(f"{holds}: a server did not report the tokens of some answers, so these answers are not counted")
 
     def begins_nothing(self, settings: Iterable[str]) -> str | None:
         """The message if too little money is left to begin a cell of these settings; None if there is enough."""
@@ -59,11 +59,11 @@ class Spending:
                 return None
             return (
                 f"budget.money={money.limit:g}: all runs of this name have spent {money.dollars:.6g} US dollars, and a "
-                f"cell takes {least:.6g} in the mean: nothing is begun; the same command with more goes on"
+                f"cell costs {least:.6g} on average, so none is started; to go on, run again with a higher budget.money"
             )
         return (
             f"budget.money={money.limit:g} is reached: all runs of this name have spent {money.dollars:.6g} US "
-            "dollars; nothing is begun; the same command with more goes on"
+            "dollars, so no cell is started; to go on, run again with a higher budget.money"
         )
 
     def reached(self, run: Run) -> str | None:
@@ -71,8 +71,8 @@ class Spending:
         money = self.money
         if money is None or (money.dollars + run.money_in_flight < money.limit and not money.unpaid):
             return None
-        fate = "requests beyond it are refused" if money.hard else "those in flight are finished"
-        return f"budget.money={money.limit:g} is reached: no further cells are begun, {fate}"
+        fate = "and requests that would exceed it are refused" if money.hard else "and running cells are finished"
+        return f"budget.money={money.limit:g} is reached: no further cells are started, {fate}"
 
     def ended(self, run: Run) -> str | None:
         """The message about the money after a run; None if there is no limit."""
@@ -81,10 +81,10 @@ class Spending:
             return None
         line = f"budget.money={money.limit:g}: all runs of this name have spent {money.dollars:.6g} US dollars"
         if (beyond := money.dollars - money.limit) > 0:
-            line += f", {beyond:.6g} of them beyond it: for what was at servers when it was reached"
+            line += f", {beyond:.6g} of them above the limit, for requests that servers already had when it was reached"
         if money.unpaid:
-            line += f"; {money.unpaid:,} cells were begun that have no row"
-        return f"{line}; the same command with more goes on" if run.stopping else line
+            line += f"; {money.unpaid:,} cells were started but have no row"
+        return f"{line}; to go on, run again with a higher budget.money" if run.stopping else line
 
 
 def spent(root: Path) -> tuple[float, int]:
@@ -129,8 +129,8 @@ class Failures:
         if failed < (self._limit * ended if share else self._limit) or (share and ended < _FEWEST):
             return None
         return (
-            f"fail_fast={self._limit:g} is reached: {failed:,} of the {ended:,} cells that have ended failed; no "
-            "further cells are begun, those in flight are finished; the same command with retry_failed=true goes on"
+            f"fail_fast={self._limit:g} is reached: {failed:,} of the {ended:,} ended cells failed; no further cells "
+            "are started, and running cells are finished; to go on, run again with retry_failed=true"
         )
 
 
@@ -164,9 +164,9 @@ class Unknowns:
         if any(not cells or unknown[setting] < self._limit * cells for setting, cells in ended.items()):
             return None
         return (
-            f"most_unknown={self._limit:g} is reached: of {unknown.total():,} of the {ended.total():,} cells that have "
-            "ended nobody can tell whether they succeeded; no further cells are begun, those in flight are finished; "
-            "once what is wrong is mended, the same command with retry_failed=true goes on"
+            f"most_unknown={self._limit:g} is reached: for {unknown.total():,} of the {ended.total():,} ended cells it "
+            "is not known whether they succeeded; no further cells are started, and running cells are finished; to go "
+            "on, fix the cause and run again with retry_failed=true"
         )
 
 
@@ -181,4 +181,4 @@ def why_unknown(root: Path, settings: Iterable[str]) -> list[str]:
 def _reason(row: dict[str, Any]) -> str:
     if row["status"] != Status.OK:
         return one_line(f"{row['error_kind']}: {row['error_message']}", 300)
-    return "no answer of the judge or the evaluator could be read (agent-grid rescore judges them again)"
+    return "no answer of the judge or the evaluator could be read (agent-grid rescore judges these cells again)"

@@ -47,7 +47,7 @@ def run_inline(checked: Checked, report: bool = True) -> bool:
     console, plan = Console(highlight=False, emoji=False, force_jupyter=False), checked.plan
     for key, given in (("budget.money", plan.dollars.get("money")), ("fail_fast", plan.fail_fast)):
         if given is not None:
-            raise ConfigError("cluster", "inline", f"local or address, where {key} is given")
+            raise ConfigError("cluster", "inline", f"must be local or address if {key} is given")
     expect_installed(plan.settings)
     with store.locked(plan.root):
         done = plan.finished()

@@ -95,7 +95,7 @@ def run_jobs(composed: Iterable[Composed]) -> NoReturn:
         _say("error", error)
         raise SweepEnded(CANNOT_RUN) from None
     except KeyboardInterrupt:
-        print("stopped: what is written stays; run again with the same name to go on", file=sys.stderr)
+        print("stopped: all rows written so far are kept; to go on, run again with the same name", file=sys.stderr)
         raise SweepEnded(UNFINISHED) from None
     except Exception:  # noqa: BLE001 - whatever the error, the sweep did not finish, and written rows stay
         Console(stderr=True, soft_wrap=True, highlight=False, emoji=False).print_exception()

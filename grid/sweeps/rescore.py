@@ -39,7 +39,7 @@ STATES: tuple[State, ...] = get_args(State)
 EQUAL, CHANGED, NEW, GONE, UNKNOWN = STATES
 SCORERS = ("dataset", "metrics", "robustness", "retriever", "pool")
 """The groups of a setting whose code can change a score."""
-NOTHING_CHANGED = "neither code nor data changed: what is stored is not enough, or a scorer is not the same twice"
+NOTHING_CHANGED = "neither code nor data changed, so the stored rows are not enough, or a scorer is not deterministic"
 _A_PART = 500  # cells
 _AT_ONCE = 16
 _DIGITS = 16
@@ -120,7 +120,9 @@ async def rescore(
         StoreError: the folder cannot be read or written to, or a sweep holds it.
     """
     if judge and judge.most is not None and judge.price is None:
-        raise ConfigError(f"{EVALUATOR}.price", None, f"its price: budget.money={judge.most:g} is given")
+        raise ConfigError(
+            f"{EVALUATOR}.price", None, f"the judge needs a price, because budget.money={judge.most:g} is given"
+        )
     store.check_there(root)
     with store.locked(root):
         store.check(root)
@@ -155,7 +157,7 @@ class _Work:
         self._found.imported = len(store.read(self._root, "episodes", ["cell_id"], ~ran))
         groups = [self._group(own.to_pylist()) for own in _by_config(rows)]
         if self._judge and not any(group.examines for group in groups):
-            allowed = "a folder with a data set that asks an evaluator; none of this one's does"
+            allowed = "the folder must have a data set that asks an evaluator, but it has none"
             raise ConfigError(f"model@{EVALUATOR}", self._judge.label, allowed)
         for group in groups:
             self._declare(group.built)
@@ -251,7 +253,9 @@ class _Work:
             used = self._money(self._spent)
             if used is None or used >= most:
                 told = "no longer known" if used is None else f"${used:.4f}"
-                raise UnfinishedError(f"budget.money={most:g}: what {self._judge.label} took is {told}")
+                raise UnfinishedError(
+                    f"budget.money={most:g} ends the scoring: the cost of {self._judge.label} is {told}"
+                )
         try:
             return await score_again(built, one, seed, evaluation)
         finally:

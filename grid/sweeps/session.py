@@ -180,8 +180,12 @@ def tell_other_code(plan: Plan, console: Console) -> None:
     """Print how many cells have rows from other code, and whether these rows are kept."""
     other = plan.by_other_code()
     if other.cells:
-        fate = "they are kept (accept_code=true)" if plan.accept_code else "they run again; accept_code=true keeps them"
-        say(console, f"{other.cells:,} cells were done by other code (of {', '.join(other.parts)}): {fate}")
+        fate = (
+            "they are kept (accept_code=true)"
+            if plan.accept_code
+            else "they run again; to keep them, set accept_code=true"
+        )
+        say(console, f"{other.cells:,} cells were run with different code (of {', '.join(other.parts)}): {fate}")
 
 
 def _run(
@@ -245,7 +249,7 @@ def _sampled(since: dt.datetime, cells: int) -> str:
     """The line that says from what time on transcripts were kept only for a sample of cells."""
     return (
         f"transcripts reached store.transcripts_gib after {cells:,} cells of this run, at {since:%Y-%m-%d %H:%M:%S} "
-        f"UTC: of chunks that began later, {100 * REST_SHARE:g}% of the cells are kept"
+        f"UTC: of later chunks, transcripts are kept for only {100 * REST_SHARE:g}% of the cells"
     )
 
 
@@ -261,7 +265,7 @@ def _tried_again(plan: Plan, console: Console, retries: Iterator[int]) -> tuple[
     seconds = min(_RETRY_SECONDS * 3 ** (turn - 1), _MOST_RETRY_SECONDS)
     say(
         console,
-        f"{sum(pending.values()):,} cells failed for reasons of infrastructure: tried again in {seconds:g} s "
+        f"{sum(pending.values()):,} cells failed because of the infrastructure: they run again in {seconds:g} s "
         f"(cluster.retries, {turn} of {plan.cluster.retries})",
     )
     time.sleep(seconds)
@@ -299,7 +303,8 @@ def stopped_by_interrupt(run: batch.Run, progress: SweepProgress) -> Iterator[No
             run.stop()
             progress.state = STOPPING
             progress.say(
-                "interrupted: no further cells are begun, those in flight are finished; once more stops at once"
+                "interrupted: no further cells are started, and running cells are finished; "
+                "interrupt again to stop at once"
             )
 
     if threading.current_thread() is not threading.main_thread():  # only the main thread gets signals
@@ -358,7 +363,7 @@ def complete(checked: Checked, console: Console, missing: int, warn: bool) -> bo
     if ErrorKind.CODE in failures:
         say(
             console,
-            "failures of code: error_traceback in episodes shows where; once the code is mended, they run again",
+            "failures of code: error_traceback in episodes shows where; after you fix the code, these cells run again",
         )
     return not (missing or {ErrorKind.INFRASTRUCTURE, ErrorKind.CODE} & set(failures))
 
@@ -471,17 +476,17 @@ async def episodes(plan: Plan, columns: Sequence[str], name: str, seed: int | No
 
 
 COUNTERS = {
-    "grid_sweep_cells_done": "cells that this run has given a row, failed ones included",
-    "grid_sweep_cells_failed": "cells whose row says failed",
-    "grid_sweep_input_tokens": "prompt tokens, cached ones and those of tries that died included",
+    "grid_sweep_cells_done": "cells that have a row from this run, including failed cells",
+    "grid_sweep_cells_failed": "cells whose row has the status failed",
+    "grid_sweep_input_tokens": "prompt tokens, including cached tokens and tokens of tries that died",
     "grid_sweep_cached_input_tokens": "prompt tokens read from a cache",
     "grid_sweep_output_tokens": "tokens generated",
-    "grid_sweep_worker_seconds": "seconds that tries of chunks took, those that died included",
+    "grid_sweep_worker_seconds": "seconds that tries of chunks took, including tries that died",
 }
 GAUGES = {
-    "grid_sweep_cells_in_flight": "cells of the chunks that were begun and have not ended",
-    "grid_sweep_cells_per_second": "cells done a second, over the last minute",
-    "grid_sweep_tokens_per_second": "prompt and generated tokens a second, over the last minute",
+    "grid_sweep_cells_in_flight": "cells of the chunks that have started and have not ended",
+    "grid_sweep_cells_per_second": "cells done per second, over the last minute",
+    "grid_sweep_tokens_per_second": "prompt and generated tokens per second, over the last minute",
 }
 TAGS = ("sweep", *GROUPS, "setting_id")  # the id differs if only the seed or budget of two runs differs
 _WINDOW_SECONDS = 60.0
@@ -545,11 +550,12 @@ def replicas_table(totals: Sequence[Totals]) -> Table:
     """The figures of each replica, one replica a line."""
     table = Table(title="replicas", box=box.SIMPLE_HEAD, title_justify="left")
     table.caption = (
-        "tokens of prompts computed (prefill) and read from a cache, and generated (decoded); /s: over all the time / "
-        "over the time in which the replica computed; batch: mean number of requests computed at once; KV: peak use"
+        "prefill: prompt tokens that were computed; cached: prompt tokens read from a cache; decoded: generated "
+        "tokens; /s: per second of the whole time / of the time in which the replica computed; batch: mean number of "
+        "requests computed at once; KV: peak use of the KV cache"
     )
     if any(total.stats.usage.uncounted_answers for total in totals):
-        table.caption += "; ≥: of some answers the server told no tokens"
+        table.caption += "; ≥: the server did not report the tokens of some answers"
     gpus = sum(total.stats.gpus * total.seconds for total in totals)
     if gpus:
         table.caption += f"; {gpus:,.0f} GPU seconds since they were ready"
@@ -591,7 +597,7 @@ class TranscriptTally:
             return ""
         return (
             f"transcripts of {self._cells:,} cells: {self._bytes:,} bytes, {self._bytes / self._cells:,.0f} per cell; "
-            f"all of this name, merged: {on_disk:,} bytes"
+            f"all transcripts of this name, merged: {on_disk:,} bytes"
         )
 
 

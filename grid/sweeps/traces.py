@@ -68,7 +68,7 @@ def expect_exporter() -> None:
     except ModuleNotFoundError:  # a parent package is missing
         found = None
     if found is None:
-        raise ConfigError("tracing", "otel", "installed: pip install 'agent-grid[otel]'")
+        raise ConfigError("tracing", "otel", "the exporter must be installed: pip install 'agent-grid[otel]'")
 
 
 def send(root: Path, content: bool, told: Callable[[int], object] = lambda sent: None) -> tuple[int, int]:
@@ -121,8 +121,8 @@ class Follower:
         left = len(made - self._sender.sent)
         line = f"traces: {len(made) - left:,} of {len(made):,} episodes were sent"
         if left:
-            why = self._failure or "the collector of OTEL_EXPORTER_OTLP_ENDPOINT did not take them"
-            line += f"; {left:,} were not: {why}; agent-grid export otel {self._root} sends all"
+            why = self._failure or "the collector of OTEL_EXPORTER_OTLP_ENDPOINT did not accept them"
+            line += f"; {left:,} were not: {why}; to send all, run agent-grid export otel {self._root}"
         self._say(line)
 
     def _follow(self) -> None:

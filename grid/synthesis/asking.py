@@ -110,20 +110,20 @@ class Journal:
             data = self.path.read_bytes()
             whole = data[: data.rfind(b"\n") + 1]
             if len(whole) < len(data):
-                say(f"{self.path}: its last line was cut off; it is removed, and asked for again")
+                say(f"{self.path}: the last line is incomplete; it is removed, and its answer is asked for again")
                 os.truncate(self.path, len(whole))
         except OSError as error:
-            raise StoreError(f"{self.path}: cannot be read and mended ({error.strerror})") from None
+            raise StoreError(f"{self.path}: cannot be read or repaired ({error.strerror})") from None
         for number, text in enumerate(whole.split(b"\n")[:-1], 1):
             try:
                 line = Line.model_validate(loads(text))
             except (ValidationError, ValueError, RecursionError) as error:
                 why = str(error).split("\n", 1)[0]
                 raise DataError(
-                    self.path, number, f"no line of this pipeline ({why}); remove it, or the file"
+                    self.path, number, f"not a line of this pipeline ({why}); remove the line or the file"
                 ) from None
             if line.key in self.lines:
-                raise DataError(self.path, number, f"{line.item} attempt {line.attempt} stands in it twice")
+                raise DataError(self.path, number, f"the file has {line.item} attempt {line.attempt} twice")
             self.lines[line.key] = line
 
 
@@ -358,9 +358,11 @@ class Asker:
         wanted = sum(one.item.wanted for one in stage.settled)
         kept = sum(len(one.products) - len(one.dropped) for one in stage.settled)
         left = len(stage.journal.lines) - len(lines)
-        unused = f"; {left} earlier answers to other questions are not used" if left else ""
+        unused = f"; {left} earlier answers to other requests are not used" if left else ""
         known = len(lines) - stage.asked
-        self._say(f"{stage.name}: {kept} of {wanted} kept, {stage.asked} answers now, {known} from before{unused}")
+        self._say(
+            f"{stage.name}: {kept} of {wanted} kept, {stage.asked} new answers, {known} from earlier runs{unused}"
+        )
         if wanted and not kept:
             raise UnfinishedError(_nothing(stage, wanted))
 
@@ -450,9 +452,9 @@ def _nothing(stage: Stage, wanted: int) -> str:
     said = ", ".join(f"{gate} {count}" for gate, count in gates.most_common())
     example = next((line.answer for one in stage.settled for line, checked in one.tries if checked.broken), "")
     return (
-        f"stage {stage.name}: none of {wanted} was kept after {answers} answers; refused by: {said}. An answer begins "
-        f"'{one_line(example, 80)}'. All answers are kept in {stage.journal.path}, and those of the stages before in "
-        "their files; more repairs=, another seed or a stronger model may do"
+        f"stage {stage.name}: none of {wanted} was kept after {answers} answers; these rules refused them: {said}. "
+        f"One answer begins '{one_line(example, 80)}'. All answers are in {stage.journal.path}, and those of earlier "
+        "stages are in their own files; more repairs (repairs=), another seed or a stronger model may help"
     )
 
 

@@ -99,7 +99,7 @@ async def _grounded(
     new = sum(len(one.made) for one in found)
     calls = sum(len(one.plan.calls) for one in found)
     own = sum(tool in one.made for one in found for _, tool in one.plan.calls)
-    say(f"tools: {new} made for {len(found)} plans; {calls - own} of {calls} calls use one that an earlier plan made")
+    say(f"tools: {new} new tools for {len(found)} plans; {calls - own} of {calls} calls use a tool of an earlier plan")
     return found
 
 
@@ -113,7 +113,7 @@ async def _categorised(asker: Asker, wanted: Construction, grounded: Sequence[Gr
     asker.end()
     if left := [tool.name for tool, _ in made if tool.name not in sorted_ones]:
         names = ", ".join(left)
-        say(f"categories: {len(left)} tools that no answer sorted are in the topic of their first query: {names}")
+        say(f"categories: {len(left)} tools that no answer sorted get the topic of their first query: {names}")
     return [sorted_ones.get(tool.name) or tool.model_copy(update={"category": topic}) for tool, topic in made]
 
 
@@ -457,12 +457,12 @@ def nearby(config: Mapping[str, Any], say: Callable[[str], None]) -> Nearby:
     if isinstance(found, BM25):
         return by_words
     if type(found) is not Dense:
-        raise ConfigError("retriever._target_", config["_target_"], "one that ranks a library: dense or bm25")
+        raise ConfigError("retriever._target_", config["_target_"], "a retriever that ranks a library: dense or bm25")
     try:
         found.check("retriever")
         return ByMeaning(found.embedder("retriever"), found.query_prefix)
     except ConfigError as error:
-        say(f"tools are found by the words that they share with a query, not by embeddings: {error}")
+        say(f"tools are found by the words that they share with a query, because embeddings cannot be used: {error}")
         return by_words
 
 

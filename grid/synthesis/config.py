@@ -46,7 +46,7 @@ def slug(topic: str) -> str:
 def _apart(topics: dict[str, str]) -> dict[str, str]:
     slugs = [slug(topic) for topic in topics]
     if not all(slugs) or len(set(slugs)) < len(slugs):
-        raise ValueError("topics need names that differ by letters or digits (a to z, 0 to 9)")
+        raise ValueError("topics must have names that differ in letters or digits (a to z, 0 to 9)")
     return topics
 
 
@@ -103,7 +103,7 @@ def read(arguments: Sequence[str]) -> Construction:
     config = _merged(arguments)
     for key in ("model", "domain", "out"):
         if config.get(key) in (None, "???"):
-            raise ConfigError(key, None, "a value; these have none by default: model, domain, out")
+            raise ConfigError(key, None, "a value, because model, domain and out have no default")
     config["domain"] = _domain(config["domain"])
     config["out"] = Path(str(config["out"])).expanduser()
     try:
@@ -111,10 +111,12 @@ def read(arguments: Sequence[str]) -> Construction:
     except ValidationError as error:
         raise config_error("", error, [key for key in Construction.model_fields if key != "label"]) from None
     if not sum(found.complexity.values()):
-        raise ConfigError("complexity", dict(found.complexity), "a number above 0 for at least one")
+        raise ConfigError("complexity", dict(found.complexity), "a share above 0 for at least one complexity")
     if found.sizes.tools * len(found.domain.topics) < 2:
         raise ConfigError(
-            "sizes.tools", found.sizes.tools, "2 or more where the domain has one topic: nothing to choose"
+            "sizes.tools",
+            found.sizes.tools,
+            "2 or more if the domain has one topic, because a single tool leaves no choice",
         )
     return found
 
@@ -178,7 +180,9 @@ def _domain(name: object) -> Domain:
     allowed = f"a YAML file with {', '.join(Domain.model_fields)}, or one of {', '.join(sorted(files))}"
     try:
         if not path.is_file() or path.stat().st_size > _MOST_BYTES:
-            raise ConfigError("domain", name, f"{allowed} (no such file of at most {_MOST_BYTES:,} bytes)")
+            raise ConfigError(
+                "domain", name, f"{allowed} (there is no such file, or it has more than {_MOST_BYTES:,} bytes)"
+            )
         found = yaml.load(path.read_text(encoding="utf-8"), LOADER)  # noqa: S506 - it loads plain values only
     except (OSError, ValueError, RecursionError, YAMLError) as error:
         raise ConfigError("domain", name, f"{allowed} ({error})") from None

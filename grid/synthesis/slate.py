@@ -77,7 +77,9 @@ def expect_same(wanted: Construction) -> None:
     before, now = _flat("", known), _flat("", settings)
     for key in sorted(before.keys() | now.keys()):
         if before.get(key) != now.get(key):
-            allowed = f"as the set in out={wanted.out} is made: {json.dumps(before.get(key))[:200]}; or another folder"
+            allowed = (
+                f"the value of the set in out={wanted.out}: {json.dumps(before.get(key))[:200]}; or give another folder"
+            )
             raise ConfigError(key, now.get(key), allowed)
 
 
@@ -101,7 +103,7 @@ def held(out: Path) -> Iterator[None]:
         out.mkdir(parents=True, exist_ok=True)
         lock.acquire()
     except Timeout:
-        raise StoreError(f"out={out}: another process constructs there; wait for it") from None
+        raise StoreError(f"out={out}: another construction runs in this folder; wait until it has ended") from None
     except OSError as error:
         raise StoreError(f"out={out}: cannot be written to ({error.strerror})") from None
     try:
@@ -204,8 +206,8 @@ def stages(found: Sequence[Stage]) -> Table:
         title="Stages",
         box=SIMPLE,
         padding=_PADDING,
-        caption="Asked, kept, refused: tools, plans and so on. Repaired: kept after a repair. Answers, tokens and "
-        "dollars: of all answers in the stage's file.",
+        caption="Asked, kept and refused count tools, plans and so on. Repaired: kept after a repair. Answers, tokens "
+        "and dollars are those of all answers in the stage's file.",
     )
     for column in ("stage", "asked", "kept", "repaired", "refused", "answers", "tokens in", "out", "dollars"):
         table.add_column(column, justify="left" if column == "stage" else "right", no_wrap=True)
@@ -298,7 +300,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("values", nargs="*", metavar="KEY=VALUE", help="model, domain and out have no default")
+    parser.add_argument(
+        "values", nargs="*", metavar="KEY=VALUE", help="a key and its value; model, domain and out have no default"
+    )
     given = parser.parse_args(arguments)
     try:
         _run(read(given.values))
@@ -309,7 +313,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"error: {one_line(error)}", file=sys.stderr)
         return CANNOT_RUN
     except KeyboardInterrupt:
-        print("stopped: what was answered stays; the same command continues", file=sys.stderr)
+        print("stopped: all answers are kept; the same command continues", file=sys.stderr)
         return UNFINISHED
     return RAN
 
@@ -325,7 +329,7 @@ def _run(wanted: Construction) -> None:
 
     engine = build_engine(unpriced(wanted.model))
     if engine.sampler is None or SAMPLE not in engine.provides:
-        raise ConfigError("model", wanted.label, "a language model: this one writes nothing of its own")
+        raise ConfigError("model", wanted.label, "a language model; this model writes no texts of its own")
     price = prices_of({"model": wanted.model}, {ACTOR: engine})[ACTOR]
     console = Console(soft_wrap=True, highlight=False, emoji=False)
 
@@ -352,7 +356,9 @@ def _quality(console: Console, wanted: Construction) -> None:
     try:
         console.print(quality(dataset))
     except ModuleNotFoundError as error:
-        print(f"no figures of its quality: {error.name} is not installed; the extra `dev` has it", file=sys.stderr)
+        print(
+            f"the set's quality is not measured: {error.name} is not installed; the extra `dev` has it", file=sys.stderr
+        )
     told = f"{len(dataset.tools)} tools, {len(dataset.records)} cases, {dataset.version}"
     console.print(f"{told}: dataset=slate dataset.path={wanted.out}", markup=False)
 

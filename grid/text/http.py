@@ -46,14 +46,14 @@ def plain_url(key: str, url: str, example: str) -> str:
         ConfigError: the URL is invalid, or may have a password, which the error does not show.
     """
     shown = url.rpartition("@")[2].partition("?")[0]
-    allowed = f"a URL that begins with http:// or https://, as {example}"
+    allowed = f"a URL that begins with http:// or https://, such as {example}"
     try:
         parts = urlsplit(url)
         named = parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port or 1) > 0
     except ValueError:
         raise ConfigError(key, shown, allowed) from None
     if "@" in url or parts.query or parts.fragment:
-        raise ConfigError(key, shown, "a URL without user, password, query and fragment")
+        raise ConfigError(key, shown, "a URL without a user, a password, a query or a fragment")
     if not named:
         raise ConfigError(key, shown, allowed)
     return url.rstrip("/")

@@ -45,7 +45,7 @@ def called(function: Function, call: ToolCall) -> Observation:
     try:
         return Observation({RESULT: json.loads(json.dumps(found, allow_nan=False))})
     except (TypeError, ValueError, RecursionError) as error:
-        raise ToolError(one_line(f"{call.tool} returned what is no JSON ({error})")) from None
+        raise ToolError(one_line(f"{call.tool} returned a value that JSON does not have ({error})")) from None
 
 
 @dataclass(frozen=True)

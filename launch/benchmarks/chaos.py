@@ -206,7 +206,7 @@ class Nodes:
             until = time.monotonic() + _START_SECONDS
             while socket.socket().connect_ex(("127.0.0.1", self._port)):
                 if time.monotonic() > until or self._head.process.poll() is not None:
-                    raise RuntimeError(f"the head did not start: {self._log}")
+                    raise RuntimeError(f"the head node did not start; see {self._log}")
                 time.sleep(0.2)
             for _ in range(self.count - 1):
                 self._join()
@@ -331,7 +331,7 @@ class _Chaos:
     def run(self) -> Log:
         with self._sweep(UNDISTURBED) as sweep:
             if sweep.process.wait() != 0:
-                raise RuntimeError(f"the sweep failed: {self.root / UNDISTURBED}.log")
+                raise RuntimeError(f"the undisturbed sweep failed; see {self.root / UNDISTURBED}.log")
         self._compare(UNDISTURBED)
         rounds = spare = idle = 0
         while self._killed() < self.kills or (not self.place.settled and spare < _SPARE_ROUNDS):
@@ -341,7 +341,9 @@ class _Chaos:
                 pass
             idle = idle + 1 if self._killed() == before < self.kills else 0
             if idle == _IDLE_ROUNDS:
-                raise RuntimeError(f"no process was found to kill in {idle} rounds, of {', '.join(self.kinds)}")
+                raise RuntimeError(
+                    f"in {idle} rounds no process was found to kill, of the kinds {', '.join(self.kinds)}"
+                )
             self._compare(name)
             spent, counted = self.log.tokens[name]
             self.say(
@@ -441,7 +443,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "overrides",
         nargs="*",
         default=["model=lexical", "planner=react,egb_logits", "dataset.limit=100", "trials=5"],
-        help="of the sweep",
+        help="keys of the sweep",
     )
 
 

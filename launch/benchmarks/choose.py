@@ -43,7 +43,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options: the engines, the repeats, the length of the prompts."""
     parser.add_argument("--engines", nargs="+", choices=list(MODELS), default=list(MODELS))
     parser.add_argument("--repeats", type=int, default=5)
-    parser.add_argument("--tokens", type=int, default=3000, help="of a prompt, about")
+    parser.add_argument("--tokens", type=int, default=3000, help="tokens of a prompt, about")
 
 
 async def seconds(asked: Awaitable[Any]) -> tuple[float, Any]:

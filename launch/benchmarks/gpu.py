@@ -68,24 +68,28 @@ _LABEL = "measured"
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options: the parts, the model, the sizes."""
     parser.add_argument(
-        "--only", nargs="+", choices=list(PARTS), default=list(PARTS), help="these parts, in this order"
+        "--only", nargs="+", choices=list(PARTS), default=list(PARTS), help="run only these parts, in this order"
     )
     parser.add_argument("--leave-out", nargs="+", choices=list(PARTS), default=[])
-    parser.add_argument("--model", help="a file of conf/model; else random weights of --shape")
-    parser.add_argument("--set", nargs="+", default=[], metavar="KEY=VALUE", help="of the model's config")
-    parser.add_argument("--shape", choices=list(SHAPES), default="qwen2.5-7b", help="published, of random weights")
-    parser.add_argument("--tokenizer", type=Path, help="a folder with one, for random weights; else SmolLM2's")
-    parser.add_argument("--small", action="store_true", help="two narrow layers on a CPU, and little of everything")
+    parser.add_argument("--model", help="a file of conf/model; default: random weights of --shape")
+    parser.add_argument("--set", nargs="+", default=[], metavar="KEY=VALUE", help="keys of the model's config")
+    parser.add_argument(
+        "--shape", choices=list(SHAPES), default="qwen2.5-7b", help="a published shape for random weights"
+    )
+    parser.add_argument(
+        "--tokenizer", type=Path, help="a folder with a tokenizer for random weights; default: SmolLM2's"
+    )
+    parser.add_argument("--small", action="store_true", help="use two narrow layers on a CPU, and small sizes")
     parser.add_argument("--device", choices=["cuda", "cpu"], default="cuda")
     parser.add_argument("--out", type=Path, help="a folder for figures.jsonl")
     parser.add_argument("--options", type=int, nargs="+", default=[10, 50, 100])
-    parser.add_argument("--tokens", type=int, nargs="+", default=[1000, 3000, 8000], help="of a prompt, about")
+    parser.add_argument("--tokens", type=int, nargs="+", default=[1000, 3000, 8000], help="tokens of a prompt, about")
     parser.add_argument("--repeats", type=int, default=7)
-    parser.add_argument("--in-flight", type=int, nargs="+", default=[8, 32, 128, 512], help="cells")
-    parser.add_argument("--new-tokens", type=int, default=96, help="of a completion, at most")
-    parser.add_argument("--cases", type=int, default=128, help="of SLATE, for each planner of the part replay")
+    parser.add_argument("--in-flight", type=int, nargs="+", default=[8, 32, 128, 512], help="cells in flight")
+    parser.add_argument("--new-tokens", type=int, default=96, help="the most tokens of a completion")
+    parser.add_argument("--cases", type=int, default=128, help="cases of SLATE for each planner of the part replay")
     parser.add_argument("--kv-cache-gib", type=float, default=12.0)
-    parser.add_argument("--kill-cells", type=int, default=64, help="of the sweep in which processes are killed")
+    parser.add_argument("--kill-cells", type=int, default=64, help="cells of the sweep in which processes are killed")
     gpu_exact.add_arguments(parser)
 
 

@@ -50,10 +50,12 @@ _FIRST_SERIAL = 10_000  # the same prompts in every process
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options: the variants, the number of prompts, and the results of another machine."""
-    parser.add_argument("--variants", nargs="+", choices=VARIANTS, default=list(VARIANTS), help="of the part exact")
-    parser.add_argument("--exact-prompts", type=int, default=3, help="for each number of options")
-    parser.add_argument("--variant-seconds", type=float, default=400, help="after which a variant is ended")
-    parser.add_argument("--against", type=Path, help="distributions.json of another machine, to compare with")
+    parser.add_argument(
+        "--variants", nargs="+", choices=VARIANTS, default=list(VARIANTS), help="variants of the part exact"
+    )
+    parser.add_argument("--exact-prompts", type=int, default=3, help="prompts for each number of options")
+    parser.add_argument("--variant-seconds", type=float, default=400, help="seconds after which a variant is stopped")
+    parser.add_argument("--against", type=Path, help="the file distributions.json of another machine, for comparison")
 
 
 def exact(bench: Shared) -> None:

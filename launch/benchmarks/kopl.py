@@ -33,10 +33,12 @@ _SMALL = 100  # items that a small call returns, for any size of the base
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options: the size of the base, and the number of programs."""
-    parser.add_argument("--entities", type=int, default=17_000, help="KQA Pro's has 16,960")
+    parser.add_argument("--entities", type=int, default=17_000, help="entities of the base (KQA Pro has 16,960)")
     parser.add_argument("--concepts", type=int, default=800)
-    parser.add_argument("--keys", type=int, default=200, help="attribute keys; half as many relations")
-    parser.add_argument("--programs", type=int, default=540, help="each function is the last of as many")
+    parser.add_argument("--keys", type=int, default=200, help="attribute keys; there are half as many relations")
+    parser.add_argument(
+        "--programs", type=int, default=540, help="programs; each function is the last one equally often"
+    )
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--seed", type=int, default=0)
 

@@ -170,7 +170,7 @@ def through_ray(setting: Setting, cluster: ClusterConfig, root: Path, seed: int)
     seconds = time.perf_counter() - started
     rows = int(store.read(root, "episodes", ["status"]).num_rows)
     if rows != plan.total() or any(report.error or report.failed for report in finished):
-        raise RuntimeError(f"{rows} of {plan.total()} cells were written without error")
+        raise RuntimeError(f"{rows} of {plan.total()} cells were written, and some may have failed")
     return rows / seconds
 
 
@@ -192,8 +192,10 @@ def plan_of(setting: Setting, cluster: ClusterConfig, root: Path) -> Plan:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options: what to compare with."""
     parser.add_argument("--against", type=Path, help="another checkout: both are measured in turn, and compared")
-    parser.add_argument("--rounds", type=int, default=6, help="of --against")
-    parser.add_argument("--trials", type=int, default=TRIALS, help=f"of each case, of --against; default: {TRIALS}")
+    parser.add_argument("--rounds", type=int, default=6, help="rounds of --against")
+    parser.add_argument(
+        "--trials", type=int, default=TRIALS, help=f"with --against: trials of each case; default: {TRIALS}"
+    )
 
 
 def run(arguments: argparse.Namespace, console: Console) -> None:

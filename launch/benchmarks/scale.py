@@ -31,11 +31,17 @@ _REPEATS = 7  # repeats of reading with and without verification, in turn
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options: the number of cells."""
-    parser.add_argument("--cells", type=int, default=1_000_000, help=f"a multiple of {_SETTINGS * _TRIALS}")
-    parser.add_argument("--root", type=Path, help="where results go and stay; a folder that is removed, unless given")
+    parser.add_argument(
+        "--cells", type=int, default=1_000_000, help=f"the number of cells, a multiple of {_SETTINGS * _TRIALS}"
+    )
+    parser.add_argument(
+        "--root", type=Path, help="a folder in which results are kept; default: a folder that is removed"
+    )
     parser.add_argument("--against", type=Path, help="another checkout: both are measured in turn, and compared")
-    parser.add_argument("--rounds", type=int, default=3, help="of --against")
-    parser.add_argument("--verification", type=Path, metavar="RESULTS", help="only what verifying these results costs")
+    parser.add_argument("--rounds", type=int, default=3, help="rounds of --against")
+    parser.add_argument(
+        "--verification", type=Path, metavar="RESULTS", help="measure only the cost of verifying these results"
+    )
 
 
 def run(arguments: argparse.Namespace, console: Console) -> None:

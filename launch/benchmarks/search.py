@@ -57,9 +57,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options: what to compare with, the length, the repeats."""
     parser.add_argument("--lats", type=Path, metavar="FOLDER", help="a checkout of lapisrocks/LanguageAgentTreeSearch")
     parser.add_argument("--toolbench", type=Path, metavar="FOLDER", help="a checkout of OpenBMB/ToolBench")
-    parser.add_argument("--iterations", type=int, nargs="+", default=[50], help="of a search")
+    parser.add_argument("--iterations", type=int, nargs="+", default=[50], help="iterations of a search")
     parser.add_argument("--repeats", type=int, default=7)
-    parser.add_argument("--nodes", type=int, help="of a tree whose memory is measured, too")
+    parser.add_argument("--nodes", type=int, help="also measure the memory of a tree with so many nodes")
 
 
 def run(arguments: argparse.Namespace, console: Console) -> None:

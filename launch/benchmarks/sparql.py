@@ -53,9 +53,11 @@ _MIB = 2**20
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options: the sizes of both graphs, and the number of programs."""
-    parser.add_argument("--triples", type=int, default=10_000_000, help="of the graph on disk; 0: none")
-    parser.add_argument("--share", type=int, default=100_000, help="triples of the graph that rdflib holds too")
-    parser.add_argument("--programs", type=int, default=160, help="over each graph, of each form as many")
+    parser.add_argument(
+        "--triples", type=int, default=10_000_000, help="triples of the graph on disk; 0: no such graph"
+    )
+    parser.add_argument("--share", type=int, default=100_000, help="triples of the graph that rdflib has too")
+    parser.add_argument("--programs", type=int, default=160, help="programs for each graph, equally many of each form")
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--seed", type=int, default=0)
 

@@ -113,7 +113,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--trajectories", type=int, default=1, help="EGB's budget b")
     parser.add_argument("--samples", type=int, default=4, help="EGB-sampling's m")
     parser.add_argument("--max-tokens", type=int, default=96)
-    parser.add_argument("--max-substeps", type=int, default=11, help="shorter cases only")
+    parser.add_argument("--max-substeps", type=int, default=11, help="use only cases with at most so many substeps")
 
 
 def settings_of(arguments: argparse.Namespace) -> list[Setting]:

@@ -50,7 +50,7 @@ class Times:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options: the size of the folder."""
     parser.add_argument("--episodes", type=int, default=1_000_000)
-    parser.add_argument("--root", type=Path, help="a folder that stays; rows are made there unless it has some")
+    parser.add_argument("--root", type=Path, help="a folder that is kept; rows are made there if it has none")
 
 
 def run(arguments: argparse.Namespace, console: Console) -> None:

@@ -93,7 +93,9 @@ def _chosen(points: Sequence[dict[str, str]], values: Mapping[str, Sequence[str]
     if not chosen:
         key, found = next(iter(asked.items()))
         allowed = "; ".join(" ".join(f"{name}={value}" for name, value in point.items()) for point in points)
-        raise ConfigError(key, ",".join(found), f"with the other values given, those of one of these points: {allowed}")
+        raise ConfigError(
+            key, ",".join(found), f"values of one of these points that fit the other given values: {allowed}"
+        )
     return chosen
 
 
@@ -120,7 +122,7 @@ def _values(override: Override) -> list[str]:
 def _check_range(key: str, text: str, sweep: RangeSweep) -> None:
     numbers = (sweep.start, sweep.stop, sweep.step)
     if not all(number is not None and math.isfinite(number) for number in numbers) or not sweep.step:
-        raise ConfigError(key, text, "range(start,stop,step) of finite numbers and a step that is not 0")
+        raise ConfigError(key, text, "range(start,stop,step) with finite numbers and a step that is not 0")
     if abs((sweep.stop - sweep.start) / sweep.step) > MAX_SETTINGS:
         raise ConfigError(key, text, f"at most {MAX_SETTINGS:,} settings in one sweep")
 

@@ -17,7 +17,7 @@ from launch.benchmarks.choose import model_config
 def main() -> int:
     """Exit status 0, or 2 if it is the wrong file, or if the model has no wheels."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("model", help="a file of conf/model with `wheels`")
+    parser.add_argument("model", help="the name of a file of conf/model with `wheels`")
     parser.add_argument("file", type=Path, help="the joined GGUF file")
     arguments = parser.parse_args()
     try:

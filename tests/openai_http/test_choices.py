@@ -230,8 +230,8 @@ def with_braces_joined(model: TinyModel, asked: Asked) -> Reply:
         (without_logprobs, "12 of 12 tokens that were given by their ids"),
         (without_completions, "/v1/completions: HTTP 404"),
         (without_tokenizer, "/tokenize: HTTP 404"),
-        (with_texts_for_tokens, "tokens were sent, it counts"),
-        (with_an_opening_of_its_own, "does not give a chat's tokens back from their text"),
+        (with_texts_for_tokens, "tokens were sent, but the server counts"),
+        (with_an_opening_of_its_own, "turns the text of a chat into other tokens than the chat's own"),
         (with_braces_joined, "gives the name get_time no tokens of its own at the start of an answer"),
         (with_numbers_joined, "gives the number 0 no tokens of its own at the start of an answer"),
     ],
@@ -281,4 +281,4 @@ def test_as_printed_a_cell_with_few_options_is_refused_by_the_key_and_its_succes
 
         (row,) = asyncio.run(run())
     assert (row["success"], row["error_kind"]) == (None, "infrastructure")
-    assert "model.printed_form=True: false among ten options or fewer" in row["error_message"]
+    assert "model.printed_form=True: false for ten options or fewer" in row["error_message"]

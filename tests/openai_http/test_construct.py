@@ -143,8 +143,8 @@ def test_a_larger_set_keeps_what_there_is(tmp_path: Path, capsys: pytest.Capture
         capsys.readouterr()
         assert main(arguments(server.url, tmp_path, "out", "sizes.queries=3")) == 0
         told = capsys.readouterr().out
-    assert "tools: 12 of 12 kept, 0 answers now, 4 from before\n" in told
-    assert "outcomes: 12 of 12 kept, 4 answers now, 8 from before\n" in told
+    assert "tools: 12 of 12 kept, 0 new answers, 4 from earlier runs\n" in told
+    assert "outcomes: 12 of 12 kept, 4 new answers, 8 from earlier runs\n" in told
     assert of_stages(server) == asked + 3 * 4
 
 
@@ -162,7 +162,10 @@ def test_a_file_that_was_cut_off(stage: str, tmp_path: Path, capsys: pytest.Capt
         assert main(given) == 0
         assert {stage_of(one) for one in server.asked if stage_of(one)} == {stage}
         assert of_stages(server) == len(whole) - 1 - 2
-    assert f"{path}: its last line was cut off; it is removed, and asked for again" in capsys.readouterr().out
+    assert (
+        f"{path}: the last line is incomplete; it is removed, and its answer is asked for again"
+        in capsys.readouterr().out
+    )
     assert contents(tmp_path / "out") == before
 
 
@@ -177,19 +180,19 @@ def test_a_line_that_is_none(tmp_path: Path, capsys: pytest.CaptureFixture[str])
         path.write_bytes(twice + b"\n" + twice + b"\n")
         assert main(given) == 2
     first, second = capsys.readouterr().err.splitlines()
-    assert first.startswith(f"error: {path}:1: no line of this pipeline (")
+    assert first.startswith(f"error: {path}:1: not a line of this pipeline (")
     assert second.startswith(f"error: {path}:2: ")
-    assert second.endswith("stands in it twice")
+    assert re.search(r": the file has \S+ attempt \d+ twice$", second)
 
 
 @pytest.mark.long
 @pytest.mark.parametrize(
     ("change", "says"),
     [
-        ("seed=1", "error: seed=1: as the set in out="),
-        ("temperature=0.5", "error: temperature=0.5: as the set in out="),
-        ("complexity.moderate=1", "error: complexity.moderate=1.0: as the set in out="),
-        ("model.strict=true", "error: model.strict=True: as the set in out="),
+        ("seed=1", "error: seed=1: the value of the set in out="),
+        ("temperature=0.5", "error: temperature=0.5: the value of the set in out="),
+        ("complexity.moderate=1", "error: complexity.moderate=1.0: the value of the set in out="),
+        ("model.strict=true", "error: model.strict=True: the value of the set in out="),
     ],
 )
 def test_other_settings_are_refused(change: str, says: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -215,8 +218,8 @@ def test_a_changed_prompt_is_asked_again_and_said(
             patch.setattr(plans, "_RULES", (*plans._RULES, "- One more rule."))
             assert main(given) == 0
         told = capsys.readouterr().out
-        assert "tools: 12 of 12 kept, 0 answers now, 4 from before\n" in told
-        assert "plans: 4 of 4 kept, 4 answers now, 0 from before; 4 earlier answers to other questions" in told
+        assert "tools: 12 of 12 kept, 0 new answers, 4 from earlier runs\n" in told
+        assert "plans: 4 of 4 kept, 4 new answers, 0 from earlier runs; 4 earlier answers to other requests" in told
         assert {stage_of(one) for one in server.asked if stage_of(one)} == {"plans"}, "the plans are the same"
         server.asked.clear()
         assert main(given) == 0
@@ -256,4 +259,7 @@ def test_two_at_once_in_a_folder(tmp_path: Path, capsys: pytest.CaptureFixture[s
     with held(tmp_path / "out"):
         status, server = run_in(tmp_path, right())
     assert (status, server.asked) == (2, [])
-    assert capsys.readouterr().err == f"error: out={tmp_path}/out: another process constructs there; wait for it\n"
+    assert (
+        capsys.readouterr().err
+        == f"error: out={tmp_path}/out: another construction runs in this folder; wait until it has ended\n"
+    )

@@ -52,9 +52,9 @@ def test_a_model_that_writes_no_json_for_a_stage(
     first, second = capsys.readouterr().err.splitlines()
     assert first == second
     assert first.startswith(f"stopped: stage {stage}: none of ")
-    assert f"was kept after {3 * wanted} answers; refused by: JSON {3 * wanted}." in first
+    assert f"was kept after {3 * wanted} answers; these rules refused them: JSON {3 * wanted}." in first
     assert "'I would rather \\x1b[31mnot.'" in first
-    assert f"All answers are kept in {tmp_path}/out/stages/{stage}.jsonl" in first
+    assert f"All answers are in {tmp_path}/out/stages/{stage}.jsonl" in first
     earlier = STAGES[: STAGES.index(stage)]
     assert all(line["refused"] == [] for one in earlier for line in lines(tmp_path / "out", one))
     assert not (tmp_path / "out/cases.jsonl").exists()

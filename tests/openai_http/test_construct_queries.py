@@ -82,7 +82,7 @@ def test_near_tools_are_used_again_and_others_made(tmp_path: Path, capsys: pytes
     assert len(by_item["bike-hire-000"]["new"]) == 3, "which is far from it"
     assert by_item["repairs-002"] == {"use": by_item["repairs-000"]["use"], "new": []}, "and the next finds its own"
     assert [tool["name"] for tool in by_item["repairs-001"]["new"]] == ["desk_find_repairs"]
-    assert "tools: 8 made for 8 plans; 16 of 24 calls use one that an earlier plan made\n" in capsys.readouterr().out
+    assert "tools: 8 new tools for 8 plans; 16 of 24 calls use a tool of an earlier plan\n" in capsys.readouterr().out
 
 
 def test_merging_leaves_no_call_of_what_was_replaced(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -226,8 +226,8 @@ def test_a_folder_has_one_order(tmp_path: Path, capsys: pytest.CaptureFixture[st
         assert main(arguments(server.url, tmp_path, "other")) == 0
         assert main(arguments(server.url, tmp_path, "other", *ORDER)) == 2
     first, second = capsys.readouterr().err.splitlines()
-    assert first.startswith("error: order=None: as the set in out=")
-    assert second.startswith("error: order='queries': as the set in out=")
+    assert first.startswith("error: order=None: the value of the set in out=")
+    assert second.startswith("error: order='queries': the value of the set in out=")
     assert "order" not in json.loads((tmp_path / "other/construction.json").read_text())
 
 

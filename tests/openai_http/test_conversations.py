@@ -141,7 +141,7 @@ def test_a_server_without_tool_messages_is_refused_before_the_first_cell() -> No
         asyncio.run(engine(server.url, tools="native", history="text").load())
     assert isinstance(error, ConfigError)
     assert error.key == "model.history"
-    assert "text: the server does not take an answer and its result as messages" in str(error)
+    assert "text, because the server refuses messages with an earlier answer and its result" in str(error)
     assert "unexpected tool" in str(error)
 
 

@@ -207,7 +207,7 @@ def test_content_that_is_none_is_no_empty_answer(content: Any, waits: list[float
     with LocalServer(after_load(completion(content))) as server:
         error = failure(lambda: sampled(engine(server.url)))
     assert type(error) is EngineError
-    assert "the answer has another shape: choices.0.message.content: " in str(error)
+    assert "the answer does not have the expected form: choices.0.message.content: " in str(error)
 
 
 @pytest.mark.parametrize("content", [[], [{"type": "text", "text": ""}], [{"type": "thinking", "thinking": ""}]])
@@ -356,7 +356,7 @@ def test_budgets_that_cannot_hold_are_refused(
     if key is None:
         expect_counts([setting], [key_of], tokens, dollars)
         return
-    with pytest.raises(ConfigError, match="tells no tokens of its answers") as caught:
+    with pytest.raises(ConfigError, match="does not report tokens") as caught:
         expect_counts([setting], [key_of], tokens, dollars)
     assert caught.value.key == key
     assert "\n" not in str(caught.value)

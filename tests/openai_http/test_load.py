@@ -56,7 +56,7 @@ def test_a_refused_key_is_seen_before_the_sweep(status: int, path: str, waits: l
 
 
 @pytest.mark.parametrize(
-    ("value", "says"), [(None, "is not set"), ("", "is not set"), (f"{KEY}\n", "holds what no key")]
+    ("value", "says"), [(None, "is not set"), ("", "is not set"), (f"{KEY}\n", "has characters that no key has")]
 )
 def test_a_key_that_is_none(value: str | None, says: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(KEY_ENV) if value is None else monkeypatch.setenv(KEY_ENV, value)

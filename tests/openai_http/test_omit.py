@@ -75,7 +75,7 @@ def test_without_it_a_request_has_what_it_had() -> None:
 @pytest.mark.parametrize(
     ("values", "says"),
     [
-        ({"omit": ["temprature"]}, "some of max_completion_tokens, max_tokens, min_p, .* top_p .not temprature"),
+        ({"omit": ["temprature"]}, "keys from max_completion_tokens, max_tokens, min_p, .* top_p .not temprature"),
         ({"omit": ["seed", "messages"]}, "not messages"),
         ({"omit": ["top_p"], "extra": {"top_p": 0.9}}, "keys that model.extra does not set .not top_p"),
     ],
@@ -226,5 +226,5 @@ def test_a_report_says_what_follows_from_a_key_that_was_left_out() -> None:
     assert provenance.unsent(episodes[:1]) == []
     assert provenance.unsent(episodes) == [
         "requests to j, the judge leave out seed, top_p; trials cannot be repeated",
-        "requests to m leave out temperature; the server's own temperature holds, whatever planners and roles ask for",
+        "requests to m leave out temperature; the server uses its own temperature, whatever planners and roles ask for",
     ]

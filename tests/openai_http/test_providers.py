@@ -290,7 +290,7 @@ def test_prices_are_the_tables_with_its_version_where_none_is_given(tmp_path: Pa
 def test_a_budget_of_money_needs_counts_at_the_tables_price_too(tmp_path: Path) -> None:
     (setting,) = checked(tmp_path, {"model": CLAUDE}).plan.settings
     (key,) = map(model_key, models(setting.config).values())
-    with pytest.raises(ConfigError, match="tells no tokens of its answers"):
+    with pytest.raises(ConfigError, match="does not report tokens"):
         expect_counts([setting], [key], None, {"money": 5.0})
 
 
@@ -301,7 +301,7 @@ def test_seeds_that_a_provider_does_not_take_are_told_before_any_request() -> No
     with LocalServer(Anthropic(KEY)) as server:
         error = config_error(made("anthropic", server, omit=[]))
         assert (error.key, error.value) == ("model.omit", [])
-        assert "[seed], so that no request has what anthropic/claude-sonnet-4-5 does not take" in str(error)
+        assert "[seed], because anthropic/claude-sonnet-4-5 does not accept these keys" in str(error)
         assert server.asked == []
         error = config_error(made("anthropic", server, omit=["seed"]))
         assert (error.key, "[seed, top_p]" in str(error)) == ("model.omit", True), "not both, says its server"
@@ -379,7 +379,7 @@ def test_it_waits_as_long_as_it_is_told_and_not_longer_than_it_may(waits: list[f
     assert 20 < waits[0] < 21
     with LocalServer(lambda asked: refused(429, "slow", **{"Retry-After": "9000"})) as server:
         error = failure(made("anthropic", server).load)
-    assert "it asks to wait 9,000 s" in str(error)
+    assert "the server asks to wait 9,000 s" in str(error)
 
 
 def test_a_spent_account_is_not_asked_again(waits: list[float]) -> None:
@@ -420,7 +420,7 @@ def test_an_answer_without_usage_says_so(provider: str, name: str, waits: list[f
     with LocalServer(play) as server:
         error = failure(made(provider, server).load)
     assert type(error) is EngineError
-    assert "an answer without usage, which litellm does not read" in str(error)
+    assert "the answer has no usage, and litellm cannot read such an answer" in str(error)
 
 
 def test_answers_in_openais_dialect_may_have_no_usage() -> None:

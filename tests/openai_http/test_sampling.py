@@ -144,14 +144,17 @@ ENDLESS = Reply(body=b'{"a":' * 100_000)
         (refusal(429, "Slow down."), "HTTP 429: Slow down."),
         *((refusal(status, "Oh."), f"HTTP {status}: Oh.") for status in (408, 409, 425, 500, 502, 503, 504, 529)),
         *((Reply(status, b"<html>cut</html>"), f"HTTP {status}: <html>cut</html>") for status in range(520, 525)),
-        (Reply(body=b"<html>hello</html>"), "the answer is no JSON: <html>hello</html>"),
-        (Reply(body=b"\xff\xfe\x00"), "the answer is no JSON"),
-        (Reply(body=b'{"usage": {"prompt_tokens": NaN}}'), "the answer is no JSON"),
-        (ENDLESS, "the answer is no JSON"),
-        (Reply(body=[1, 2]), "the answer has another shape"),
-        (Reply(body={"choices": [], "usage": {}}), "the answer has another shape: choices: "),
-        (Reply(body={"choices": [{"message": {"content": 3}}]}), "the answer has another shape: choices.0.message.con"),
-        (HUGE, f"HTTP 200: more than {MAX_BYTES:,} bytes"),
+        (Reply(body=b"<html>hello</html>"), "the answer is not JSON: <html>hello</html>"),
+        (Reply(body=b"\xff\xfe\x00"), "the answer is not JSON"),
+        (Reply(body=b'{"usage": {"prompt_tokens": NaN}}'), "the answer is not JSON"),
+        (ENDLESS, "the answer is not JSON"),
+        (Reply(body=[1, 2]), "the answer does not have the expected form"),
+        (Reply(body={"choices": [], "usage": {}}), "the answer does not have the expected form: choices: "),
+        (
+            Reply(body={"choices": [{"message": {"content": 3}}]}),
+            "the answer does not have the expected form: choices.0.message.con",
+        ),
+        (HUGE, f"HTTP 200: the answer has more than {MAX_BYTES:,} bytes"),
     ],
 )
 def test_what_may_pass_is_tried_again(reply: Reply, says: str, waits: list[float]) -> None:
@@ -199,7 +202,7 @@ def test_a_server_that_asks_to_wait_too_long_is_given_up(header: str, waits: lis
     with LocalServer(after_load(busy)) as server:
         error = failure(lambda: sampled(engine(server.url)))
     assert type(error) is EngineError
-    assert "HTTP 503: Maintenance.; it asks to wait" in str(error)
+    assert "HTTP 503: Maintenance.; the server asks to wait" in str(error)
     assert "more than the 600 s allowed" in str(error)
     assert (requests_after_load(server), waits) == (1, [])
 

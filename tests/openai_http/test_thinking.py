@@ -57,4 +57,4 @@ def test_thinking_that_takes_all_room_is_seen_before_the_sweep() -> None:
         error = failure(lambda: engine(server.url, reasoning_tokens=10).load())
     assert isinstance(error, ConfigError)
     assert (error.key, error.value) == ("model.reasoning_tokens", 10)
-    assert "60 tokens ended before the answer's first word" in str(error)
+    assert "all 60 tokens were used before the answer's first word" in str(error)

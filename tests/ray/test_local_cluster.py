@@ -99,7 +99,7 @@ def test_a_home_that_cannot_be_written_and_an_output_of_ascii(tmp_path: Path) ->
                 command, cwd=tmp_path, env={**kept, "TMPDIR": short}, capture_output=True, text=True, timeout=600
             )
             told = (
-                f"/sys/.cache/agent-grid cannot be written: {short}/agent-grid-{os.getuid()}/cache is used in its place"
+                f"/sys/.cache/agent-grid cannot be written, so {short}/agent-grid-{os.getuid()}/cache is used instead"
             )
             assert (ended.returncode, ended.stderr.splitlines()[:1]) == (0, [told])  # and what matplotlib says of HOME
     finally:

@@ -83,7 +83,10 @@ def test_an_older_version_there(tmp_path: Path) -> None:
             sweep(tmp_path, address, part, "dataset.limit=1", "name=old", PYTHONPATH=str(new))
             for part in ("planner=telling", "model=hosted")
         )
-    why = f"stopped: {os.uname().nodename} has mylab-tools 0.1, the sweep's driver 0.2; install the same on all nodes"
+    why = (
+        f"stopped: {os.uname().nodename} has mylab-tools 0.1, but the sweep's driver has 0.2; "
+        "install the same version on all nodes"
+    )
     for ended in (of_tasks, of_replicas):
         assert ended.status == 1
         (line,) = ended.err.splitlines()

@@ -62,7 +62,10 @@ def rows(done: Ended, name: str) -> dict[str, dict[str, Any]]:
 def test_models_that_do_not_fit_together_take_turns_and_answer_as_alone(folder: Path, address: str) -> None:
     turns = sweep(folder, address, "model=a,b,c,d", "name=turns")
     assert turns.status == 0, turns.out + turns.err
-    assert "models take turns on 2 GPUs, as all of them need 5: a (1 GPU), 6 cells; b (1 GPU), 6 cells;" in turns.out
+    assert (
+        "models take turns on 2 GPUs, because all of them together need 5: a (1 GPU), 6 cells; b (1 GPU), 6 cells;"
+        in turns.out
+    )
     assert "c: done, GPUs given back: 1" in turns.out
     told = loads(folder)
     assert set(told[:2]) == {"a", "b"}
@@ -91,7 +94,7 @@ def test_a_model_that_is_not_loaded_costs_its_own_cells_and_is_tried_again(folde
     (folder / "broken").touch()
     done = sweep(folder, address, "model=a,b,c", "name=broken", "cluster.retries=0", "most_unknown=null")
     assert done.status == 1, done.out + done.err
-    assert "b is not loaded, and no cell that needs it is run: " in done.out
+    assert "b cannot be loaded, so cells that need it do not run: " in done.out
     found = done.rows("broken")
     assert len(found) == 18
     failed = [row for row in found if row["status"] != "ok"]
@@ -127,8 +130,8 @@ def test_halves_share_a_gpu_and_more_replicas_than_fit_are_fewer(folder: Path, a
         folder, address, "model=half,c", "model@judge=half", "planner=react", "name=halves", "cluster.replicas=3"
     )
     assert done.status == 0, done.out + done.err
-    assert "c: 2 of 3 replicas, as many as the cluster's GPUs hold" in done.out
-    assert "models take turns on 2 GPUs, as all of them need 3.5" in done.out
+    assert "c: 2 of 3 replicas, because the cluster's GPUs hold no more" in done.out
+    assert "models take turns on 2 GPUs, because all of them together need 3.5" in done.out
 
 
 @pytest.mark.slow

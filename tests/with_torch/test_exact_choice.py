@@ -147,7 +147,7 @@ def test_the_printed_form_gives_no_number_of_one_digit_any_mass(case: Case) -> N
     prompts = varied_prompts(30, options=(11, 37, 100))
     for one in choices(case.folder, prompts, printed_form=True):
         assert set(one.probabilities[:10]) == {0.0}
-    with pytest.raises(ConfigError, match="here 10: as printed"):
+    with pytest.raises(ConfigError, match=r"\(here 10\): as printed"):
         choices(case.folder, varied_prompts(1, options=(10,)), printed_form=True)
 
 

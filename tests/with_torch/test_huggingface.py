@@ -279,7 +279,7 @@ def test_models_that_cannot_be_loaded_say_what_is_missing(folder: Path, tmp_path
     assert "tokenizer_config.json is missing" in message()
     if not torch.cuda.is_available():
         assert message(folder=folder, device="cuda") == (
-            f"model.device='cuda': cpu: torch {torch.__version__} finds no CUDA device"
+            f"model.device='cuda': cpu, because torch {torch.__version__} finds no CUDA device"
         )
 
 

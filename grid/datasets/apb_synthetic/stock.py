@@ -502,7 +502,7 @@ def _fact(value: Json, told: Mapping[str, Constant], outcomes: Sequence[Facts]) 
         return told[str(value)]
     place, field = int(match[1]), match[2]
     if place >= len(outcomes) or field not in outcomes[place]:
-        raise ValueError(f"{value} is no field of an earlier call")
+        raise ValueError(f"{value} is not a field of an earlier call")
     return outcomes[place][field]
 
 

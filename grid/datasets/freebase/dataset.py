@@ -202,7 +202,7 @@ class AtomicKbqa(QuestionAnswering[Question]):
         """The graph or graphs from which answers come."""
         limits = Limits(seconds=self.query_seconds)
         if self.graph is not None and self.endpoint is not None:
-            raise ConfigError("dataset.endpoint", self.endpoint, "no endpoint where dataset.graph is given")
+            raise ConfigError("dataset.endpoint", self.endpoint, "null, because dataset.graph is given")
         if self.graph is not None:
             return own_graph(self.graph, self.graph_name, limits)
         if self.endpoint is not None:
@@ -363,15 +363,17 @@ class Witnessed:
         """The account of the graphs that `witness.write` wrote."""
         found = read_json(self.root / witness.ACCOUNT)
         if not isinstance(found, dict) or not all(isinstance(found.get(key), dict) for key in ("shards", "left_out")):
-            raise DataError(self.root / witness.ACCOUNT, None, "an account of graphs is expected: remove the folder")
+            raise DataError(
+                self.root / witness.ACCOUNT, None, "the file is not an account of graphs; remove the folder"
+            )
         return found
 
     def fault(self, question: Question) -> str | None:
         """Why no graph has the question, as in the account; None if a graph has it."""
         if question.form in self.account["shards"]:
             return None
-        reason = self.account["left_out"].get(question.form, "it is in no graph")
-        return f"it cannot have its answers in invented facts: {reason}"
+        reason = self.account["left_out"].get(question.form, "no graph contains the question")
+        return f"invented facts cannot give the answers: {reason}"
 
     def graph(self, question: Question) -> StoreGraph:
         """The graph in which the question has its answers."""
@@ -408,9 +410,9 @@ class Asked:
                 return reason
             found = {text_of(node) for node in self._graph.denotes(question.expression)}
         except SparqlError as error:
-            return f"its S-expression cannot be asked for: {error}"
+            return f"the S-expression cannot be queried: {error}"
         wanted = {answer.value for answer in question.answers}
-        return None if same_answer(found, wanted) else "its S-expression has other answers in this graph"
+        return None if same_answer(found, wanted) else "the S-expression has other answers in this graph"
 
     def graph(self, question: Question) -> KnowledgeGraph:
         """The only graph."""
@@ -427,7 +429,7 @@ class Asked:
         place = made_once("freebase_asked", known, (_ASKED,), ask) / _ASKED
         found = read_json(place)
         if not isinstance(found, dict) or not all(isinstance(found.get(part), dict) for part in ("faults", "names")):
-            raise DataError(place, None, "faults and names are expected: remove the file")
+            raise DataError(place, None, "the file has no valid faults and names; remove the file")
         questions, skipped = draw(lambda question: found["faults"].get(question.id))
         tests, trainings = ([one.known_as(found["names"]) for one in part] for part in (questions, others))
         return Kept(tests, trainings, skipped)
@@ -437,7 +439,9 @@ class Asked:
             skipped = draw(self.fault)[1]
             self._names |= self._graph.names(sorted({identity for question in others for identity in question.unnamed}))
         except EngineError as error:
-            raise ConfigError("dataset.endpoint", self.version, f"a server that answers ({error})") from None
+            raise ConfigError(
+                "dataset.endpoint", self.version, f"the endpoint does not answer the queries ({error})"
+            ) from None
         told = {"faults": {skip.record: skip.reason for skip in skipped}, "names": self._names}
         (target / _ASKED).write_text(json.dumps(told), encoding="utf-8")
 
@@ -464,7 +468,7 @@ def own_graph(path: str, name: str | None, limits: Limits) -> Asked:
     remarks = [Skipped(str(record), str(reason)) for record, reason in told["remarks"]]
     more = told["skipped"] - len(remarks)
     if more:
-        remarks.append(Skipped(place.name, f"{more:,} more lines that cannot be used"))
+        remarks.append(Skipped(place.name, f"{more:,} more lines cannot be used"))
     return Asked(StoreGraph(programs.opened(root / "store"), name, limits), f"graph-{root.name}", remarks)
 
 

@@ -494,7 +494,7 @@ def read_ontology(folder: Path) -> Ontology:
     roles: dict[str, tuple[str, str]] = {}
     for place, (domain, relation, target) in _lines(folder / ROLES, 3, skipped):
         if roles.setdefault(relation, (domain, target)) != (domain, target):
-            skipped.append(Skipped(place, "a relation that has another domain or range already"))
+            skipped.append(Skipped(place, "the relation already has another domain or range"))
     parents: dict[str, list[str]] = {}
     for _, (name, _, parent) in _lines(folder / CLASSES, 3, skipped):
         parents.setdefault(name, []).append(parent)
@@ -503,7 +503,7 @@ def read_ontology(folder: Path) -> Ontology:
         if one not in roles or other not in roles:
             continue  # a relation that is not in use
         if roles[one] != roles[other][::-1] or inverses.get(one, other) != other or inverses.get(other, one) != one:
-            skipped.append(Skipped(place, "two relations that do not lead to and fro between the same classes"))
+            skipped.append(Skipped(place, "the two relations do not connect the same classes in opposite directions"))
             continue
         inverses[one], inverses[other] = other, one
     return Ontology(roles, inverses, parents, tuple(skipped))
@@ -513,17 +513,17 @@ def _lines(path: Path, fields: int, skipped: list[Skipped]) -> Iterator[tuple[st
     """Each line's place and its names, without a closing dot. A line without exactly `fields` names is skipped."""
     try:
         if path.stat().st_size > MAX_FILE_BYTES:
-            raise DataError(path, None, f"a file of more than {MAX_FILE_BYTES:,} bytes")
+            raise DataError(path, None, f"the file has more than {MAX_FILE_BYTES:,} bytes")
         with path.open(encoding="utf-8", errors="replace") as file:
             for number, line in enumerate(file, 1):
                 if number > MAX_LINES:
-                    raise DataError(path, number, f"more than {MAX_LINES:,} lines")
+                    raise DataError(path, number, f"the file has more than {MAX_LINES:,} lines")
                 found = line.split()
                 if len(found) == fields + 1 and found[-1] == ".":
                     found.pop()
                 place = f"{path.name}:{number}"
                 if found and (len(found) != fields or not all(map(NAME.fullmatch, (found[0], found[-1])))):
-                    skipped.append(Skipped(place, f"a line of {fields} names is expected"))
+                    skipped.append(Skipped(place, f"the line must have {fields} names"))
                 elif found:
                     yield place, found
     except OSError as error:

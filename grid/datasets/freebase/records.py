@@ -158,7 +158,7 @@ def read_questions(path: Path) -> tuple[list[Question], list[Skipped]]:
     skipped: list[Skipped] = []
     for number, record in read_json_list(path):
         if number > MAX_RECORDS:
-            raise DataError(path, None, f"more than {MAX_RECORDS:,} records")
+            raise DataError(path, None, f"the file has more than {MAX_RECORDS:,} records")
         identity = _identity(record, f"{path.stem}-{number - 1}")
         try:
             question = _question(record, identity)
@@ -176,7 +176,7 @@ def _question(record: Any, own: str) -> Question:
         raise ValueError(f"an object is expected, not {type(record).__name__}")
     text = next((record[key] for key in ("question", "ProcessedQuestion", "RawQuestion") if key in record), None)
     if not isinstance(text, str) or not 1 <= len(text.strip()) <= MAX_QUESTION_CHARACTERS:
-        raise ValueError(f"it lacks a question of 1 to {MAX_QUESTION_CHARACTERS:,} characters")
+        raise ValueError(f"the record has no question of 1 to {MAX_QUESTION_CHARACTERS:,} characters")
     source = record.get("source", record.get("level", ""))
     kept = source if isinstance(source, str) else ""
     if "Parses" in record:
@@ -188,7 +188,7 @@ def _question(record: Any, own: str) -> Question:
 
 def _parsed(record: dict[str, Any], identity: str, text: str, source: str) -> Question:
     """A question of WebQSP, made from its first parse that has a logical form and answers."""
-    reason = ValueError("it has no parse")
+    reason = ValueError("the record has no parse")
     parses = record["Parses"]
     for parse in parses if isinstance(parses, list) else []:
         if not isinstance(parse, dict):
@@ -219,19 +219,19 @@ def _identity(record: Any, other: str) -> str:
 
 def _expression(text: Any) -> Expression:
     if text in (None, "", "null"):
-        raise ValueError("it has no S-expression")
+        raise ValueError("the record has no S-expression")
     try:
         return read(text)
     except ExpressionError as error:
-        raise ValueError(f"its S-expression cannot be read: {error}") from None
+        raise ValueError(f"the S-expression cannot be read: {error}") from None
 
 
 def _answers(found: Any) -> tuple[Answer, ...]:
     """The answers, each once. Raises ValueError if there is no answer, too many answers, or an unreadable one."""
     if not isinstance(found, list) or not found:
-        raise ValueError("it has no answer")
+        raise ValueError("the record has no answer")
     if len(found) > MAX_ANSWERS:
-        raise ValueError(f"it has {len(found):,} answers; at most {MAX_ANSWERS:,} are read")
+        raise ValueError(f"the record has {len(found):,} answers; at most {MAX_ANSWERS:,} are read")
     answers: dict[str, Answer] = {}
     for item in found:
         if isinstance(item, dict):
@@ -240,7 +240,7 @@ def _answers(found: Any) -> tuple[Answer, ...]:
         else:
             value, name = item, None
         if not isinstance(value, (str, int, float)) or isinstance(value, bool) or not str(value).strip():
-            raise ValueError(f"{one_line(repr(item), 80)} is no answer")
+            raise ValueError(f"{one_line(repr(item), 80)} is not an answer")
         text = one_line(value, MAX_NAME_CHARACTERS)
         answers.setdefault(text, Answer(text, name_of(name)))
     return tuple(answers.values())
@@ -324,7 +324,7 @@ class Planter:
         if isinstance(expression, Count):
             number = answers[0] if len(answers) == 1 and isinstance(answers[0], Value) else None
             if number is None or not number.text.isdecimal():
-                raise UnplantableError("the answer to a COUNT is one number")
+                raise UnplantableError("the answer to COUNT must be one number")
             self.plant(expression.operand, self.members(expression.operand, int(number.text)))
             return
         self.sets.setdefault(written(expression), tuple(answers))
@@ -358,12 +358,12 @@ class Planter:
             case TimeConstraint():
                 self._hold(expression, nodes)
             case _:
-                raise UnplantableError(f"a {type(expression).__name__} stands where a set is expected")
+                raise UnplantableError(f"a {type(expression).__name__} is given, but a set is expected")
 
     def classify(self, node: Node, identity: str) -> None:
         """Make an entity a member of a class and of all classes above it."""
         if not isinstance(node, str):
-            raise UnplantableError("a literal is member of a class")
+            raise UnplantableError("a literal cannot be a member of a class")
         for name in self.ontology.above(identity):
             self.facts.add(node, TYPE, name)
 
@@ -371,9 +371,9 @@ class Planter:
         """Add a fact, and make its ends members of the relation's domain and range. Raises UnplantableError."""
         roles = self.ontology.roles.get(relation)
         if roles is None:
-            raise UnplantableError(f"its relation {relation} is not in the ontology")
+            raise UnplantableError(f"the relation {relation} is not in the ontology")
         if not isinstance(subject, str):
-            raise UnplantableError("a relation leads from a literal")
+            raise UnplantableError("a relation cannot start at a literal")
         self.facts.add(subject, relation, node)
         self.classify(subject, roles[0])
         if isinstance(node, str):
@@ -382,14 +382,14 @@ class Planter:
     def value(self, node: Node, relation: str, fits: Callable[[Node], bool], drawn: Value | None) -> None:
         """Give an entity a value, unless one of its values fits. Raises UnplantableError if it has only others."""
         if not isinstance(node, str):
-            raise UnplantableError("a literal has values")
+            raise UnplantableError("a literal cannot have values")
         had = self.facts.objects(node, relation)
         if any(fits(value) for value in had):
             return
         if had:
-            raise UnplantableError("an entity has another value of its relation already")
+            raise UnplantableError("an entity already has another value of the relation")
         if drawn is None:
-            raise UnplantableError(f"no number or date of {relation} compares so")
+            raise UnplantableError(f"no number or date of {relation} meets the comparison")
         self.link(node, relation, drawn)
 
     def _join(self, join: Join, nodes: Sequence[Node]) -> None:
@@ -418,7 +418,7 @@ class Planter:
             if arg.relation not in self.literals:
                 known = arg.relation in self.ontology.roles
                 wrong = "leads to no number or date" if known else "is not in the ontology"
-                raise UnplantableError(f"its relation {arg.relation} {wrong}")
+                raise UnplantableError(f"the relation {arg.relation} {wrong}")
             rng = self._rng("best", written(arg))
             drawn = [self.literals.draw(arg.relation, rng) for _ in range(3)]
             had = drawn + self._values(denoted(self.facts, arg.operand), arg.relation)
@@ -445,7 +445,7 @@ class Planter:
         """Let an entity begin or end `years` from a time, unless it already has a bound on that side of the time."""
         if relation not in self.ontology.roles:
             if sign == "le":
-                raise UnplantableError(f"its relation {relation} is not in the ontology")
+                raise UnplantableError(f"the relation {relation} is not in the ontology")
             return  # then nothing says until when
         year = int((TODAY if time == NOW else time)[:4])
         limit, drawn = (Value(f"{min(max(y, 1), 9999):04d}-07-01", f"{XSD}date") for y in (year, year + years))
@@ -458,7 +458,7 @@ class Planter:
 # The questions for cases and the questions for demonstrations (planning_horizon §B.1.2, 'Preprocessing').
 
 
-_SAME = "another question with this S-expression was drawn by lot"
+_SAME = "another question with the same S-expression was drawn at random"
 
 
 @dataclass(frozen=True)
@@ -512,7 +512,7 @@ def draw(
 
 def unnamed(question: Question) -> str | None:
     """Why a planner cannot ask a question: one of its entities has no name. None if all entities have names."""
-    return f"its entity {question.unnamed[0]} has no name" if question.unnamed else None
+    return f"the entity {question.unnamed[0]} has no name" if question.unnamed else None
 
 
 def _one_of_each(questions: Sequence[Question], seed: int, skipped: list[Skipped]) -> list[Question]:

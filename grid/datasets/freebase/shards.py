@@ -134,7 +134,7 @@ def spread(questions: Sequence[Question], make: Callable[[int], Shard]) -> tuple
             if new.accept(question):
                 shards.append(new)
                 continue
-            reasons[question.form] = "no facts make its S-expression denote its answers"
+            reasons[question.form] = "no facts give the S-expression these answers"
         except UnplantableError as error:
             reasons[question.form] = str(error)
     return shards, reasons
@@ -144,7 +144,7 @@ def nodes_of(question: Question) -> tuple[Node, ...]:
     """A question's answers as nodes. Raises UnplantableError if no query can give them."""
     named = set(question.entities) & {answer.value for answer in question.answers}
     if named:
-        raise UnplantableError("an answer is an entity that it names, which a query leaves out")
+        raise UnplantableError("an answer is an entity that the question names; queries leave such entities out")
     if isinstance(question.expression, Count):
         return tuple(Value(answer.value, f"{XSD}integer") for answer in question.answers)
     return tuple(answer.value if answer.is_entity else Value(answer.value) for answer in question.answers)
@@ -265,7 +265,7 @@ class _Decoys:
         else:
             planter.bound(node, since, constraint.time, "ge", years)
         if node in denoted(self._shard.facts, constraint):
-            raise UnplantableError("it holds at the time")
+            raise UnplantableError("the fact already holds at the time")
 
     def _heads(self, expression: Expression) -> str | None:
         """A class to which all members of a set must belong; None if no class is certain."""

@@ -72,7 +72,7 @@ class Report:
         same = sum("another question" in skip.reason for skip in skipped)
         table.add_row(f"{len(self.every) + len(skipped):,}", "in the files")
         table.add_row(f"{len(skipped) - same:,}", "cannot be read")
-        table.add_row(f"{same:,}", "have the S-expression of another")
+        table.add_row(f"{same:,}", "have the S-expression of another question")
         forms = {question.form for question in self.right}
         table.add_row(
             f"{sum(one.form in forms for one in self._records):,}", "have a plan that gives the answers, call by call"
@@ -88,13 +88,15 @@ class Report:
         table.add_row(f"{len(self.dataset.trainings):,}", "shown solved")
         known = {question.template for question in self.dataset.trainings}
         alike = sum(question.template in known for question in self.dataset.questions.values())
-        table.add_row(f"{alike:,}", "cases to which some are not shown: they differ in entities and literals alone")
+        table.add_row(
+            f"{alike:,}", "cases to which some are not shown, because they differ only in entities and literals"
+        )
         return table
 
     def nodes(self) -> Table:
         """The numbers of cases by the number of plan nodes, including the finish."""
         counts = Counter(bin_of(one.nodes, ATOMIC) for one in self.dataset.questions.values())
-        table = Table("nodes", "cases", title="by plan nodes, the finish counted")
+        table = Table("nodes", "cases", title="cases by number of plan nodes, including the finish")
         for name in bins(ATOMIC):
             table.add_row(name, f"{counts[name]:,}")
         return table
@@ -128,7 +130,7 @@ class Report:
 
     def guesses(self) -> Table:
         """The share of questions for which a policy, knowing the rest of the plan, guesses all relations."""
-        title = "find_relation by a policy, the rest of the plan told: share of questions answered"
+        title = "share of questions answered if a policy chooses the relations and the rest of the plan is given"
         table = Table("the relation that is", "share", title=title)
         homes = [(question, self._attacks[self._home(question)]) for question in self.right]
         for name in self._attacks[0].policies if homes else ():

@@ -77,7 +77,7 @@ def _distribution(
 
 def tables(dataset: GtaGenerated) -> Iterator[Table]:
     """The statistics."""
-    table = Table(title=f"a generated set over GTA's signatures, {dataset.version}")
+    table = Table(title=f"a generated set with GTA's tool signatures, {dataset.version}")
     for column in ("statistic", "GTA", "here", "GTA, a query", "here, a query"):
         table.add_column(column, justify="left" if column == "statistic" else "right")
     for one in statistics(dataset):
@@ -90,9 +90,9 @@ def broken(dataset: GtaGenerated) -> Iterator[str]:
     """A line for each broken rule: references resolve cases, doing nothing does not, and queries name no tools."""
     for name, record in dataset.records.items():
         if not record.world.resolved(record.calls[-1].state) or any(call.outcome.failed for call in record.calls):
-            yield f"{name}: its reference does not resolve it"
+            yield f"{name}: the reference does not resolve the case"
         if record.world.resolved(record.world.start()):
-            yield f"{name}: it is resolved before the first call"
+            yield f"{name}: the case is resolved before the first call"
         yield from (f"{name}: the query names {tool}" for tool in named_tools(record))
     queries = [record.query for record in dataset.records.values()]
-    yield from ["two cases have one query"] * (len(queries) - len(set(queries)))
+    yield from ["two cases have the same query"] * (len(queries) - len(set(queries)))

@@ -103,7 +103,7 @@ class HotpotQAMulti(RecordDataset[Sample]):
         """Raise ConfigError if `objectives` is neither a number from 1 to 9 nor a range."""
         match = _OBJECTIVES.fullmatch(str(self.objectives))
         if match is None or int(match[1]) > int(match[2] or match[1]):
-            allowed = "a number from 1 to 9, or a smaller and a larger one: 1..5"
+            allowed = "a number from 1 to 9, or a range such as 1..5"
             raise ConfigError("dataset.objectives", self.objectives, allowed)
 
     @cached_property
@@ -124,12 +124,12 @@ class HotpotQAMulti(RecordDataset[Sample]):
     def skipped(self) -> Sequence[Skipped]:
         """Records that cannot be parts, invalid paragraphs, and numbers of parts with too few questions."""
         short = [
-            Skipped(f"k={number}", f"{self.cases} cases asked for, {len(found)} drawn: there are no others")
+            Skipped(f"k={number}", f"{self.cases} cases are asked for, but only {len(found)} can be drawn")
             for number, found in self._drawn.items()
             if len(found) < self.cases
         ]
         lacking = [
-            Skipped(f"k={number}", "there are too few questions for demonstrations of so many parts")
+            Skipped(f"k={number}", "there are too few questions for demonstrations with so many parts")
             for number in self.numbers
             if bounds(self.trainings, number) is None
         ]
@@ -249,9 +249,9 @@ class HotpotQAMulti(RecordDataset[Sample]):
         for number in self.numbers:
             if bounds(self.parts, number) != (0, number) and (number > 1 or not self.parts):
                 of = {kind: sum(part.kind == kind for part in self.parts) for kind in (BRIDGE, COMPARISON)}
-                half = "" if self.train else " (half of the file's: dataset.train=FILE leaves all of them)"
+                half = "" if self.train else " (half of the file; with dataset.train=FILE, the whole file)"
                 told = " and ".join(f"{count} {kind}" for kind, count in of.items())
-                allowed = f"at most {max(1, min(of.values()))}, since there are {told} questions to draw from{half}"
+                allowed = f"at most {max(1, min(of.values()))}, because there are {told} questions to draw from{half}"
                 raise ConfigError("dataset.objectives", self.objectives, allowed)
         return {number: draw(self.parts, number, self.cases, self.seed + number) for number in self.numbers}
 
@@ -322,7 +322,7 @@ DEV, SAMPLE = "hotpot_dev_distractor_v1.json", "distractor_sample.jsonl"
 
 def file_of(key: str, path: str | None) -> Path:
     """The file at `path`, or the file in the folder at `path`. Raises ConfigError for `key` if there is none."""
-    paragraphs = "a file of JSON Lines with title and text"
+    paragraphs = "a JSON Lines file with title and text"
     questions = f"a file of HotpotQA's distractor setting, or a folder with {DEV} or {SAMPLE}"
     allowed = paragraphs if key == CORPUS else questions
     if path is None:
@@ -350,8 +350,8 @@ def read_pool(key: str, path: Path) -> Pool:
         raise ConfigError(
             key,
             str(path),
-            "questions that list their paragraphs (`context`), as those of HotpotQA's distractor setting do; "
-            f"none of {pool.records:,} records here does{_commonest(pool.skipped)}",
+            "questions that list their paragraphs (`context`), as in HotpotQA's distractor setting; "
+            f"none of {pool.records:,} records here lists paragraphs{_commonest(pool.skipped)}",
         )
     if not pool.parts:
         allowed = f"questions with two supporting paragraphs; none of {pool.records:,} records here can be used"
@@ -378,9 +378,9 @@ def _made(path: Path) -> Pool:
             identity = f"{place}, {found.id}"
             paragraphs.update(dict.fromkeys(Paragraph(context.title, context.text) for context in found.contexts))
             if found.id in parts:
-                raise ValueError("its _id is another record's")
+                raise ValueError("an earlier record has this _id")
             if found.text in texts:
-                raise ValueError(f"its question is that of {texts[found.text]}")
+                raise ValueError(f"the question is the same as in {texts[found.text]}")
             parts[found.id] = part_of(found)
             texts[found.text] = found.id
         except ValueError as error:
@@ -410,7 +410,7 @@ def _paragraphs(path: Path, size: int, changed: int) -> tuple[tuple[Paragraph, .
         if not isinstance(title, str) or not isinstance(text, str) or not one_line(title) or not one_line(text):
             skipped.append(Skipped(f"corpus, line {number}", "title and text must be texts that are not empty"))
         elif len(title) > MAX_QUESTION_CHARACTERS or len(text) > MAX_PARAGRAPH_CHARACTERS:
-            why = f"it has more than {MAX_PARAGRAPH_CHARACTERS:,} characters"
+            why = f"the paragraph has more than {MAX_PARAGRAPH_CHARACTERS:,} characters"
             skipped.append(Skipped(f"corpus, line {number}", why))
         else:
             found[Paragraph(one_line(title), one_line(text))] = None
@@ -448,7 +448,7 @@ def _state(path: Path) -> tuple[int, int]:
 def _commonest(skipped: Sequence[Skipped]) -> str:
     """The most frequent reason in `skipped`, as a text for an error message."""
     reasons = Counter(skip.reason for skip in skipped).most_common(1)
-    return f" (of most: {reasons[0][0]:.120})" if reasons else ""
+    return f" (most frequent reason: {reasons[0][0]:.120})" if reasons else ""
 
 
 # The pool of a large file is stored in the user's cache. Reading the cache takes seconds; reading the file, a minute.
@@ -489,7 +489,7 @@ def kept(path: Path, make: Callable[[Path], Pool]) -> Pool:
             int(*count),
         )
     except (OSError, ValueError, TypeError, RecursionError):
-        raise DataError(folder, None, "what was kept of a file cannot be read: remove the folder") from None
+        raise DataError(folder, None, "the cached content of a file cannot be read; remove the folder") from None
 
 
 def _write(make: Callable[[], Pool], target: Path) -> None:

@@ -93,10 +93,10 @@ def part_of(question: Question) -> Part:
     """A question with its reference. Raises ValueError with the reason if no reference can be made."""
     supporting = question.supporting
     if len(supporting) != 2:
-        raise ValueError(f"{len(supporting)} of its paragraphs hold supporting facts, where two must")
+        raise ValueError(f"{len(supporting)} of the paragraphs have supporting facts, but two must")
     steps = _bridge(question, *supporting) if question.kind == BRIDGE else _comparison(question, *supporting)
     if any(PATTERN.search(piece) for step in steps for piece in (*step.pieces, step.result) if isinstance(piece, str)):
-        raise ValueError("its texts look like references to steps")
+        raise ValueError("a text looks like a reference to a step")
     return Part(question.id, question.text, question.answer, question.kind, steps)
 
 
@@ -104,17 +104,17 @@ def _bridge(question: Question, one: Context, other: Context) -> tuple[PartStep,
     """Two searches: find the pivot, then ask about it. The pivot is the title of the paragraph with the answer."""
     held = [_stands_in(question.answer, f"{context.title} {context.text}") for context in (one, other)]
     if held[0] == held[1]:
-        raise ValueError(f"its answer stands in {'both' if held[0] else 'neither'} of its supporting paragraphs")
+        raise ValueError(f"the answer is in {'both' if held[0] else 'neither'} of the supporting paragraphs")
     first, last = (other, one) if held[0] else (one, other)
     pivot = bare(last.title)
     if _stands_in(pivot, question.text):
-        raise ValueError("it names its pivot itself, so that nothing has to be found first")
+        raise ValueError("the question names its pivot, so nothing has to be found first")
     words = terms(pivot)
     if sum(word in terms(first.text) for word in words) < _NAMED * len(words):
-        raise ValueError("its first paragraph does not name its pivot")
+        raise ValueError("the first paragraph does not name the pivot")
     span = described(question.text, f"{first.title} {first.text}", f"{last.title} {last.text}")
     if span is None:
-        raise ValueError("none of its words tells of its first paragraph alone")
+        raise ValueError("no words of the question describe only the first paragraph")
     before, inside, behind = question.text[: span[0]], question.text[slice(*span)], question.text[span[1] :]
     return (
         PartStep(SEARCH, ("Who or what is meant here: ", inside.strip(_EDGES), "?"), pivot, first.title),
@@ -129,11 +129,11 @@ def _comparison(question: Question, one: Context, other: Context) -> tuple[PartS
         name = bare(context.title)
         match = re.search(_named(name), text, re.IGNORECASE)
         if match is None:
-            raise ValueError(f"it does not name {name!r:.60}")
+            raise ValueError(f"the question does not name {name!r:.60}")
         places[match.span()] = context
     (first, first_end), *rest = sorted(places)
     if not rest or first_end > rest[0][0]:
-        raise ValueError("it names the two by the same words")
+        raise ValueError("the question names both titles by the same words")
     ((second, second_end),) = rest
     alike = f"{text[:first]}the one{text[first_end:second]}the other{text[second_end:]}"
     found = [(bare(places[place].title), places[place]) for place in sorted(places)]
@@ -350,15 +350,15 @@ def question(record: object) -> Question:
     if not isinstance(record, dict):
         raise ValueError(f"an object is expected, not {type(record).__name__}")
     if record.get("context") is None:
-        raise ValueError("it has no context, the paragraphs")
+        raise ValueError("the record has no context, the list of paragraphs")
     found = {key: _text(record, key) for key in ("question", "answer", "type")}
     if found["type"] not in KINDS:
-        raise ValueError(f"its type is {found['type']!r:.40}, which is none of {', '.join(KINDS)}")
+        raise ValueError(f"the type is {found['type']!r:.40}, which is not one of {', '.join(KINDS)}")
     if not normalised(found["answer"]):
-        raise ValueError("its answer has no word but articles")
+        raise ValueError("the answer has no words except articles")
     identity = record.get("_id", record.get("id"))
     if not isinstance(identity, str) or not identity.strip() or len(identity) > 200:
-        raise ValueError("it has no _id of 1 to 200 characters")
+        raise ValueError("the record has no _id of 1 to 200 characters")
     facts = _records_facts(record.get("supporting_facts"))
     contexts = _contexts(record.get("context"), facts)
     return Question(one_line(identity), found["question"], found["answer"], found["type"], contexts)
@@ -382,7 +382,7 @@ def _records_facts(value: object) -> dict[str, set[int]]:
     found: dict[str, set[int]] = {}
     for title, number in _pairs(value, "supporting_facts", "title", "sent_id"):
         if not isinstance(title, str) or isinstance(number, bool) or not isinstance(number, int) or number < 0:
-            raise ValueError("supporting_facts must have titles with numbers of sentences")
+            raise ValueError("supporting_facts must be titles with sentence numbers")
         found.setdefault(one_line(title), set()).add(number)
     return found
 
@@ -392,9 +392,9 @@ def _contexts(value: object, facts: Mapping[str, set[int]]) -> tuple[Context, ..
     found: dict[str, Context] = {}
     for title, sentences in _pairs(value, "context", "title", "sentences"):
         if not isinstance(title, str) or not isinstance(sentences, list):
-            raise ValueError("context must have titles with lists of sentences")
+            raise ValueError("context must be titles with lists of sentences")
         if not all(isinstance(sentence, str) for sentence in sentences):
-            raise ValueError(f"the paragraph {title!r:.60} has a sentence that is no text")
+            raise ValueError(f"the paragraph {title!r:.60} has a sentence that is not a text")
         if sum(map(len, sentences)) > MAX_PARAGRAPH_CHARACTERS or len(title) > MAX_QUESTION_CHARACTERS:
             raise ValueError(f"the paragraph {title!r:.60} has more than {MAX_PARAGRAPH_CHARACTERS:,} characters")
         name, lines = one_line(title), tuple(map(one_line, sentences))
@@ -409,16 +409,16 @@ def _pairs(value: object, key: str, first: str, second: str) -> Sequence[tuple[o
     if isinstance(value, dict):
         one, other = value.get(first), value.get(second)
         if not isinstance(one, list) or not isinstance(other, list) or len(one) != len(other):
-            raise ValueError(f"{key} must have lists {first} and {second} of one length")
+            raise ValueError(f"{key} must have lists {first} and {second} of the same length")
         pairs = list(zip(one, other, strict=True))
     elif isinstance(value, list):
         if not all(isinstance(pair, list) and len(pair) == 2 for pair in value):
             raise ValueError(f"{key} must be a list of pairs")
         pairs = [(pair[0], pair[1]) for pair in value]
     else:
-        raise ValueError(f"it has no {key}")
+        raise ValueError(f"the record has no {key}")
     if len(pairs) > MAX_PARAGRAPHS:
-        raise ValueError(f"{key} has {len(pairs):,} entries, {MAX_PARAGRAPHS} at most are read")
+        raise ValueError(f"{key} has {len(pairs):,} entries; at most {MAX_PARAGRAPHS} are read")
     return pairs
 
 

@@ -38,8 +38,10 @@ def overview(dataset: HotpotQAMulti) -> Table:
     by_kind = [sample for sample in dataset.records.values() if len(sample.parts) > 1]
     stands = Counter(part.id for sample in by_kind for part in sample.parts)
     if stands:
-        table.add_row(f"{fmean(stands.values()):.1f}", "cases of several questions that a question stands in, mean")
-        table.add_row(f"{_sharing(by_kind):.1%}", "of pairs of such cases share a question")
+        table.add_row(
+            f"{fmean(stands.values()):.1f}", "cases with several questions that contain the same question, mean"
+        )
+        table.add_row(f"{_sharing(by_kind):.1%}", "of the pairs of such cases share a question")
     return table
 
 
@@ -88,7 +90,7 @@ def easy(dataset: HotpotQAMulti) -> Table:
     """The shares of cases that answers without reading resolve; for guesses, the mean probability."""
     commonest = dataset.constants.overall or "none"
     headers = ("always yes", "always no", f"commonest: {commonest:.40}", "commonest by last function", "guessing")
-    table = Table("questions", "cases", *headers, title="cases that are right without reading")
+    table = Table("questions", "cases", *headers, title="cases that are answered correctly without reading")
     for number, own in _by_number(dataset):
         told = [dataset.constants.right(sample) for sample in own]
         shares = [fmean(always(answer, sample) for sample in own) for answer in ("yes", "no")]

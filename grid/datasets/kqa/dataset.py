@@ -231,7 +231,7 @@ def faults(root: Path, name: str, questions: Sequence[Question], run: Callable[[
     kept = made_once("kqa_faults", key, (_FAULTS,), partial(_write, questions=questions, run=run)) / _FAULTS
     found = read_json(kept)
     if not isinstance(found, dict) or not all(isinstance(reason, str) for reason in found.values()):
-        raise DataError(kept, None, "an object of reasons is expected: remove the file")
+        raise DataError(kept, None, "the file is not an object of reasons; remove the file")
     return found
 
 

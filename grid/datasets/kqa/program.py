@@ -122,14 +122,14 @@ def executor(kb: KnowledgeBase) -> Executor:
 def read_program(record: object) -> Program:
     """Read a program from untrusted JSON. Raises ProgramError, which names the step and the error."""
     if not isinstance(record, list) or not 1 <= len(record) <= MAX_STEPS:
-        raise ProgramError(None, f"a program is a list of 1 to {MAX_STEPS} steps")
+        raise ProgramError(None, f"a program must be a list of 1 to {MAX_STEPS} steps")
     check(record)
     used = {dependency for step in record for dependency in step["dependencies"]}
     for number, step in enumerate(record):
         if any(len(text) > MAX_INPUT_CHARACTERS for text in step["inputs"]):
-            raise ProgramError(number, f"an input of more than {MAX_INPUT_CHARACTERS:,} characters")
+            raise ProgramError(number, f"an input has more than {MAX_INPUT_CHARACTERS:,} characters")
         if number not in used and number < len(record) - 1:
-            raise ProgramError(number, "no later step takes its result")
+            raise ProgramError(number, "no later step uses this step's result")
     return tuple(
         ProgramStep(function_of(step).name, tuple(step["inputs"]), tuple(step["dependencies"])) for step in record
     )
@@ -185,7 +185,7 @@ def calls(program: Sequence[ProgramStep]) -> dict[str, ToolCall]:
 def problems(world: WorldStock, pools: dict[str, list[str]], words: Words) -> list[str]:
     """One line for every rule that the stock breaks; empty if the stock is sound."""
     found = [
-        f"concept {name}: no parent {c.parent}"
+        f"concept {name}: unknown parent {c.parent}"
         for name, c in world.concepts.items()
         if c.parent and c.parent not in world.concepts
     ]
@@ -200,10 +200,10 @@ def problems(world: WorldStock, pools: dict[str, list[str]], words: Words) -> li
 
 def _class_problems(cls: EntityClass, world: WorldStock, pools: dict[str, list[str]], words: Words) -> list[str]:
     attributes = cls.origin | cls.attributes
-    found = [f"no concept {name}" for name in cls.concepts if name not in world.concepts]
+    found = [f"unknown concept {name}" for name in cls.concepts if name not in world.concepts]
     found += [f"no wording for attribute {key}" for key in attributes if key not in words.attributes]
     found += [f"no wording for relation {name}" for name in cls.relations if name not in words.relations]
-    found += [f"no concept {spec.among}" for spec in cls.relations.values() if spec.among not in world.concepts]
+    found += [f"unknown concept {spec.among}" for spec in cls.relations.values() if spec.among not in world.concepts]
     owners: list[AttributeSpec | RelationSpec] = [*attributes.values(), *cls.relations.values()]
     qualifiers = [(key, spec) for owner in owners for key, spec in owner.qualifiers.items()]
     found += [f"no wording for qualifier {key}" for key, _ in qualifiers if key not in words.qualifiers]
@@ -243,8 +243,10 @@ def _ambiguous(world: WorldStock, words: Words) -> list[str]:
                 for word in words.called.get(key, []):
                     other = meant.setdefault(word, key)
                     found += [f"class {name}: {word!r} stands for {other} and for {key}"] * (other != key)
-                    found += [f"class {name}: {word!r} stands for {key}, and is a key"] * (word in keys and word != key)
-                    found += [f"class {name}: {word!r} is no other word for {key}"] * (word == key)
+                    found += [f"class {name}: {word!r} stands for {key}, but is itself a key"] * (
+                        word in keys and word != key
+                    )
+                    found += [f"class {name}: {word!r} is not another word for {key}"] * (word == key)
     return found
 
 
@@ -340,10 +342,10 @@ def fault(question: Question, run: Executor) -> str | None:
     try:
         found = run(question.dag)
     except KoplError as error:
-        return f"its program fails: {error}"
+        return f"the program fails: {error}"
     if not same_answer(found, (question.answer,)):
         shown = "; ".join(dict.fromkeys(found))
-        return f"its program gives {shown[:80]!r}, not {question.answer[:80]!r}"
+        return f"the program gives {shown[:80]!r}, not {question.answer[:80]!r}"
     return None
 
 

@@ -259,7 +259,7 @@ class ValueSpec(_Strict):
     def _one_kind(self) -> ValueSpec:
         kinds = (self.string, self.quantity, self.year, self.date, self.age)
         if sum(kind is not None for kind in kinds) != 1:
-            raise ValueError("exactly one of string, quantity, year, date, age")
+            raise ValueError("exactly one of string, quantity, year, date and age must be given")
         return self
 
 

@@ -14,15 +14,20 @@ from grid.datasets.slate.dataset import Slate
 def main() -> int:
     """Return the exit status: 0, or 2 if SLATE cannot be written."""
     parser = argparse.ArgumentParser(prog="python -m grid.datasets.slate", description=__doc__)
-    parser.add_argument("--card", action="store_true", help="print the dataset card (Markdown), of the first seed")
-    parser.add_argument("--export", type=Path, metavar="FOLDER", help="write files, card and scorer for others")
+    parser.add_argument("--card", action="store_true", help="print the dataset card of the first seed, in Markdown")
+    parser.add_argument(
+        "--export",
+        type=Path,
+        metavar="FOLDER",
+        help="write the files, the card and the scorer into a folder, for others",
+    )
     parser.add_argument(
         "--seeds", type=int, nargs="+", metavar="SEED", default=[0, 1, 2], help="the library's seeds (default 0 1 2)"
     )
-    parser.add_argument("--path", metavar="FOLDER", help="the files of a folder instead")
+    parser.add_argument("--path", metavar="FOLDER", help="use the files of a folder instead of making them")
     arguments = parser.parse_args()
     if not (arguments.card or arguments.export):
-        parser.error("--card or --export FOLDER is wanted; `agent-grid data slate` says what SLATE holds")
+        parser.error("give --card or --export FOLDER; `agent-grid data slate` shows the contents of SLATE")
     try:
         publish(Slate(path=arguments.path, library_seed=arguments.seeds[0]), arguments.seeds, arguments.export)
     except (GridError, ModuleNotFoundError) as error:

@@ -248,7 +248,7 @@ def build_library(stocks: Iterable[Stock], rng: random.Random) -> list[ToolRecor
     if twice:
         raise ValueError(f"the stock names these tools twice: {', '.join(twice)}")
     if len(names) < TOOLS:
-        raise ValueError(f"the stock holds {len(names)} tools, {TOOLS} are needed")
+        raise ValueError(f"the stock has {len(names)} tools, but {TOOLS} are needed")
     equivalents = [tool for tool in neighbours if tool.same_function]
     others = [tool for tool in neighbours if not tool.same_function]
     library = [*used, *equivalents, *rng.sample(others, TOOLS - len(used) - len(equivalents))]

@@ -154,7 +154,7 @@ class Draft:
             raise DraftError(f"{place} {substep.call}: {error}") from None
         wrong = [f"{name} is {value!r}" for name, value in self.outputs[place].items() if type_of(value) == "boolean"]
         if wrong or any(not isinstance(value, Value) for value in self.outputs[place].values()):
-            raise DraftError(f"{place} {substep.call}: a result is a text, a number or a date; {', '.join(wrong)}")
+            raise DraftError(f"{place} {substep.call}: a result must be a text, a number or a date; {', '.join(wrong)}")
         outcome = {name: plain(value) for name, value in self.outputs[place].items()}
         return CallRecord(tool=substep.call, arguments=shown, outcome=outcome)
 
@@ -162,11 +162,13 @@ class Draft:
         if output := OUTPUT.fullmatch(source):
             value = self.outputs.get(output[1], {}).get(output[2])
             if value is None:
-                raise DraftError(f"{place} argument {argument}: no earlier output {source}")
+                raise DraftError(f"{place} argument {argument}: there is no earlier output {source}")
             return value
         known = self.known(source)
         if known is None:
-            raise DraftError(f"{place} argument {argument}: {source!r} is no value, field of the scene or output")
+            raise DraftError(
+                f"{place} argument {argument}: {source!r} is neither a value nor a field of the scene nor an output"
+            )
         return known
 
     def _holds(self, condition: str) -> bool:
@@ -186,7 +188,7 @@ class Draft:
         for name in SLOT.findall(template):
             value = self.known(name)
             if value is None:
-                raise DraftError(f"text uses {{{name}}}, which is no value and no field of the scene")
+                raise DraftError(f"the text uses {{{name}}}, which is neither a value nor a field of the scene")
             texts.setdefault(name, written(value, self.rng))
         return " ".join(SLOT.sub(lambda slot: texts[slot[1]], template).split())
 
@@ -339,7 +341,7 @@ def parse(text: str) -> ast.expr:
     try:
         return ast.parse(text.strip(), mode="eval").body
     except (SyntaxError, ValueError, RecursionError) as error:
-        raise ExpressionError(f"{text!r} is no expression: {error}") from None
+        raise ExpressionError(f"{text!r} is not an expression: {error}") from None
 
 
 def evaluate(
@@ -383,7 +385,9 @@ def evaluate(
             case ast.Call(func=ast.Name(id=name), args=arguments, keywords=[]):
                 function = FUNCTIONS.get(name) or books.get(name)
                 if function is None:
-                    raise ExpressionError(f"no function or book {name!r}, only {', '.join([*FUNCTIONS, *books])}")
+                    raise ExpressionError(
+                        f"there is no function or book {name!r}, only {', '.join([*FUNCTIONS, *books])}"
+                    )
                 return function(*(value(argument) for argument in arguments))
         raise ExpressionError(f"{ast.unparse(node)!r} is not part of the language")
 
@@ -397,16 +401,16 @@ def evaluate(
 
 def _named(name: str, names: Names) -> Any:
     if name not in names:
-        raise ExpressionError(f"no name {name!r}, only {', '.join(names)}")
+        raise ExpressionError(f"there is no name {name!r}, only {', '.join(names)}")
     return names[name]
 
 
 def _field(of: Any, field: str, record: Callable[[str], Names | None]) -> Any:
     fields = of if isinstance(of, Mapping) else record(of) if isinstance(of, str) else None
     if fields is None:
-        raise ExpressionError(f"{of!r} is the key of no record, so it has no {field!r}")
+        raise ExpressionError(f"{of!r} is not the key of a record, so it has no field {field!r}")
     if field not in fields:
-        raise ExpressionError(f"no field {field!r}, only {', '.join(fields)}")
+        raise ExpressionError(f"there is no field {field!r}, only {', '.join(fields)}")
     return fields[field]
 
 
@@ -525,9 +529,15 @@ def read_tools(path: Path) -> dict[str, ToolRecord]:
     for tool in tools.values():
         same = tool.same_function
         if same and same.tool not in tools:
-            raise DataError(path, None, f"tool {tool.name!r} repeats {same.tool!r}, which is not defined")
+            raise DataError(
+                path, None, f"tool {tool.name!r} has the same function as {same.tool!r}, which is not defined"
+            )
         if same and not same.arguments.items() <= {(a, b) for a in _names(tool) for b in _names(tools[same.tool])}:
-            raise DataError(path, None, f"tool {tool.name!r} repeats {same.tool!r} by arguments that they do not have")
+            raise DataError(
+                path,
+                None,
+                f"tool {tool.name!r} has the same function as {same.tool!r}, but with arguments that they do not have",
+            )
     return tools
 
 
@@ -577,7 +587,7 @@ def check_case(case: CaseRecord, tools: dict[str, ToolRecord]) -> None:
             raise ValueError(f"step {step} gives {call.tool} the unknown argument {sorted(unknown)[0]!r}")
     for step, call in calls.items():
         if text := references.unreadable(call):
-            raise ValueError(f"step {step}: {text!r} is no reference of the form OUTPUT_FROM_STEP_i.j.field")
+            raise ValueError(f"step {step}: {text!r} is not a reference of the form OUTPUT_FROM_STEP_i.j.field")
     references.order(calls)
     for step, call in calls.items():
         for producer, field in references.found_in(call):

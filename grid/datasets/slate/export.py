@@ -123,14 +123,16 @@ def export(dataset: Slate, folder: Path, card: str) -> list[Path]:
         for name, content in files.items():
             (folder / name).write_bytes(content)
     except OSError as error:
-        raise ConfigError("--export", str(folder), f"a folder that can be written ({error.strerror})") from None
+        raise ConfigError(
+            "--export", str(folder), f"a folder to which files can be written ({error.strerror})"
+        ) from None
     return [folder / name for name in files]
 
 
 def empty(folder: Path) -> None:
     """Raise ConfigError if a path exists and is no folder, or is a folder that is not empty."""
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise ConfigError("--export", str(folder), "a folder that is new or empty: nothing is overwritten")
+        raise ConfigError("--export", str(folder), "a folder that is new or empty, because nothing is overwritten")
 
 
 def manifest(dataset: Slate, files: dict[str, bytes]) -> dict[str, Any]:
@@ -450,7 +452,7 @@ class _Module:
     def __init__(self, name: str) -> None:
         spec = find_spec(name)
         if spec is None or spec.origin is None:
-            raise ValueError(f"no module {name}")
+            raise ValueError(f"there is no module {name}")
         self.name, self.source = name, Path(spec.origin).read_text(encoding="utf-8")
         self.tree = ast.parse(self.source)
 
@@ -516,7 +518,9 @@ def standalone(module: str, roots: Sequence[str], heading: str) -> str:
                     elif source.partition(".")[0] in sys.stdlib_module_names:
                         outside.add((source, part, used))
                     else:
-                        raise ValueError(f"{name}: {used} of {source} can be no part of a file that stands alone")
+                        raise ValueError(
+                            f"{name}: {used} of {source} cannot be part of a file that must run without packages"
+                        )
 
     take(module, roots)
     order = _ordered(modules, wanted)

@@ -85,7 +85,7 @@ def verified(folder: Path) -> dict[str, Any]:
     manifest = read_json(path)
     files = manifest.get("files") if isinstance(manifest, dict) else None
     if not isinstance(files, dict):
-        raise DataError(path, None, "no manifest of an exported SLATE")
+        raise DataError(path, None, "the file is not the manifest of an exported SLATE")
     for name in DATA_FILES:
         entry = files.get(name)
         wanted = entry.get("sha256") if isinstance(entry, dict) else None
@@ -94,8 +94,8 @@ def verified(folder: Path) -> dict[str, Any]:
         except OSError as error:
             raise DataError(folder / name, None, f"cannot be read: {error.strerror}") from None
         if found != wanted:
-            said = f"its sha256 is {found:.12}..., {MANIFEST} says {str(wanted)[:12]!r}"
-            raise DataError(folder / name, None, f"not the file that was exported: {said}")
+            said = f"its sha256 is {found:.12}..., but {MANIFEST} says {str(wanted)[:12]!r}"
+            raise DataError(folder / name, None, f"the file differs from the exported file: {said}")
     return dict(manifest)
 
 
@@ -139,7 +139,7 @@ def scored_case(case: Any, table: Any, parameters: Mapping[str, Mapping[str, Par
 def _records(path: Path, *keys: str) -> Iterator[Any]:
     for line, record in read_jsonl(path):
         if missing := [key for key in keys if key not in record]:
-            raise DataError(path, line, f"no {missing[0]!r}")
+            raise DataError(path, line, f"{missing[0]!r} is missing")
         yield record
 
 
@@ -153,14 +153,18 @@ def read_predictions(path: Path, cases: Mapping[str, ScoredCase]) -> dict[str, C
         if not isinstance(case_id, str) or case_id not in cases:
             raise DataError(path, line, f"unknown case {case_id!r:.80}")
         if case_id in found:
-            raise DataError(path, line, f"case {case_id!r:.80} comes twice: one file holds one run")
+            raise DataError(
+                path, line, f"case {case_id!r:.80} comes twice, but a file has the predictions of only one run"
+            )
         if not isinstance(calls, dict):
-            raise DataError(path, line, "`calls` must be an object: by substep a call, or null for none")
+            raise DataError(
+                path, line, "`calls` must be an object that has, for each substep, a call or null (no call)"
+            )
         if unknown := calls.keys() - cases[case_id].tools.keys():
             raise DataError(path, line, f"case {case_id!r:.80} has no substep {min(unknown)!r:.40}")
         found[case_id] = {step: _call(path, line, step, call) for step, call in calls.items()}
     if not found:
-        raise DataError(path, None, "no prediction in it")
+        raise DataError(path, None, "the file has no predictions")
     return found
 
 
@@ -171,7 +175,7 @@ def _call(path: Path, line: int, step: str, call: Json) -> ToolCall | None:
         tool, arguments = call["tool"], call["arguments"]
         if isinstance(tool, str) and isinstance(arguments, dict):
             return ToolCall(tool, arguments)
-    raise DataError(path, line, f'substep {step}: a call is {{"tool": text, "arguments": object}}, or null')
+    raise DataError(path, line, f'substep {step}: a call must be {{"tool": text, "arguments": object}} or null')
 
 
 def obtained(case: ScoredCase, calls: Calls) -> frozenset[str]:
@@ -252,7 +256,7 @@ def summary(cases: Mapping[str, ScoredCase], predictions: Mapping[str, Calls], s
 def main(argv: Sequence[str] | None = None) -> int:
     """Return the exit status: 0, or 2 if something cannot be read."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("predictions", type=Path, help="JSON Lines")
+    parser.add_argument("predictions", type=Path, help="the predictions, a JSON Lines file")
     parser.add_argument("--data", type=Path, default=Path(__file__).parent, help="the exported folder (default: here)")
     parser.add_argument("--subset", action="store_true", help="score only the cases that the file has")
     parser.add_argument("--json", action="store_true", help="print JSON, with each case's verdict")

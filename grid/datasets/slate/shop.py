@@ -224,7 +224,7 @@ def parse(text: str) -> Spec:
             return Spec("choice", choices)
     if kind == "pool" and rest:
         return Spec("pool", (rest,))
-    raise ValueError(f"value {text!r} has none of the forms id, date, int, money, decimal, one of:, pool, =")
+    raise ValueError(f"the value {text!r} has none of the forms id, date, int, money, decimal, one of:, pool, =")
 
 
 def fill(pattern: str, rng: random.Random) -> str:
@@ -265,10 +265,10 @@ def draw(spec: Spec, rng: random.Random, known: Mapping[str, Any], pools: Mappin
             return rng.choice(spec.words)
         case "pool":
             if spec.words[0] not in pools:
-                raise ValueError(f"no pool {spec.words[0]!r}, only {', '.join(pools)}")
+                raise ValueError(f"there is no pool {spec.words[0]!r}, only {', '.join(pools)}")
             return rng.choice(pools[spec.words[0]])
         case "follows":
-            raise ValueError(f"{spec.words[0]!r} follows from others and cannot be drawn")
+            raise ValueError(f"{spec.words[0]!r} follows from other values and cannot be drawn")
 
 
 def plain(value: Value) -> str | int | float:

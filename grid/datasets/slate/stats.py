@@ -127,8 +127,8 @@ def by_category(dataset: Slate) -> Table:
     """A table of the library's categories, as in the paper's figure 3, the largest first."""
     table = Table(
         title="The library by category (figure 3)",
-        caption="Tools, their share of the library, and those that plans use. The paper draws its shares, and prints "
-        "no number of them.",
+        caption="Tools, their share of the library, and the tools that plans use. The paper shows its shares only in "
+        "a figure, without numbers.",
     )
     for column in ("category", "tools", "%", "used"):
         table.add_column(column, justify="left" if column == "category" else "right", no_wrap=True)
@@ -147,11 +147,13 @@ def broken(dataset: Slate) -> Iterator[str]:
     if dataset.path is None:
         yield from contradictions(list(dataset.records.values()), stocks, store)
     yield from (
-        f"{one.name}: {one.ours:.4g}, the paper has {one.paper:g}" for one in statistics(dataset) if not one.holds
+        f"{one.name}: {one.ours:.4g} here, but {one.paper:g} in the paper"
+        for one in statistics(dataset)
+        if not one.holds
     )
     for figure in figures(dataset):
         if figure.holds is False:
-            yield f"{figure.name}: {figure.value:.3g} {figure.unit}, the target is {figure.target}"
+            yield f"{figure.name}: {figure.value:.3g} {figure.unit}, but the target is {figure.target}"
 
 
 def written(dataset: Slate, case_id: str) -> Iterator[str]:
@@ -181,7 +183,7 @@ def problems(stock: Stock, shop: Shop) -> list[str]:
     """One line for every rule that a category breaks; empty if the category is sound."""
     found: list[str] = []
     if stock.query_category not in QUERY_CATEGORIES:
-        found.append(f"query category {stock.query_category!r} is none of the twelve")
+        found.append(f"query category {stock.query_category!r} is not one of the twelve")
     for name, text in stock.books.items():
         found += [f"book {name}: {problem}" for problem in _unread(text, drawn=True)]
     for name, tool in stock.tools.items():
@@ -212,20 +214,20 @@ def _unread(text: str, drawn: bool) -> Iterator[str]:
         yield str(error)
         return
     if drawn and spec.kind in ("follows", "offset"):
-        yield f"{text!r} looks at other values"
+        yield f"{text!r} depends on other values"
 
 
 def _tool_problems(name: str, tool: StockTool) -> Iterator[str]:
     if tool.category not in TOOL_CATEGORIES:
-        yield f"category {tool.category!r} is none of the fifteen"
+        yield f"category {tool.category!r} is not one of the fifteen"
     if not 1 <= len(tool.results) <= 3:
-        yield f"{len(tool.results)} result fields, 1 to 3 allowed"
+        yield f"{len(tool.results)} result fields, but 1 to 3 are allowed"
     for field, text in tool.results.items():
         yield from _unread(text, drawn=False)
         if text.startswith("id ") and random_characters(text) < _LEAST_RANDOM:
-            yield f"result {field}: {text!r} has fewer than {_LEAST_RANDOM} characters that are drawn"
+            yield f"result {field}: {text!r} has fewer than {_LEAST_RANDOM} random characters"
         if not text.startswith(("id ", "=")):
-            yield f"result {field}: {text!r} is drawn; a result is issued (id) or follows (=)"
+            yield f"result {field}: {text!r} is drawn, but a result must be issued (id) or follow from other values (=)"
     types = [kind for kind, _ in tool.arguments.values()]
     for other, neighbour in tool.neighbours.items():
         yield from (f"neighbour {other}: {text}" for text in _neighbour_problems(neighbour, types))
@@ -239,9 +241,9 @@ def _neighbour_problems(neighbour: Neighbour, types: Sequence[str]) -> Iterator[
     if neighbour.equivalent and own != types:
         yield f"argument types differ from {types}"
     if neighbour.equivalent and neighbour.results:
-        yield "an equivalent returns its host's results"
+        yield "an equivalent tool has results of its own, but must return those of its host"
     if not neighbour.equivalent and not 1 <= len(neighbour.results) <= 3:
-        yield f"{len(neighbour.results)} result fields, 1 to 3 allowed"
+        yield f"{len(neighbour.results)} result fields, but 1 to 3 are allowed"
 
 
 def _workflow_problems(stock: Stock, name: str, workflow: Workflow, shop: Shop) -> Iterator[str]:
@@ -280,7 +282,7 @@ def _shape_problems(workflow: Workflow) -> Iterator[str]:
         *(("substeps in one step", count, per_step) for count in counts),
     ]:
         if number not in allowed:
-            yield f"{number} {label}, {allowed.start} to {allowed.stop - 1} for {workflow.complexity}"
+            yield f"{number} {label}, but {allowed.start} to {allowed.stop - 1} are allowed for {workflow.complexity}"
 
 
 def _overtaken(stock: Stock, workflow: Workflow) -> Iterator[str]:
@@ -341,7 +343,7 @@ def _recomputed(case: CaseRecord, ledger: Ledger) -> Iterator[str]:
         for name, value in sub.call.outcome.items():
             right = plain(computed[name]) if name in computed else None
             if right != value:
-                yield f"{sub.id} {sub.call.tool}: {name} is {value!r} in the case, but {right!r} follows"
+                yield f"{sub.id} {sub.call.tool}: {name} is {value!r} in the case, but {right!r} is computed"
 
 
 def _strangers(case: CaseRecord, shop: Shop) -> Iterator[str]:
@@ -350,11 +352,11 @@ def _strangers(case: CaseRecord, shop: Shop) -> Iterator[str]:
         record = shop.index.get(token)
         if record is None:
             if _MAIL.fullmatch(token):
-                yield f"{token} in the query is nobody's address"
+                yield f"{token} in the query is not the address of anybody"
         elif owner := _owner(record):
             owners[token] = owner
     if len(set(owners.values())) > 1:
-        yield f"the query tells of several customers: {', '.join(owners)}"
+        yield f"the query mentions several customers: {', '.join(owners)}"
 
 
 def _owner(record: Record) -> str | None:

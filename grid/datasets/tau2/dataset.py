@@ -202,10 +202,10 @@ class Tau2(FileDataset[_Record]):
         try:
             begun = Databases(_over(begun.agent, task.data), begun.user and _over(begun.user, task.user_data))
         except ValueError as error:
-            raise UnusableError(f"its data do not fit the database: {str(error)[:200]}") from None
+            raise UnusableError(f"the initial data do not fit the database: {str(error)[:200]}") from None
         world = Tau2World(task, self._domain, begun, self._solo, self.max_errors, scenario)
         if world.broken:
-            raise UnusableError(f"its beginning fails in {world.broken:.200}")
+            raise UnusableError(f"the initial actions fail in {world.broken:.200}")
         return _Record(task, world)
 
     def _share(self) -> int | None:

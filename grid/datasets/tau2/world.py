@@ -302,7 +302,7 @@ def base_ids(where: Path) -> list[str] | None:
     found = read_json(file, _MOST_BYTES)
     ids = found.get("base") if isinstance(found, dict) else None
     if not isinstance(ids, list) or not all(isinstance(one, str) for one in ids):
-        raise DataError(file, None, "an object with the list `base` of task ids is expected")
+        raise DataError(file, None, "the file must be an object with a list `base` of task ids")
     return ids
 
 
@@ -311,23 +311,25 @@ def database(file: Path, model: Any) -> Any:
     try:
         if file.suffix == ".toml":
             if file.stat().st_size > _MOST_BYTES:
-                raise DataError(file, None, f"a file of more than {_MOST_BYTES:,} bytes")
+                raise DataError(file, None, f"the file has more than {_MOST_BYTES:,} bytes")
             given: Any = tomllib.loads(file.read_text(encoding="utf-8"))
         else:
             given = read_json(file, _MOST_BYTES)
         return model.model_validate(given)
     except (ValueError, RecursionError) as error:
-        raise DataError(file, None, f"no database of the installed package: {str(error)[:300]}") from None
+        raise DataError(
+            file, None, f"the file is not a database of the installed package: {str(error)[:300]}"
+        ) from None
 
 
 def text_of(file: Path) -> str:
     """A policy's or a guideline's text. Raises DataError."""
     try:
         if file.stat().st_size > _MOST_TEXT:
-            raise DataError(file, None, f"a text of more than {_MOST_TEXT:,} bytes")
+            raise DataError(file, None, f"the file has more than {_MOST_TEXT:,} bytes")
         return file.read_text(encoding="utf-8").strip()
     except UnicodeDecodeError as error:
-        raise DataError(file, None, f"no text in UTF-8: {error}") from None
+        raise DataError(file, None, f"the file is not a text in UTF-8: {error}") from None
 
 
 def policy_of(where: Path, name: DomainName) -> str:
@@ -344,7 +346,7 @@ def rows(file: Path) -> list[Mapping[str, Any]]:
     found = read_json(file, _MOST_BYTES)
     found = found.get("tasks") if isinstance(found, dict) else found
     if not isinstance(found, list) or not all(isinstance(one, dict) for one in found):
-        raise DataError(file, None, "a list of tasks is expected")
+        raise DataError(file, None, "the file must have a list of tasks")
     if not found:
         raise ConfigError("dataset.path", str(file), "a file with at least one task")
     return found
@@ -357,12 +359,12 @@ def task_of(row: Mapping[str, Any], domain: Domain, solo: bool) -> Task:
         UnusableError: the row does not have the known form, or names functions or tools that do not exist.
     """
     if depth(cast(Json, row)) > MAX_DEPTH:
-        raise UnusableError(f"nested more than {MAX_DEPTH} levels deep")
+        raise UnusableError(f"the task is nested more than {MAX_DEPTH} levels deep")
     scenario, criteria = _section(row, "user_scenario"), _section(row, "evaluation_criteria")
     initial = _section(row, "initial_state")
     data = _section(initial, "initialization_data")
     if initial.get("message_history"):
-        raise UnusableError("a conversation comes before it, which is not supported")
+        raise UnusableError("the task has a message_history, which is not supported")
     task = Task(
         id=_text(row, "id"),
         ticket=_text(row, "ticket", must=False),
@@ -378,16 +380,16 @@ def task_of(row: Mapping[str, Any], domain: Domain, solo: bool) -> Task:
         begins=tuple(_function(one, domain) for one in _list(initial, "initialization_actions")),
     )
     if solo and not task.ticket:
-        raise UnusableError("it has no ticket, which a task without a user needs")
+        raise UnusableError("the task has no ticket, which is needed if there is no user")
     if solo and not task.actions:
-        raise UnusableError("it has no gold actions, which the package asks of a task without a user")
+        raise UnusableError("the task has no gold actions, which the package needs if there is no user")
     return task
 
 
 def _basis(criteria: Mapping[str, Any]) -> frozenset[Basis]:
     named = _texts(criteria, "reward_basis") or _DEFAULT_BASIS
     if unknown := [one for one in named if one not in BASES]:
-        raise UnusableError(f"its reward rests on {unknown[0]!r:.40}, which is none of {', '.join(BASES)}")
+        raise UnusableError(f"the reward_basis has {unknown[0]!r:.40}, which is not one of {', '.join(BASES)}")
     return frozenset(basis for basis in BASES if basis in named)
 
 
@@ -397,10 +399,10 @@ def _action(given: Any, domain: Domain, solo: bool) -> Action:
     if name not in domain.names(requestor):
         raise UnusableError(f"a gold action calls {name!r:.60}, which the installed package does not have")
     if requestor == "user" and not solo:
-        raise UnusableError("a gold action is the user's, whose tools only a solo agent has here")
+        raise UnusableError("a gold action calls a tool of the user, which only a solo agent can do here")
     compared = given.get("compare_args")
     if compared is not None and not (isinstance(compared, list) and all(isinstance(one, str) for one in compared)):
-        raise UnusableError("compare_args are no list of names")
+        raise UnusableError("compare_args is not a list of names")
     return Action(requestor, name, arguments, None if compared is None else tuple(compared))
 
 
@@ -408,7 +410,7 @@ def _function(given: Any, domain: Domain) -> FunctionCall:
     name, arguments = _call(given, "func_name")
     requestor = _requestor(given.get("env_type"))
     if name not in domain.functions(requestor):
-        raise UnusableError(f"it runs {name!r:.60}, which the installed package does not have")
+        raise UnusableError(f"the task runs {name!r:.60}, which the installed package does not have")
     return FunctionCall(requestor, name, arguments)
 
 
@@ -428,7 +430,7 @@ def _call(given: Any, key: str) -> tuple[str, dict[str, Json]]:
 
 def _requestor(given: Any) -> Requestor:
     if given not in ("assistant", "user"):
-        raise UnusableError(f"somebody acts who is neither assistant nor user: {given!r:.40}")
+        raise UnusableError(f"an action belongs neither to the assistant nor to the user, but to {given!r:.40}")
     found: Requestor = given
     return found
 
@@ -439,37 +441,37 @@ def _instructions(scenario: Mapping[str, Any]) -> dict[str, str]:
     if isinstance(given, str) and given.strip():
         return {"task_instructions": given.strip()[:_MOST_TEXT]}
     if not isinstance(given, dict) or not all(value is None or isinstance(value, str) for value in given.values()):
-        raise UnusableError("its user has no instructions")
+        raise UnusableError("the user has no instructions")
     return {name: value.strip()[:_MOST_TEXT] for name, value in given.items() if value and name != "domain"}
 
 
 def _section(given: Mapping[str, Any], key: str) -> Mapping[str, Any]:
     found = given.get(key)
     if found is not None and not isinstance(found, dict):
-        raise UnusableError(f"{key} is no object")
+        raise UnusableError(f"{key} is not an object")
     return found or {}
 
 
 def _list(given: Mapping[str, Any], key: str) -> Sequence[Any]:
     found = given.get(key)
     if found is not None and (not isinstance(found, list) or len(found) > _MOST_ITEMS):
-        raise UnusableError(f"{key} is no list, or has more than {_MOST_ITEMS}")
+        raise UnusableError(f"{key} is not a list, or has more than {_MOST_ITEMS} items")
     return found or ()
 
 
 def _texts(given: Mapping[str, Any], key: str) -> tuple[str, ...]:
     found = _list(given, key)
     if not all(isinstance(one, str) for one in found):
-        raise UnusableError(f"{key} is no list of texts")
+        raise UnusableError(f"{key} is not a list of texts")
     return tuple(found)
 
 
 def _text(given: Mapping[str, Any], key: str, must: bool = True) -> str:
     found = given.get(key)
     if found is not None and not isinstance(found, str):
-        raise UnusableError(f"{key} is no text")
+        raise UnusableError(f"{key} is not a text")
     if must and not (found or "").strip():
-        raise UnusableError(f"it has no {key}")
+        raise UnusableError(f"the task has no {key}")
     return (found or "").strip()[:_MOST_TEXT]
 
 

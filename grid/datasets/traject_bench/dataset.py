@@ -205,7 +205,7 @@ class TrajectBench(RecordDataset[Record]):
     def __post_init__(self) -> None:
         if self.kind == "sequential" and self.level is not None:
             raise ConfigError(
-                "dataset.level", self.level, "null where dataset.kind is sequential: these have no levels"
+                "dataset.level", self.level, "null, because queries of dataset.kind=sequential have no levels"
             )
 
     @cached_property
@@ -298,12 +298,12 @@ class TrajectBench(RecordDataset[Record]):
         known = {path.name.removesuffix(SUFFIX) for path in (self.root / TOOLS).glob(f"*{SUFFIX}")}
         for domain in self.without:
             if domain not in known:
-                raise ConfigError("dataset.without", domain, f"some of {', '.join(sorted(known))}")
+                raise ConfigError("dataset.without", domain, f"one or more of {', '.join(sorted(known))}")
         kept = [domain for domain in found if domain not in self.without]
         if self.domain is None and kept:
             return kept
         if self.domain is None or self.domain not in kept:
-            raise ConfigError("dataset.domain", self.domain, f"null, {', '.join(kept)}")
+            raise ConfigError("dataset.domain", self.domain, f"null or one of {', '.join(kept)}")
         return [self.domain]
 
     @cached_property
@@ -334,7 +334,8 @@ class TrajectBench(RecordDataset[Record]):
         calling = Counter(name for record in records for name in {step.tool for step in record.steps})
         noted = [
             Skipped(
-                f"tool {name} ({calling[name]} queries)", "no file defines the tool: taken from the queries' records"
+                f"tool {name} ({calling[name]} queries)",
+                "no file defines the tool; its definition comes from the queries' records",
             )
             for name in sorted(tools.undefined)
         ]

@@ -72,7 +72,7 @@ def read_tools(path: Path) -> list[dict[str, Any]]:
             if listed is None or not all(isinstance(item, dict) and _is_name(item.get("name")) for item in listed):
                 raise _broken(path, index, f"{key} parameters must be a list of objects with a name")
     if not rows:
-        raise DataError(path, None, "no tool; the domain's queries need some")
+        raise DataError(path, None, "the file has no tools, but the domain's queries need tools")
     return [row for _, row in rows]
 
 
@@ -85,14 +85,14 @@ def read_queries(path: Path, kind: Kind, level: Level | None, domain: str) -> tu
     found, skipped = list[Record](), list[Skipped]()
     for index, row in _rows(path):
         if not isinstance(row.get("query"), str) or not isinstance(row.get("tool list"), list):
-            raise _broken(path, index, "a query (text) and a tool list are expected")
+            raise _broken(path, index, "the record must have a query (text) and a tool list")
         case_id = "-".join(("traject", kind, *([level] if level else []), domain.lower(), f"{index:03d}"))
         try:
             steps = tuple(_step(path, index, step) for step in row["tool list"])
             if not row["query"].strip():
                 raise UnusableError("the query is empty")
             if not steps:
-                raise UnusableError("it calls no tool")
+                raise UnusableError("the query calls no tool")
         except UnusableError as error:
             skipped.append(Skipped(case_id, str(error)))
             continue
@@ -139,7 +139,7 @@ def _is_name(value: object) -> bool:
 
 def _step(path: Path, index: int, step: object) -> Recorded:
     if not isinstance(step, dict):
-        raise _broken(path, index, f"a tool of the tool list is an object, not {type(step).__name__}")
+        raise _broken(path, index, f"a tool of the tool list must be an object, not {type(step).__name__}")
     name, output, given = _name(path, index, step), step.get("executed_output"), dict[str, Given]()
     for parameter, found in _given(step):
         if parameter in given:
@@ -158,7 +158,7 @@ def _given(step: Mapping[str, Any]) -> Iterator[tuple[str, Given]]:
     for key in ("required", "optional"):
         listed = parameters(step, key)
         if listed is None:
-            raise UnusableError("a step's parameters are no list")
+            raise UnusableError("a step's parameters are not a list")
         for item in listed:
             if not isinstance(item, dict) or not _is_name(item.get("name")):
                 raise UnusableError("a step's parameter has no name")

@@ -79,7 +79,7 @@ def tools_table(root: Path) -> Table:
     for domain, (published, *_) in PUBLISHED.items():
         table.add_row(domain, f"{published:,}", *_cells(here.get(domain)))
     _total(table, sum(row[0] for row in PUBLISHED.values()), here)
-    table.caption = "a name may stand in several domains' files, where the total counts it each time; –: no file"
+    table.caption = "the total counts a name once for each domain whose file has the name; –: no file"
     return table
 
 

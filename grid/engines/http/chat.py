@@ -40,13 +40,13 @@ def read_content(value: Any) -> Content:
     if value is None or isinstance(value, str):
         return Content(value)
     if not isinstance(value, list):
-        raise ValueError("neither a text nor a list of parts")
+        raise ValueError("the content is neither a text nor a list of parts")
     texts, thoughts, refusals = list[str](), list[str](), list[str]()
     for part in value:
         if isinstance(part, str):
             texts.append(part)
         elif not isinstance(part, dict):
-            raise ValueError("a part that is no object")
+            raise ValueError("a part of the content is not an object")
         elif (kind := part.get("type", "text")) in _TEXT:
             texts.append(_text(part.get("text")))
         elif kind in _THOUGHT:
@@ -54,13 +54,15 @@ def read_content(value: Any) -> Content:
         elif kind == _REFUSAL:
             refusals.append(str(part.get(_REFUSAL) or ""))
         else:
-            raise ValueError(f"a part of type {str(kind)[:40]!r}, and not {', '.join((*_TEXT, *_THOUGHT, _REFUSAL))}")
+            raise ValueError(
+                f"a part has the type {str(kind)[:40]!r}, and not {', '.join((*_TEXT, *_THOUGHT, _REFUSAL))}"
+            )
     return Content(*map("".join, (texts, thoughts, refusals)))
 
 
 def _text(value: Any) -> str:
     if not isinstance(value, str):
-        raise ValueError("a part of type 'text' without a text")
+        raise ValueError("a part of type 'text' has no text")
     return value
 
 

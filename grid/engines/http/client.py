@@ -140,7 +140,7 @@ class Client(ABC):
             except TryAgainError as error:
                 last = error
             if last.wait > self._longest_wait:
-                asked = f"it asks to wait {last.wait:,.0f} s, more than the {self._longest_wait:,.0f} s allowed"
+                asked = f"the server asks to wait {last.wait:,.0f} s, more than the {self._longest_wait:,.0f} s allowed"
                 raise EngineError(f"{url}: {last}; {asked}")
             if again + 1 < self._tries:
                 backoff = min(_FIRST_WAIT * 2**again, _LONGEST_WAIT)
@@ -159,7 +159,7 @@ class Client(ABC):
             if (failed := _failed_inside(value)) is None:
                 return self._shaped(value, shape)
             status, said = failed
-            text = f"HTTP 200 with a failure of the upstream's: {self.shown(said.message)}"
+            text = f"HTTP 200, but the upstream server failed: {self.shown(said.message)}"
         else:
             said = _complaint(data)
             text = f"HTTP {status}: {self.shown(said.message)}"
@@ -175,7 +175,7 @@ class Client(ABC):
         try:
             return loads(data)
         except (ValueError, RecursionError):
-            raise TryAgainError(f"the answer is no JSON: {self.shown(data.decode(errors='replace'))}") from None
+            raise TryAgainError(f"the answer is not JSON: {self.shown(data.decode(errors='replace'))}") from None
 
     def _shaped(self, value: Any, shape: type[Shape]) -> Shape:
         try:
@@ -184,7 +184,7 @@ class Client(ABC):
             first = error.errors(include_input=False, include_url=False)[0]
             place = ".".join(str(part) for part in first["loc"])
             shown = self.shown(f"{place}: {first['msg']}")
-            raise TryAgainError(f"the answer has another shape: {shown}") from None
+            raise TryAgainError(f"the answer does not have the expected form: {shown}") from None
 
     def shown(self, text: str | None) -> str:
         """The part of a server's text that an error may show: one short line, without a key."""
@@ -228,7 +228,9 @@ class HTTPClient(Client):
                 async for part in response.aiter_raw():
                     data += part
                     if len(data) > MAX_BYTES:
-                        raise TryAgainError(f"HTTP {response.status_code}: more than {MAX_BYTES:,} bytes")
+                        raise TryAgainError(
+                            f"HTTP {response.status_code}: the answer has more than {MAX_BYTES:,} bytes"
+                        )
                 return response.status_code, response.headers, bytes(data)
         except httpx.HTTPError as error:
             raise TryAgainError(self.shown(f"{type(error).__name__} {error}")) from None
@@ -303,7 +305,7 @@ def checked_url(url: str, key: bool) -> str:
     """
     found = plain_url("model.base_url", url, "http://127.0.0.1:8000/v1")
     if urlsplit(url).scheme == "http" and key and not is_loopback(url):
-        allowed = "https: over plain http the key of model.serving.api_key_env would travel in the clear"
+        allowed = "a URL with https, because plain http would send the key of model.serving.api_key_env unencrypted"
         raise ConfigError("model.base_url", url, allowed)
     return found
 
@@ -314,8 +316,10 @@ def read_key(name: str | None) -> str | None:
         return None
     key = os.environ.get(name)
     if not key or not re.fullmatch(r"[!-~]+", key):
-        what = "holds what no key does, as blanks or line ends" if key else "is not set"
-        raise ConfigError("model.serving.api_key_env", name, f"an environment variable with a key; this one {what}")
+        what = "has characters that no key has, such as blanks or line ends" if key else "is not set"
+        raise ConfigError(
+            "model.serving.api_key_env", name, f"the name of an environment variable that holds a key; this one {what}"
+        )
     return key
 
 
@@ -355,7 +359,9 @@ def check_omitted(omit: Sequence[str], extra: Mapping[str, Any]) -> None:
     """Raise ConfigError for a key that requests cannot do without, and for a key that `extra` sets."""
     unknown = [key for key in omit if key not in OMITTED]
     if unknown:
-        raise ConfigError("model.omit", list(omit), f"some of {', '.join(sorted(OMITTED))} (not {', '.join(unknown)})")
+        raise ConfigError(
+            "model.omit", list(omit), f"keys from {', '.join(sorted(OMITTED))} (not {', '.join(unknown)})"
+        )
     both = [key for key in omit if key in extra]
     if both:
         raise ConfigError("model.omit", list(omit), f"keys that model.extra does not set (not {', '.join(both)})")
@@ -365,5 +371,5 @@ def check(sampling: Sampling | None, exact_choice: bool, owners: Iterable[str | 
     """Raise ConfigError if the config sets no sampler and the server (known from `owners`) would fill in its own."""
     filling = sorted(set(_FILLING).intersection(filter(None, owners)))
     if sampling is None and not exact_choice and filling:
-        allowed = f"plain, or server: {filling[0]}'s server fills in the sampler of the model's generation config"
+        allowed = f"plain or server; if null, {filling[0]}'s server uses the sampler of the model's generation config"
         raise ConfigError("model.sampling", None, allowed)

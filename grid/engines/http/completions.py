@@ -88,7 +88,7 @@ class Completions:
         http_sampler.check_omitted(self.omit, self.extra)
         self._keys = http_sampler.keys(self.sampling, CHOOSE in self.provides, self.extra, self.omit)
         if self.strict and not self.structured:
-            raise ConfigError("model.strict", True, "false where model.structured is")
+            raise ConfigError("model.strict", True, "false, because model.structured is false")
         self._client: Client | None = None
         self._tried = set[Probe]()
         self._padded, self._takes_reasoning = False, True
@@ -132,9 +132,9 @@ class Completions:
         self.counts = not probed.usage.uncounted_answers
         if probed.usage.empty_answers:
             allowed = (
-                f"more, for {self.max_tokens + self.reasoning_tokens} tokens ended before the answer's first word; "
+                f"more: all {self.max_tokens + self.reasoning_tokens} tokens were used before the answer's first word; "
             )
-            allowed += "or no thinking first: model.extra.chat_template_kwargs or reasoning_effort"
+            allowed += "or turn thinking off with chat_template_kwargs or reasoning_effort in model.extra"
             raise ConfigError("model.reasoning_tokens", self.reasoning_tokens, allowed)
         if MESSAGES in self.provides:
             await self._converse(probed.reasoning.get(0))
@@ -161,24 +161,24 @@ class Completions:
                 return
             except RefusedError as error:
                 refused = error
-        allowed = f"text: the server does not take an answer and its result as messages ({refused})"
-        raise ConfigError("model.history", self.history or "null (messages, as tools are native)", allowed)
+        allowed = f"text, because the server refuses messages with an earlier answer and its result ({refused})"
+        raise ConfigError(
+            "model.history", self.history or "null (which means messages, because tools are native)", allowed
+        )
 
     def _refused(self, error: RefusedError, told: str) -> ConfigError:
         """The error that says what to change if the server refuses a request; `told` describes that request."""
         if error.status in (401, 403):
-            allowed = f"an environment variable with a key that the server takes ({error})"
+            allowed = f"the name of an environment variable with a key that the server accepts ({error})"
             return ConfigError("model.serving.api_key_env", self.serving.api_key_env, allowed)
         named = [key for key in sorted(http_sampler.OMITTED) if re.search(rf"\b{key}\b", str(error))]
         if {"temperature", "top_p"} <= set(named):
             named.remove("temperature")  # the server accepts one of the two
         if named and not set(named) <= {*self.omit, *self.extra}:
             omit = ", ".join(dict.fromkeys([*self.omit, *named]))
-            allowed = f"[{omit}], so that no request has what this server refuses; {told} ({error})"
+            allowed = f"[{omit}], because this server refuses requests with these keys; {told} ({error})"
             return ConfigError("model.omit", self.omit, allowed)
-        allowed = (
-            f"a server that takes requests as model.structured, tools, limit_key, extra and omit make them ({error})"
-        )
+        allowed = f"a server that accepts requests made by model.structured, tools, limit_key, extra and omit ({error})"
         return ConfigError("model.base_url", self.base_url, allowed)
 
     @property

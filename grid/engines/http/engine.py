@@ -105,7 +105,9 @@ class OpenAIHTTP(Completions):
                 await self.choose(CHOICE_PROBE, seed=0)
                 await server.names([CLOCK.name])
             except RefusedError as error:
-                allowed = f"false, or a server that returns what exact choices need ({error}); see planners that sample"
+                allowed = (
+                    f"false, or a server that can do exact choices ({error}); without them, use a planner that samples"
+                )
                 raise ConfigError("model.exact_choice", True, allowed) from None
 
     async def _counted(self, body: Mapping[str, Any], said: Sequence[str]) -> Counts | None:
@@ -164,7 +166,7 @@ class OpenAIHTTP(Completions):
         found = [model.id for model in listed.data]
         if self.model not in found:
             some = client.shown(", ".join(found)) or "none"
-            raise ConfigError("model.model", self.model, f"a model that {self.base_url} lists: {some}")
+            raise ConfigError("model.model", self.model, f"one of the models that {self.base_url} lists: {some}")
         http_sampler.check(self.sampling, self.exact_choice, (model.owned_by for model in listed.data))
 
     def _numbers(self, count: int) -> tuple[str, ...]:
@@ -309,7 +311,7 @@ class TokenServer:
             logs |= given.top_logprobs[0] if given and given.top_logprobs else {}
             told = counts(answer.usage, said=False)
             if told and told.input != len(tokens):
-                raise RefusedError(f"{url}: {len(tokens)} tokens were sent, it counts {told.input}", 200)
+                raise RefusedError(f"{url}: {len(tokens)} tokens were sent, but the server counts {told.input}", 200)
             usage += Usage(0, 1, len(tokens), told.cached if told else 0, 0, again)  # known even without its usage
         names = [f"token_id:{token}" for token in wanted]
         missing = sum(name not in logs for name in names)
@@ -328,7 +330,7 @@ class TokenServer:
             opening = await self._detokenized(chat) + self._answer_prefix
             front = await self._tokens(opening)
             if front[: len(chat)] != chat:
-                raise self._unfit("does not give a chat's tokens back from their text")
+                raise self._unfit("turns the text of a chat into other tokens than the chat's own")
             self._opening, self._front, self._prefix = opening, front, front[len(chat) :]
 
     async def _find_digits(self) -> list[int]:
@@ -344,7 +346,7 @@ class TokenServer:
                 continue
             texts = text.split(_BREAK)[1:-1]
             if len(texts) != size:
-                raise self._unfit("does not give back each token's text")
+                raise self._unfit("does not return a text for each single token")
             if not any(texts):
                 break
             digits += [start + index for index, found in enumerate(texts) if "0" <= found[:1] <= "9"]

@@ -89,7 +89,7 @@ class Lexical:
         """`n` completions as JSON, or as a text if the answer is one. Sample i depends on seed and i only."""
         answer, temperature = prompt.answer, max(temperature, self.least_temperature)
         if isinstance(answer, ChoiceAnswer | FunctionsAnswer | SchemaAnswer):
-            raise TypeError("a choice is answered by choose(); functions and free schemas by none of its verbs")
+            raise TypeError("choose() answers a choice; this engine cannot answer with functions or free schemas")
         if isinstance(answer, TextAnswer):
             texts = [said(prompt)] * n
         elif isinstance(answer, ScoreAnswer):

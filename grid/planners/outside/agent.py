@@ -153,7 +153,9 @@ def _client(session: Session) -> AsyncOpenAI:
         from httpx2 import ASGITransport, AsyncClient
         from openai import AsyncOpenAI
     except ImportError:
-        raise ConfigError("planner", "an agent in this process", f"the package openai: {_OPENAI_EXTRA}") from None
+        raise ConfigError(
+            "planner", "an agent in this process", f"the package openai must be installed: {_OPENAI_EXTRA}"
+        ) from None
     http = AsyncClient(transport=ASGITransport(gateway().app), trust_env=False)
     return AsyncOpenAI(base_url="http://agent-grid/v1", api_key=session.token, http_client=http, max_retries=0)
 

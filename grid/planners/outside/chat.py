@@ -138,19 +138,19 @@ def loaded(body: bytes) -> Any:
     try:
         return loads_storable(body)
     except (ValueError, RecursionError) as error:
-        raise RefusedError(one_line(f"the body is no JSON: {error}", 300)) from None
+        raise RefusedError(one_line(f"the body is not JSON: {error}", 300)) from None
 
 
 def read(told: object) -> Asked:
     """Read a request from its JSON; raises RefusedError if it is malformed or needs a feature that is not supported."""
     found = validated(_Body, told)
     if found.model != MODEL:
-        told = f"there is no model {one_line(found.model, 80)!r}; the setting's is {MODEL!r}"
+        told = f"there is no model {one_line(found.model, 80)!r}; the setting's model is {MODEL!r}"
         raise RefusedError(told, 404, "model_not_found")
     if found.logprobs:
-        raise RefusedError("logprobs: no engine tells them here")
+        raise RefusedError("logprobs: they are not available here")
     if found.response_format and found.response_format.get("type") != "text":
-        raise RefusedError("response_format: text alone")
+        raise RefusedError("response_format: only text is supported")
     front = next((place for place, one in enumerate(found.messages) if not _of_system(one)), len(found.messages))
     limits = [most for most in (found.max_tokens, found.max_completion_tokens) if most is not None]
     return Asked(
@@ -190,16 +190,16 @@ def _tools(body: _Body) -> tuple[dict[str, Any], ...]:
         name = function.get("name") if isinstance(function, dict) else None
         tools = [tool for tool in tools if tool.function.name == name]
         if not tools:
-            raise RefusedError(f"tool_choice: {one_line(name, 80)!r} is none of the tools")
+            raise RefusedError(f"tool_choice: {one_line(name, 80)!r} is not one of the tools")
     if len({tool.function.name for tool in tools}) < len(tools):
-        raise RefusedError("tools: two have one name")
+        raise RefusedError("tools: two tools have the same name")
     return tuple({"type": "function", "function": _told(tool.function)} for tool in tools)
 
 
 def _text(message: _Message) -> str:
     if isinstance(message.content, list):
         if other := next((part.type for part in message.content if part.type not in ("text", "refusal")), None):
-            raise RefusedError(f"messages: content of type {one_line(other, 40)!r}, where text alone is read")
+            raise RefusedError(f"messages: content of type {one_line(other, 40)!r} is not supported, only text")
         return "\n".join(part.text for part in message.content)
     return message.content or ""
 
@@ -209,7 +209,7 @@ def _message(message: _Message) -> dict[str, Any]:
     found: dict[str, Any] = {"role": "user" if _of_system(message) else message.role, "content": _text(message)}
     if message.role == "tool":
         if message.tool_call_id is None:
-            raise RefusedError("messages: a tool's has no tool_call_id")
+            raise RefusedError("messages: a tool's message has no tool_call_id")
         found["id"] = message.tool_call_id
     if message.tool_calls:
         found["calls"] = [_call(call) for call in message.tool_calls]
@@ -222,7 +222,7 @@ def _call(call: _ToolCall) -> dict[str, Any]:
     except (ValueError, RecursionError):
         arguments = None
     if not isinstance(arguments, dict):
-        raise RefusedError(f"messages: the arguments of {one_line(call.id, 80)!r} are no JSON object")
+        raise RefusedError(f"messages: the arguments of {one_line(call.id, 80)!r} are not a JSON object")
     return {"id": call.id, "name": call.function.name, "arguments": arguments}
 
 

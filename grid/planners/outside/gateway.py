@@ -97,7 +97,7 @@ class Gateway:
         given = authorization.removeprefix("Bearer ").encode("utf-8", "replace")
         found = [one for one in self._sessions if hmac.compare_digest(one.token.encode(), given)]
         if not found:
-            raise RefusedError("the token is of no episode that is at work", 401, "invalid_api_key")
+            raise RefusedError("the token belongs to no running episode", 401, "invalid_api_key")
         found[0].reached = True
         return found[0]
 
@@ -151,9 +151,9 @@ async def _body(request: Request) -> bytes:
                 if size <= MOST_BYTES:
                     found += part
     except TimeoutError:
-        raise RefusedError(f"a body that did not come within {_BODY_SECONDS:g} s", 408) from None
+        raise RefusedError(f"the body did not arrive within {_BODY_SECONDS:g} s", 408) from None
     if size > MOST_BYTES:
-        raise RefusedError(f"a body of more than {MOST_BYTES:,} bytes", 413)
+        raise RefusedError(f"the body has more than {MOST_BYTES:,} bytes", 413)
     return bytes(found)
 
 
@@ -214,7 +214,7 @@ def _manager() -> StreamableHTTPSessionManager:
     try:
         from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
     except ImportError:
-        raise ConfigError("planner", "outside", f"the package mcp: {_MCP_EXTRA}") from None
+        raise ConfigError("planner", "outside", f"the package mcp must be installed: {_MCP_EXTRA}") from None
     return StreamableHTTPSessionManager(_server(), json_response=True, stateless=True, max_request_body_size=MOST_BYTES)
 
 
@@ -249,7 +249,7 @@ def _server() -> Server[Any]:
 
     async def prompt(context: Any, params: types.GetPromptRequestParams) -> types.GetPromptResult:
         if params.name != QUERY:
-            raise MCPError(types.INVALID_PARAMS, f"there is no prompt but {QUERY!r}")
+            raise MCPError(types.INVALID_PARAMS, f"the only prompt is {QUERY!r}")
         said = types.TextContent(type="text", text=_session(context).query)
         return types.GetPromptResult(messages=[types.PromptMessage(role="user", content=said)])
 
@@ -258,7 +258,7 @@ def _server() -> Server[Any]:
 
     async def resource(context: Any, params: types.ReadResourceRequestParams) -> types.ReadResourceResult:
         if str(params.uri) != QUERY_URI:
-            raise MCPError(types.INVALID_PARAMS, f"there is no resource but {QUERY_URI}")
+            raise MCPError(types.INVALID_PARAMS, f"the only resource is {QUERY_URI}")
         text = _session(context).query
         return types.ReadResourceResult(
             contents=[types.TextResourceContents(uri=QUERY_URI, mime_type="text/plain", text=text)]

@@ -202,10 +202,10 @@ def words_of(command: str) -> list[str]:
     try:
         words = shlex.split(command)
     except ValueError as error:
-        raise ConfigError("planner.command", command, f"a command as a shell reads it ({error})") from None
+        raise ConfigError("planner.command", command, f"a command that a shell can read ({error})") from None
     program = shutil.which(os.path.expanduser(words[0])) if words else None
     if program is None:
-        raise ConfigError("planner.command", command, "a program that can be run, by its path or on PATH")
+        raise ConfigError("planner.command", command, "a command whose program exists, at the given path or on PATH")
     return [os.path.abspath(program), *(os.path.abspath(word) if os.path.isfile(word) else word for word in words[1:])]
 
 

@@ -316,18 +316,18 @@ def function_of(step: Mapping[str, Any]) -> Function:
     name = step.get("function")
     function = FUNCTIONS.get(_ALIASES.get(name, name)) if isinstance(name, str) else None
     if function is None:
-        raise KoplError(f"{shown(str(name))} is none of the {len(FUNCTIONS)} functions")
+        raise KoplError(f"{shown(str(name))} is not one of the {len(FUNCTIONS)} functions")
     return function
 
 
 def check(program: Program) -> tuple[Function, ...]:
     """Each step's function. Raises ProgramError, with the step's number, if the program can run on no base at all."""
     if not isinstance(program, Sequence) or isinstance(program, str) or not program:
-        raise ProgramError(None, "a program is a list of at least one step")
+        raise ProgramError(None, "a program must be a list of at least one step")
     functions: list[Function] = []
     for number, step in enumerate(program):
         if not isinstance(step, Mapping):
-            raise ProgramError(number, f"a step is an object, not {type(step).__name__}")
+            raise ProgramError(number, f"a step must be an object, not {type(step).__name__}")
         try:
             function = function_of(step)
             _check_inputs(function, step.get("inputs"))
@@ -357,22 +357,22 @@ def run(kb: KnowledgeBase, program: Program) -> tuple[Result, ...]:
 
 def _check_inputs(function: Function, inputs: object) -> None:
     if not isinstance(inputs, list | tuple) or not all(isinstance(text, str) for text in inputs):
-        raise KoplError("`inputs` is a list of texts")
+        raise KoplError("`inputs` must be a list of texts")
     if len(inputs) != len(function.texts):
         names = ", ".join(function.texts) or "none"
-        raise KoplError(f"{function.name} has {len(function.texts)} inputs ({names}), not {len(inputs)}")
+        raise KoplError(f"{function.name} takes {len(function.texts)} inputs ({names}), not {len(inputs)}")
 
 
 def _check_dependencies(function: Function, places: object, before: Sequence[Function]) -> None:
     if not isinstance(places, list | tuple) or not all(type(place) is int for place in places):
-        raise KoplError("`dependencies` is a list of step numbers")
+        raise KoplError("`dependencies` must be a list of step numbers")
     if len(places) != len(function.results):
         names = ", ".join(function.results) or "none"
         raise KoplError(f"{function.name} takes {len(function.results)} results ({names}), not {len(places)}")
     for place, parameter in zip(places, function.results, strict=True):
         if not 0 <= place < len(before):
-            what = "itself" if place == len(before) else f"step {place}, which is not before it"
-            raise KoplError(f"it depends on {what}")
+            what = "itself" if place == len(before) else f"step {place}, which is not an earlier step"
+            raise KoplError(f"the step depends on {what}")
         given = before[place]
         if given.returns != function.sort(parameter):
             raise KoplError(

@@ -111,21 +111,21 @@ def from_json(raw: Any) -> Value:
         ValueError: the value is wrong; the message says how.
     """
     if not isinstance(raw, Mapping):
-        raise ValueError(f"a value is an object, not {type(raw).__name__}")
+        raise ValueError(f"a value must be an object, not {type(raw).__name__}")
     kind, value = raw.get("type"), raw.get("value")
     if kind == "string":
         if not isinstance(value, str):
-            raise ValueError(f"a string's value is a text, not {type(value).__name__}")
+            raise ValueError(f"a string's value must be a text, not {type(value).__name__}")
         return Value("string", string=value)
     if isinstance(value, bool) or not isinstance(value, str | int | float):
-        raise ValueError(f"a value of type {kind!r:.40} is a number or a text, not {type(value).__name__}")
+        raise ValueError(f"a value of type {kind!r:.40} must be a number or a text, not {type(value).__name__}")
     if kind == "quantity":
         if not isinstance(raw.get("unit"), str):
-            raise ValueError("a quantity without a unit")
+            raise ValueError("a quantity must have a unit")
         return Value("quantity", number=_finite(value), unit=raw["unit"])
     if kind in ("year", "date"):
         return Value("time", moment=_moment(str(value)))
-    raise ValueError(f"type {kind!r:.40} is none of string, quantity, year, date")
+    raise ValueError(f"the type {kind!r:.40} is not one of string, quantity, year, date")
 
 
 def _finite(value: str | float) -> float:
@@ -134,7 +134,7 @@ def _finite(value: str | float) -> float:
     except OverflowError:
         number = math.inf
     if not math.isfinite(number):
-        raise ValueError(f"{value!r:.40} is no finite number")
+        raise ValueError(f"{value!r:.40} is not a finite number")
     return number
 
 

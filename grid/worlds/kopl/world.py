@@ -355,7 +355,7 @@ class _Reader:
         if twice:
             raise self._error(f"{twice[0]!r} is both a concept and an entity")
         if not entities:
-            raise self._error("it has no entity")
+            raise self._error("the knowledge base has no entity")
         self._records = {
             identity: self._object(record, f"{identity!r}") for identity, record in {**concepts, **entities}.items()
         }
@@ -395,7 +395,7 @@ class _Reader:
     def _name(self, identity: str, record: Mapping[str, Any]) -> str:
         name = record.get("name")
         if not isinstance(name, str):
-            raise self._error(f"{identity!r} has no name that is a text")
+            raise self._error(f"{identity!r} must have a name that is a text")
         return name
 
     def _parents(self, identity: str) -> list[int]:
@@ -404,7 +404,7 @@ class _Reader:
         for other in self._list(identity, "subclassOf", "instanceOf"):
             number = self._number.get(other) if isinstance(other, str) else None
             if number is None:
-                self._remark(identity, f"is said to be a {other!r:.60}, which is no id of this base; left out")
+                self._remark(identity, f"the class {other!r:.60} is not an id of this knowledge base; left out")
             else:
                 found.append(number)
         return found
@@ -412,7 +412,9 @@ class _Reader:
     def _members(self, names: list[str], parents: list[list[int]]) -> dict[str, EntitySet]:
         for circle in cycles(parents):
             members = ", ".join(names[number] for number in circle)
-            self._remarks.append(Skipped(f"concepts {members}", "are below one another; kept, as KoPL does"))
+            self._remarks.append(
+                Skipped(f"concepts {members}", "these concepts are below one another; kept, as in KoPL")
+            )
         above = ancestors(parents)
         return _grouped((number, names[one]) for number, found in enumerate(above) for one in found)
 
@@ -438,9 +440,9 @@ class _Reader:
                 predicate = _text(fields, "predicate" if "predicate" in fields else "relation")
                 direction, other = _text(fields, "direction"), _text(fields, "object")
                 if direction not in DIRECTIONS:
-                    raise ValueError(f"the direction {direction!r:.40} is none of {', '.join(DIRECTIONS)}")
+                    raise ValueError(f"the direction {direction!r:.40} is not one of {', '.join(DIRECTIONS)}")
                 if other not in self._number:
-                    raise ValueError(f"the object {other!r:.60} is no id of this base")
+                    raise ValueError(f"the object {other!r:.60} is not an id of this knowledge base")
                 qualifiers = self._qualifiers(fields)
             except ValueError as error:
                 self._remark(identity, f"relation {place}: {error}; left out")
@@ -459,7 +461,7 @@ class _Reader:
     def _qualifiers(self, fields: Mapping[str, Any]) -> Qualifiers:
         raw = fields.get("qualifiers")
         if not isinstance(raw, Mapping) or not all(isinstance(values, list) for values in raw.values()):
-            raise ValueError("`qualifiers` is an object of lists")
+            raise ValueError("`qualifiers` must be an object of lists")
         if not raw:
             return _NO_QUALIFIERS
         return {key: tuple(self._value(value) for value in values) for key, values in raw.items()}
@@ -486,7 +488,7 @@ class _Reader:
     def _list(self, identity: str, *names: str) -> list[Any]:
         found = next((self._records[identity][name] for name in names if name in self._records[identity]), None)
         if not isinstance(found, list):
-            raise self._error(f"{identity!r} has no list {' or '.join(names)}")
+            raise self._error(f"{identity!r} must have the list {' or '.join(names)}")
         return found
 
     def _object(self, raw: object, what: str) -> Mapping[str, Any]:
@@ -525,7 +527,7 @@ def _fields(raw: object) -> Mapping[str, Any]:
 def _text(fields: Mapping[str, Any], name: str) -> str:
     found = fields.get(name)
     if not isinstance(found, str):
-        raise ValueError(f"`{name}` is a text, not {type(found).__name__}")
+        raise ValueError(f"`{name}` must be a text, not {type(found).__name__}")
     return found
 
 

@@ -65,7 +65,7 @@ def fill(template: str, rng: random.Random, inputs: Sequence[str] = ()) -> str:
     rest: str = _SLOT.sub("", template)
     if "{" in rest or "}" in rest:
         allowed = "n:LOW-HIGH, m:LOW-HIGH, dN, xN, lN, w:A|B, date:YEAR, time or an input's number"
-        raise ValueError(f"template {template!r}: braces hold {allowed}")
+        raise ValueError(f"template {template!r}: braces can only hold {allowed}")
 
     def slot(match: re.Match[str]) -> str:
         kind, low, high, letters, count, words, year, time, place = match.groups()
@@ -82,7 +82,9 @@ def fill(template: str, rng: random.Random, inputs: Sequence[str] = ()) -> str:
         if time:
             return "{:02}:{:02}".format(*divmod(rng.choice(_MINUTES), 60))
         if int(place) >= len(inputs):
-            raise ValueError(f"template {template!r}: there is no input {place}, only {len(inputs)}")
+            raise ValueError(
+                f"template {template!r}: there is no input {place}; there are {len(inputs)}, numbered from 0"
+            )
         text = inputs[int(place)]
         return text if len(text) <= LONGEST else f"{text[:LONGEST].rstrip()}…"
 
@@ -343,7 +345,7 @@ class Rules:
         for constraint in self.constraints:
             wanted = 2 if constraint.kind in (BEFORE, AT_MOST) else 1
             if constraint.kind not in (BEFORE, AT_MOST, REQUIRE, FORBID_FUNCTION, FORBID_TOOL):
-                raise ValueError(f"no kind of constraint: {constraint.kind!r}")
+                raise ValueError(f"unknown kind of constraint: {constraint.kind!r}")
             if len(constraint.arguments) != wanted:
                 raise ValueError(f"{constraint.kind} takes {wanted} arguments, not {constraint.arguments}")
             if constraint.kind == AT_MOST and not constraint.arguments[1].isdecimal():

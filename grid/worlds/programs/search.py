@@ -63,7 +63,7 @@ def derivable(task: Task) -> str | None:
         return free.first_missing()
     guilty = [one for place, one in enumerate(task.constraints) if _solvable_without(task, place)] or task.constraints
     texts = "; ".join(one.text or f"{one.kind} {' '.join(one.arguments)}" for one in guilty)
-    return f"no calls keep to what is asked: {texts}"
+    return f"no calls satisfy all constraints: {texts}"
 
 
 def least_cost(task: Task) -> int | None:
@@ -77,7 +77,10 @@ def least_cost(task: Task) -> int | None:
         return None
     wrong = [name for name, cost in costs.items() if cost is None or cost < 0]
     if wrong:
-        raise ValueError(f"tools of a task with costs have whole ones from 0 on; {wrong[0]} has {costs[wrong[0]]}")
+        raise ValueError(
+            "in a task with costs, the cost of each tool must be a whole number of 0 or more; "
+            f"{wrong[0]} has {costs[wrong[0]]}"
+        )
     return _Search(task, lambda name: costs[name] or 0).least()
 
 
@@ -191,7 +194,7 @@ class _Search:
                 continue
             done.add(state)
             if len(done) > _MOST_STATES:
-                raise ValueError(f"a task of more than {_MOST_STATES:,} states cannot be gone through")
+                raise ValueError(f"the task has more than {_MOST_STATES:,} states, too many to search")
             if state.found & self.goal == self.goal and not self.rules.unmet(state.kept):
                 return cost
             for after, more in self._next(state):
@@ -294,7 +297,7 @@ class _Search:
             if untold:
                 return f"{untold[0].name or untold[0].type} is not told, and no tool finds it"
             if not makers[fact]:
-                return f"no tool that works finds what {fact.function} does"
+                return f"no working tool finds the result of {fact.function}"
         return "the calls that find the wanted facts wait for each other"
 
 

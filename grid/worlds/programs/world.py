@@ -231,7 +231,7 @@ def tools_by_name(tools: Iterable[TypedTool]) -> dict[str, TypedTool]:
     found: dict[str, TypedTool] = {}
     for tool in tools:
         if tool.spec.name in found:
-            raise ValueError(f"two tools of a task are called {tool.spec.name!r}")
+            raise ValueError(f"two tools of the task have the name {tool.spec.name!r}")
         found[tool.spec.name] = tool
     return found
 
@@ -386,43 +386,47 @@ def _closure(wanted: Iterable[Applied]) -> tuple[Applied, ...]:
 def check(task: Task) -> None:
     """Raise ValueError if a task is not built as `model.Task` says."""
     if not task.goals:
-        raise ValueError("a task wants nothing: it has no goals")
+        raise ValueError("the task has no goals")
     functions: dict[str, Function] = {}
     for name, tool in task.tools.items():
         if name != tool.spec.name:
-            raise ValueError(f"the tool {tool.spec.name!r} stands under the name {name!r}")
+            raise ValueError(f"the tool {tool.spec.name!r} is listed under the name {name!r}")
         if name in (REJECT, FINISH, GIVE_UP):
-            raise ValueError(f"a tool of a task is called {name!r}, which planners use otherwise")
+            raise ValueError(f"a tool of the task has the name {name!r}, which is reserved")
         _check_tool(tool)
         for part in tool.parts:
             if functions.setdefault(part.name, part) != part:
-                raise ValueError(f"the function {part.name!r} is two: {functions[part.name]} and {part}")
+                raise ValueError(f"the function {part.name!r} has two definitions: {functions[part.name]} and {part}")
     for fact in _closure(task.wanted):
         function = functions.get(fact.function)
         if function and len(function.inputs) != len(fact.inputs):
-            raise ValueError(f"{fact.function} takes {len(function.inputs)} facts, a goal gives it {len(fact.inputs)}")
+            raise ValueError(
+                f"{fact.function} takes {len(function.inputs)} facts, but a goal gives it {len(fact.inputs)}"
+            )
 
 
 def _check_tool(tool: TypedTool) -> None:
     name, names = tool.spec.name, [parameter.name for parameter in tool.spec.parameters]
     if len(set(names)) < len(names):
-        raise ValueError(f"{name} has two parameters of one name")
+        raise ValueError(f"{name} has two parameters of the same name")
     if tool.extraneous:
         return
     if len(tool.spec.returns) != len(tool.parts):
-        raise ValueError(f"{name} has {len(tool.parts)} parts, and {len(tool.spec.returns)} names of what it returns")
+        raise ValueError(f"{name} has {len(tool.parts)} parts, but {len(tool.spec.returns)} names of results")
     if len(tool.parts) > 1 and len(tool.wiring) != len(tool.parts):
-        raise ValueError(f"{name} has {len(tool.parts)} parts, and wiring for {len(tool.wiring)}")
+        raise ValueError(f"{name} has {len(tool.parts)} parts, but wiring for {len(tool.wiring)}")
     for place, (part, wires) in enumerate(zip(tool.parts, wiring_of(tool), strict=True)):
         if len(wires) != len(part.inputs):
-            raise ValueError(f"{name}: {part.name} takes {len(part.inputs)} facts, and {len(wires)} are wired")
+            raise ValueError(f"{name}: {part.name} takes {len(part.inputs)} facts, but {len(wires)} are wired")
         for kind, source in wires:
             if kind == "parameter" and source not in names:
-                raise ValueError(f"{name}: {part.name} takes its parameter {source!r}, and it has none of that name")
+                raise ValueError(f"{name}: {part.name} takes the parameter {source!r}, which the tool does not have")
             if kind == "part" and not (isinstance(source, int) and 0 <= source < place):
-                raise ValueError(f"{name}: {part.name} takes the output of part {source!r}, which is no earlier one")
+                raise ValueError(
+                    f"{name}: {part.name} takes the output of part {source!r}, which is not an earlier part"
+                )
             if kind not in ("parameter", "part"):
-                raise ValueError(f"{name}: wires come from a parameter or a part, not from {kind!r}")
+                raise ValueError(f"{name}: a wire must come from a parameter or a part, not from {kind!r}")
 
 
 # The facts that a call can refer to: constants, and the facts of the calls before it.

@@ -127,10 +127,10 @@ def on_disk(folder: Path, *paths: Path) -> Read:
     """
     try:
         if folder.exists() and any(folder.iterdir()):
-            raise DataError(folder, None, "no store can be made there: the folder is not empty")
+            raise DataError(folder, None, "a store cannot be made in this folder, because the folder is not empty")
         store = ox.Store(folder)
     except OSError as error:
-        raise DataError(folder, None, f"no store can be made there: {error}") from None
+        raise DataError(folder, None, f"a store cannot be made in this folder: {error}") from None
     read = fill(store, *paths)
     store.optimize()
     store.flush()
@@ -142,7 +142,7 @@ def opened(folder: Path) -> ox.Store:
     try:
         return ox.Store.read_only(str(folder))
     except OSError as error:
-        raise DataError(folder, None, f"no store of a graph: {error}") from None
+        raise DataError(folder, None, f"the folder does not have the store of a graph: {error}") from None
 
 
 def fill(store: ox.Store, *paths: Path) -> Read:
@@ -210,7 +210,7 @@ class _Files:
                     line = file.readline(MAX_LINE_BYTES + 1)
                     size += len(line)
                     self._count(path, len(line))
-                self._read.leave_out(path, number, f"a line of more than {MAX_LINE_BYTES:,} bytes")
+                self._read.leave_out(path, number, f"the line has more than {MAX_LINE_BYTES:,} bytes")
             else:
                 self._count(path, size)
                 yield number, line
@@ -232,4 +232,4 @@ def _wrong(quad: ox.Quad) -> str | None:
             return None if quad.object.language else wrong(quad.object.value, quad.object.datatype.value)
         if isinstance(quad.object, ox.NamedNode):
             return None
-    return "a node without an IRI"
+    return "a node has no IRI"

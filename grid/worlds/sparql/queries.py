@@ -152,7 +152,7 @@ def walk(expression: Expression) -> Iterator[Expression]:
 def read(text: object) -> Expression:
     """An S-expression from a text of unknown origin; raises ExpressionError."""
     if not isinstance(text, str) or len(text) > MAX_CHARACTERS:
-        raise ExpressionError(f"an S-expression is a text of at most {MAX_CHARACTERS:,} characters")
+        raise ExpressionError(f"an S-expression must be a text of at most {MAX_CHARACTERS:,} characters")
     return _expression(_tree(text))
 
 
@@ -192,7 +192,7 @@ def atom(text: str) -> Entity | Class | Value:
         return Value(body, datatype)
     if NAME.fullmatch(text):
         return Class(text)
-    raise ExpressionError(f"{text!r:.80} is no entity, class or literal")
+    raise ExpressionError(f"{text!r:.80} is not an entity, class or literal")
 
 
 def _tree(text: str) -> Tree:
@@ -206,21 +206,21 @@ def _tree(text: str) -> Tree:
     while place < len(text):
         found = _TOKEN.match(text, place)
         if found is None:
-            raise ExpressionError(f"it cannot be read from character {place + 1:,} on")
+            raise ExpressionError(f"the text cannot be read from character {place + 1:,} on")
         place = found.end()
         if found[1] == "(":
             if len(open_lists) > MAX_DEPTH:
-                raise ExpressionError(f"it nests more than {MAX_DEPTH} deep")
+                raise ExpressionError(f"brackets are nested more than {MAX_DEPTH} levels deep")
             open_lists.append([])
         elif found[1] == ")":
             if len(open_lists) == 1:
-                raise ExpressionError(f"a bracket closes at character {place:,} that was never opened")
+                raise ExpressionError(f"the bracket that closes at character {place:,} was never opened")
             closed = open_lists.pop()
             open_lists[-1].append(closed)
         else:
             open_lists[-1].append(found[2])
     if len(open_lists) > 1 or len(open_lists[0]) != 1:
-        raise ExpressionError("it is not one expression with all its brackets closed")
+        raise ExpressionError("the text is not one expression with all brackets closed")
     return open_lists[0][0]
 
 
@@ -245,7 +245,7 @@ def _expression(tree: Tree) -> Expression:
             value = atom(literal)
             if isinstance(value, Value):
                 return Compare(operator, _name(relation), value)  # type: ignore[arg-type]
-    raise ExpressionError(f"{head!r:.80} with {len(rest)} parts is no function of S-expressions")
+    raise ExpressionError(f"{head!r:.80} with {len(rest)} parts is not a function of S-expressions")
 
 
 def _name(tree: Tree) -> str:
@@ -254,9 +254,9 @@ def _name(tree: Tree) -> str:
     Raises ExpressionError for anything else, including a path of relations, which no tool accepts.
     """
     if isinstance(tree, list):
-        raise ExpressionError("a relation stands where a path of relations is given")
+        raise ExpressionError("a path of relations is given, but a single relation is expected")
     if not NAME.fullmatch(tree):
-        raise ExpressionError(f"{tree!r:.80} is no relation")
+        raise ExpressionError(f"{tree!r:.80} is not a relation")
     return tree
 
 

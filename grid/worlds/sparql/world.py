@@ -446,7 +446,7 @@ class EndpointGraph(SelectGraph):
         headers, data = self._answer(query)
         table = _table(data)
         if table is None:
-            raise self._broken(f"the answer has another shape than {_JSON}")
+            raise self._broken(f"the answer does not have the form of {_JSON}")
         names, bindings = table
         most = headers.get("x-sparql-maxrows", "")
         if most.isdecimal() and len(bindings) >= int(most):
@@ -478,7 +478,9 @@ class EndpointGraph(SelectGraph):
             if again + 1 < self._tries and last.wait <= _LONGEST_WAIT:
                 self.sleep(max(last.wait, min(_FIRST_WAIT * 2**again, _LONGEST_WAIT)))
             elif last.wait > _LONGEST_WAIT:
-                raise self._broken(f"{last}; it asks to wait {last.wait:,.0f} s, more than {_LONGEST_WAIT:,.0f} s")
+                raise self._broken(
+                    f"{last}; the server asks to wait {last.wait:,.0f} s, more than the limit of {_LONGEST_WAIT:,.0f} s"
+                )
         raise self._broken(f"{last} (tried {self._tries} times)")
 
     def _once(self, query: str) -> tuple[Mapping[str, str], Any]:
@@ -531,7 +533,7 @@ class EndpointGraph(SelectGraph):
         try:
             return loads(body)
         except (ValueError, RecursionError):
-            raise _TryAgainError(f"the answer ({one_line(kind, _SHOWN) or 'of no type'}) is no JSON: {said}") from None
+            raise _TryAgainError(f"the answer ({one_line(kind, _SHOWN) or 'of no type'}) is not JSON: {said}") from None
 
     def _node(self, term: object) -> Node | None:
         """The node for a term of SPARQL's JSON."""
@@ -556,7 +558,9 @@ class EndpointGraph(SelectGraph):
         try:
             import httpx
         except ImportError:
-            raise ConfigError(self._key, self.url, "installed: pip install 'agent-grid[openai]'") from None
+            raise ConfigError(
+                self._key, self.url, "a package is not installed: pip install 'agent-grid[openai]'"
+            ) from None
         return httpx.Client(
             headers={"Accept": _JSON, "Accept-Encoding": "identity"},  # a compressed answer could grow without bounds
             timeout=self.limits.seconds + _GRACE,

@@ -61,7 +61,7 @@ def test_a_limit_on_money_ends_a_sweep_and_a_larger_one_goes_on(tmp_path: Path) 
         first = sweep(tmp_path, server.url, *values, f"budget.money={limit}")
         assert first.status == 1, first.out + first.err
         spent = f"budget.money={limit:g}: all runs of this name have spent {40 * DOLLARS:g} US dollars"
-        assert f"{spent}; the same command with more goes on" in first.out
+        assert f"{spent}; to go on, run again with a higher budget.money" in first.out
         assert "160 cells are missing: run again with the same name" in first.out
         rows, attempts = first.rows("x"), first.rows("x", "attempts")
         assert len(rows) == asked(server) == 40, "no cell was begun that there is no money for"
@@ -71,9 +71,12 @@ def test_a_limit_on_money_ends_a_sweep_and_a_larger_one_goes_on(tmp_path: Path) 
 
         again = sweep(tmp_path, server.url, *values, f"budget.money={limit}")
         assert (again.status, len(again.rows("x"))) == (1, len(rows)), "what earlier runs spent counts"
-        assert f"US dollars, and a cell takes {DOLLARS:g} in the mean: nothing is begun" in again.out
+        assert f"US dollars, and a cell costs {DOLLARS:g} on average, so none is started" in again.out
         less = sweep(tmp_path, server.url, *values, f"budget.money={39 * DOLLARS}")
-        assert f"is reached: all runs of this name have spent {40 * DOLLARS:g} US dollars; nothing is begun" in less.out
+        assert (
+            f"is reached: all runs of this name have spent {40 * DOLLARS:g} US dollars, so no cell is started"
+            in less.out
+        )
         assert (again.err, less.err) == ("", "")
         assert len(server.bodies(CHAT)) == len(rows) + 1, "no model was loaded, and none was asked"
 
@@ -105,8 +108,11 @@ def test_a_request_beyond_the_limit_is_refused_and_its_cell_is_begun_again(tmp_p
         paid = bill(server)
         assert first.status == 1, first.out + first.err
         assert paid <= 3 * DOLLARS + 3 * DOLLARS, "one request was at the server"
-        assert f"budget.money={3 * DOLLARS:g} is reached: no further cells are begun, requests beyond it" in first.out
-        assert "1 cells were begun that have no row; the same command with more goes on" in first.out
+        assert (
+            f"budget.money={3 * DOLLARS:g} is reached: no further cells are started, and requests that would exceed it"
+            in first.out
+        )
+        assert "1 cells were started but have no row; to go on, run again with a higher budget.money" in first.out
         assert "30 cells are missing" in first.out
         (attempt,) = first.rows("x", "attempts")
         assert (attempt["cells"], attempt["money"]) == (0, pytest.approx(paid))
@@ -128,7 +134,7 @@ def test_a_soft_limit_refuses_nothing(tmp_path: Path) -> None:
         rows, paid = ended.rows("x"), bill(server)
     assert [row["llm_calls"] for row in rows] == [5]
     assert paid > 3 * DOLLARS
-    assert f"have spent {paid:g} US dollars, {paid - 3 * DOLLARS:g} of them beyond it" in ended.out
+    assert f"have spent {paid:g} US dollars, {paid - 3 * DOLLARS:g} of them above the limit" in ended.out
 
 
 def heard() -> None:
@@ -211,7 +217,7 @@ def test_a_cell_that_takes_more_than_the_cap_is_unknown(tmp_path: Path) -> None:
         ended = sweep(tmp_path, server.url, *values)
         assert asked(server) <= 4
     assert ended.status == 0, ended.err
-    assert "unknown of 1 settings: one cell takes more than 4 calls" in ended.out
+    assert "forecast unknown for 1 settings: one cell takes more than 4 calls" in ended.out
 
 
 def test_without_being_told_so_no_server_is_asked(tmp_path: Path) -> None:
@@ -219,7 +225,7 @@ def test_without_being_told_so_no_server_is_asked(tmp_path: Path) -> None:
         ended = sweep(tmp_path, server.url, "dry_run=true", "dataset.limit=9")
         assert server.asked == []
     assert ended.status == 0
-    assert "unknown of 1 settings: it needs dry_run.pilot=N" in ended.out
+    assert "forecast unknown for 1 settings: set dry_run.pilot=N" in ended.out
 
 
 def test_a_pilot_on_a_server_that_is_not_there(tmp_path: Path) -> None:
@@ -240,8 +246,8 @@ def test_budgets_that_cannot_hold_are_refused_before_the_first_cell(tmp_path: Pa
     assert ended.status == 2
     (line,) = ended.err.splitlines()
     assert line.startswith(f"error: {budget}")
-    assert "null: the server of openai_http" in line
-    assert "tells no tokens of its answers (usage)" in line
+    assert "must be null, because the server of openai_http" in line
+    assert "does not report tokens (usage)" in line
     assert not (tmp_path / "results" / "x").exists()
 
 
@@ -253,8 +259,8 @@ def test_a_server_that_tells_no_tokens_is_taken_and_said(tmp_path: Path) -> None
     rows = ended.rows("x")
     assert {(row["uncounted_answers"], row["input_tokens"], row["money"]) for row in rows} == {(1, None, None)}
     assert {row["money"] for row in ended.rows("x", "attempts")} == {None}
-    assert "of 3 answers the server told no tokens" in " ".join(ended.out.split())
-    assert "tokens unknown of 1 settings, as the server tells none" in told.out
+    assert "for 3 answers the server gave no token counts" in " ".join(ended.out.split())
+    assert "tokens unknown for 1 settings, because the server does not report them" in told.out
 
 
 def test_money_that_is_found_to_be_unknown_later_is_said(tmp_path: Path) -> None:
@@ -266,5 +272,5 @@ def test_money_that_is_found_to_be_unknown_later_is_said(tmp_path: Path) -> None
         again = sweep(tmp_path, server.url, PRICE, "dataset.limit=5", "budget.money=50")
     assert (ended.status, again.status) == (0, 0), ended.err + again.err
     assert sorted((row["money"] or 0.0) for row in ended.rows("x")) == [0.0, *[pytest.approx(DOLLARS)] * 4]
-    assert "budget.money does not hold: a server told no tokens of some answers" in ended.out
-    assert "budget.money leaves out 1 cells of earlier runs: their price or tokens are not known" in again.out
+    assert "budget.money is not exact: a server did not report the tokens of some answers" in ended.out
+    assert "budget.money leaves out 1 cells of earlier runs, because price or tokens are not known" in again.out

@@ -72,7 +72,7 @@ def test_what_failed_is_tried_again_before_the_sweep_ends(tmp_path: Path, retrie
     assert len(rows) == 40
     assert sum(row["status"] == "failed" for row in rows) == failed
     assert ended.status == (1 if failed else 0), ended.out
-    tried = ended.out.count("failed for reasons of infrastructure: tried again in")
+    tried = ended.out.count("failed because of the infrastructure: they run again in")
     assert tried == min(retries, 2 if failed else 1)
     assert f"(cluster.retries, {retries} of {retries})" in ended.out or not retries
 
@@ -95,7 +95,7 @@ def test_a_server_that_fails_from_the_first_cell_ends_the_sweep_with_the_reasons
         rows = ended.rows("x")
         unknown = sum(row["success"] is None for row in rows)
         assert ended.status == 1, ended.out + ended.err
-        assert "most_unknown=0.5 is reached: of " in ended.out
+        assert "most_unknown=0.5 is reached: for " in ended.out
         assert 50 <= len(rows) < 400, "what was in flight has ended, and no more was begun"
         assert unknown >= 0.5 * len(rows)
         common, rare = (sum(word in (row["error_message"] or "") for row in rows) for word in ("cheese", "adapter"))

@@ -31,8 +31,8 @@ def test_interrupts(joined: Sequence[str], tmp_path: Path, times: int) -> None:
         sweep.join(commands.HANGS_SECONDS)
         ended, told = sweep.exitcode, said("out") + said("err")
     assert ended == 1, told
-    assert "interrupted: no further cells are begun" in told
-    assert ("stopped: what is written stays" in told) == (times == 2)
+    assert "interrupted: no further cells are started" in told
+    assert ("stopped: all rows written so far are kept" in told) == (times == 2)
     if times == 1:
         assert "cells are missing: run again with the same name" in told
         assert 0 < store.read(folder, "episodes").num_rows < CELLS

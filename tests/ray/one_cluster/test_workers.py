@@ -170,7 +170,7 @@ def test_a_case_that_waits_for_ever_is_a_timeout_and_its_mates_are_not(
     go(plan)
     found = rows(plan)
     assert {case: row["error_kind"] for case, row in found.items() if row["error_kind"]} == {DEADLY: "timeout"}
-    assert "2 s of its own (cluster.case_seconds)" in found[DEADLY]["error_message"]
+    assert "2 s of its own time (cluster.case_seconds)" in found[DEADLY]["error_message"]
     assert (found[DEADLY]["success"], len(found)) == (False, 4)
 
 

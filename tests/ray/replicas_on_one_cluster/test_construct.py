@@ -43,7 +43,9 @@ def test_a_killed_construction_goes_on_with_new_replicas(
 
     undisturbed = ended(*given, f"out={tmp_path / 'undisturbed'}")
     assert undisturbed.status == 1, "a model with random weights writes no tools"
-    assert undisturbed.err.startswith("stopped: stage tools: none of 60 was kept after 24 answers; refused by: ")
+    assert undisturbed.err.startswith(
+        "stopped: stage tools: none of 60 was kept after 24 answers; these rules refused them: "
+    )
     found = lines(tmp_path / "undisturbed")
     assert [line["output_tokens"] for line in found] == [24] * 24
     killed = subprocess.Popen([*COMMAND, *given, f"out={tmp_path / 'killed'}"], stdout=subprocess.DEVNULL)
@@ -53,8 +55,8 @@ def test_a_killed_construction_goes_on_with_new_replicas(
     before = lines(tmp_path / "killed")
     again = ended(*given, f"out={tmp_path / 'killed'}")
     assert again.err.replace("/killed/", "/undisturbed/") == undisturbed.err
-    assert f"{24 - len(before)} answers now, {len(before)} from before" in again.out
+    assert f"{24 - len(before)} new answers, {len(before)} from earlier runs" in again.out
     assert lines(tmp_path / "killed") == found
     once_more = ended(*given, f"out={tmp_path / 'killed'}")
     assert "replicas" not in once_more.out, "nothing is left to ask, so that no model is loaded"
-    assert "0 answers now, 24 from before" in once_more.out
+    assert "0 new answers, 24 from earlier runs" in once_more.out

@@ -141,7 +141,7 @@ def test_what_a_server_refuses_of_a_judges_requests_is_found_before_the_first_ce
             run(plan, monkeypatch, judged_chunk)
             assert {row["status"] for row in store.read(plan.root, "episodes", wide=True).to_pylist()} == {"ok"}
     assert caught.value.key == "model.omit"
-    assert "the judge is asked at temperature 0 (judge.temperature; where model@judge" in str(caught.value)
+    assert "the judge is asked at temperature 0 (judge.temperature; if model@judge" in str(caught.value)
     assert words in str(caught.value)
 
 

@@ -257,7 +257,7 @@ def test_gpus_that_are_not_there_are_asked_for_in_vain(cluster: None, folder: Pa
     plan = plan_of(tmp_path, model(folder, device="cuda"))
     with pytest.raises(ConfigError) as caught:
         Fleet(plan.settings, 3, 600, print).__enter__()
-    assert "1 GPUs are needed at once (1 for model), the cluster has 0" in str(caught.value)
+    assert "1 GPUs are needed at once (1 for model), but the cluster has 0" in str(caught.value)
 
 
 def test_a_folder_without_a_tokenizer_ends_the_sweep_before_it_starts(cluster: None, tmp_path: Path) -> None:

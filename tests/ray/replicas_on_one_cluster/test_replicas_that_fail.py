@@ -94,7 +94,7 @@ def test_a_sweep_begins_with_the_replicas_that_start_and_takes_in_the_others_lat
         assert "goes on without replica" in "".join(said)
         assert "no memory" in "".join(said)
         wait_for(lambda: len(running.handles(model(tmp_path))) == 2, 600)
-    assert "takes part from now on" in said[-1]
+    assert "is ready and joins now" in said[-1]
     assert len(list(tmp_path.glob("process-1-*"))) == 4
 
 
@@ -106,7 +106,7 @@ def test_a_start_that_fails_once_is_no_failure(tmp_path: Path) -> None:
 def test_a_pool_without_a_good_start_is_an_error_with_the_reason(tmp_path: Path) -> None:
     began = time.monotonic()
     with pytest.raises(
-        EngineError, match=r"model: no replica is ready: it failed after \d+ s; .*: no memory"
+        EngineError, match=r"model: no replica is ready: loading failed after \d+ s; .*: no memory"
     ) as caught:
         wait([started(tmp_path, 1, {0: "fail"})], 600, print)
     assert "ready_seconds" not in str(caught.value), "a limit that was not reached"
@@ -117,7 +117,7 @@ def test_a_pool_without_a_good_start_is_an_error_with_the_reason(tmp_path: Path)
 def test_a_pool_that_failed_does_not_wait_for_another(tmp_path: Path) -> None:
     for name in ("one", "other"):
         (tmp_path / name).mkdir()
-    with pytest.raises(EngineError, match=r"no replica is ready: it failed after \d+ s; "):
+    with pytest.raises(EngineError, match=r"no replica is ready: loading failed after \d+ s; "):
         wait([started(tmp_path / "one", 1, {0: "fail"}), started(tmp_path / "other", 1, {0: "hang"})], 600, print)
 
 

@@ -139,9 +139,9 @@ WRONG = [
     ('{"case_id": "a", "correct": true, "grade": true}', "grade is True"),
     ('{"case_id": "a", "correct": false, "errors": ["E9"]}', "errors is ['E9']"),
     ('{"case_id": "a", "correct": false, "errors": [1]}', "errors is [1]"),
-    ('{"case_id": "a", "correct": true, "errors": ["E1"]}', "called correct and has errors"),
-    ('{"case_id": "a", "correct": true, "eror": []}', "an unknown key 'eror'"),
-    ('{"case_id": "a", "correct": true, "trial": 1.5}', "neither a text nor a whole number"),
+    ('{"case_id": "a", "correct": true, "errors": ["E1"]}', "labeled correct, but has errors"),
+    ('{"case_id": "a", "correct": true, "eror": []}', "unknown key 'eror'"),
+    ('{"case_id": "a", "correct": true, "trial": 1.5}', "must be texts or whole numbers"),
     ('{"case_id": "a", "correct": true, "same": "so"}', "same is 'so'"),
     ('{"case_id": "a", ', "broken JSON"),
     ("[]", "a JSON object is expected"),
@@ -161,9 +161,9 @@ def test_a_wrong_label_is_refused_with_its_line(tmp_path: Path, line: str, why: 
 @pytest.mark.parametrize(
     ("text", "why"),
     [
-        ("case_id,correct\na,true,1\n", "3 cells, where the header has 2"),
-        ("case_id,right\na,true\n", "an unknown key 'right'"),
-        ("case_id,case_id,correct\na,b,1\n", "stands in it twice"),
+        ("case_id,correct\na,true,1\n", "the row has 3 cells, but the header has 2"),
+        ("case_id,right\na,true\n", "unknown key 'right'"),
+        ("case_id,case_id,correct\na,b,1\n", "names a column twice"),
         ("case_id,correct\na,so\n", "correct is 'so'"),
         ('case_id,correct\n"a,true\n', "broken CSV"),
         ("case_id,correct,grade\na,true,nan\n", "grade is 'nan'"),
@@ -232,10 +232,12 @@ def test_a_label_meets_one_episode_or_is_refused(tmp_path: Path) -> None:
     assert list(met.cells) == ["cell1"]
     assert met.unmatched == 1
     several = labels(tmp_path, {"case_id": "case0", "correct": True})
-    with pytest.raises(AnalysisError, match=r"jsonl:1: 2 episodes of case0 fit it; planner would tell them apart"):
+    with pytest.raises(
+        AnalysisError, match=r"jsonl:1: 2 episodes of case0 fit this label; add planner to tell them apart"
+    ):
         plans.matched(frame, read_labels(several), several)
     twice = labels(tmp_path, *[{"case_id": "case0", "planner": "fh", "correct": True}] * 2)
-    with pytest.raises(AnalysisError, match=r"jsonl:2: line 1 labels the same episode"):
+    with pytest.raises(AnalysisError, match=r"jsonl:2: line 1 already labels this episode"):
         plans.matched(frame, read_labels(twice), twice)
 
 

@@ -70,7 +70,7 @@ def test_the_gain_per_second_is_that_between_neighbouring_limits(tmp_path: Path)
     assert ((low < curve["gain_per_second"]) & (curve["gain_per_second"] < high)).tolist() == [True, True, False, False]
     shown = tables(tmp_path)["anytime"]
     assert [row[4:] for row in shown.rows if row[3] == "gain per second"] == [["1", "0.5", "0", "none", "none"]]
-    assert "since the limit before" in shown.caption
+    assert "since the previous limit" in shown.caption
 
 
 @pytest.mark.long

@@ -119,7 +119,7 @@ def test_success_is_told_by_the_values_of_a_column(tmp_path: Path) -> None:
 
 def test_a_column_that_is_not_there_is_refused_with_what_is(tmp_path: Path) -> None:
     with_depth(tmp_path)
-    with pytest.raises(AnalysisError, match="by=deepness: no column of episodes; allowed: category, tools, "):
+    with pytest.raises(AnalysisError, match="by=deepness: episodes has no such column; allowed: category, tools, "):
         by_value.tables(tmp_path, "deepness")
     with pytest.raises(AnalysisError, match="by=breadth: no episode has a value of breadth"):
         by_value.tables(tmp_path, "breadth")
@@ -130,7 +130,9 @@ def test_numbers_of_many_values_are_binned_and_texts_of_many_refused() -> None:
     found = by_value.by_value(rows, "depth").rows
     assert found["cases"].sum() == 40
     assert len(found) == 5
-    with pytest.raises(AnalysisError, match="by=case_id: 40 different texts, at most 24"):
+    with pytest.raises(
+        AnalysisError, match="by=case_id: the column has 40 different texts, but a table shows at most 24"
+    ):
         by_value.by_value(rows, "case_id")
 
 

@@ -179,7 +179,7 @@ def test_what_differs_is_named_by_its_key(tmp_path: Path) -> None:
     }  # fmt: skip
     (row,) = runs.compared(found).to_dict("records")
     assert row["changed"] == 2
-    assert any("other contents under the same id" in note for note in compare(a, b).tables[0].notes)
+    assert any("the same id but a different question or reference" in note for note in compare(a, b).tables[0].notes)
 
 
 @pytest.mark.long
@@ -244,7 +244,7 @@ def test_what_cannot_be_compared_is_one_line(
         (a, a): "named twice",
         (a, tmp_path / "link"): "named twice",
         (a, tmp_path / "empty"): "empty: ",
-        (a, tmp_path / "bare"): "bare: it holds no episodes yet",
+        (a, tmp_path / "bare"): "bare: this folder holds no episodes yet",
         (a, tmp_path / "gone"): "gone: ",
         (a, other, elsewhere): "need --into FOLDER",
         (a, other, "--follow"): "--follow",

@@ -66,7 +66,7 @@ def test_where_no_failed_call_is_repeated_one_is_drawn_and_it_is_said(tmp_path: 
     """A call that succeeds may be made again."""
     written(tmp_path, [("a", False), ("a", False)])
     (table,) = study.example_tables(tmp_path, study.rows(tmp_path))
-    assert "no SH episode makes a failed call again" in table.caption
+    assert "no SH episode repeats a failed call" in table.caption
     assert not any("[again]" in row[2] for row in table.rows)
 
 
@@ -79,11 +79,11 @@ def row(low: float, mean: float, high: float, **further: object) -> pd.DataFrame
 @pytest.mark.parametrize(
     ("bounds", "told"),
     [
-        ((-0.009, 0.005, 0.02), "+0.5 points [-0.9, +2.0]: no difference is shown, and up to 2.0 points"),
+        ((-0.009, 0.005, 0.02), "+0.5 points [-0.9, +2.0]: no difference is shown, but up to 2.0 points"),
         ((0.01, 0.02, 0.03), "+2.0 points [+1.0, +3.0]: SH solves more questions"),
         ((-0.03, -0.02, -0.01), "-2.0 points [-3.0, -1.0]: FH solves more questions"),
-        ((float("nan"), 0.5, float("nan")), "+50.0 points, without an interval: the cases are of one cluster"),
-        ((float("nan"),) * 3, "not known, no case has all its results"),
+        ((float("nan"), 0.5, float("nan")), "+50.0 points, without an interval, because all cases are of one cluster"),
+        ((float("nan"),) * 3, "not known, because no case has all of its results"),
     ],
 )  # fmt: skip
 def test_a_reading_says_what_the_interval_shows_and_no_more(bounds: tuple[float, float, float], told: str) -> None:
@@ -109,7 +109,11 @@ def test_coefficients_are_read_by_their_signs() -> None:
     ("engine", "dataset", "told"),
     [
         ("lexical", "kqa_synthetic", ["no language model", "kqa_synthetic (synthetic, generated here from a seed)"]),
-        ("simulated", "slate", ["a simulated policy, no language model: it is told the answers", "slate (synthetic"]),
+        (
+            "simulated",
+            "slate",
+            ["a simulated policy, which is no language model; it is told the answers", "slate (synthetic"],
+        ),
         ("vllm", "kqapro[limit=5]", ["m: a language model, run by vllm", "(read from released or own files)"]),
         (None, "kqapro", ["a model whose engine is not recorded"]),
     ],
@@ -128,7 +132,7 @@ def test_what_a_folder_lacks_is_said(tmp_path: Path) -> None:
     for name, frame, parts in (
         ("high", rows, ["table 4 is not here"]),
         ("shapeless", rows.assign(depth=None), ["table 4", "table 3 and the figures by depth"]),
-        ("alone", rows[rows["planner"] == "sh"], ["of these there is sh"]),
+        ("alone", rows[rows["planner"] == "sh"], ["of these two this folder has sh"]),
     ):
         cells = [simulated.row(row | {"depth": row["depth"] or 1}) for row in frame.to_dict("records")]
         if name == "shapeless":

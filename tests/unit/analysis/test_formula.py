@@ -72,7 +72,7 @@ def test_formulaic_sees_nothing_that_it_would_run_and_no_operator_of_its_own(
     text: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("formulaic.Formula", lambda text: pytest.fail(f"it was given {text}"))
-    with pytest.raises(AnalysisError, match="cannot read"):
+    with pytest.raises(AnalysisError, match="cannot be read"):
         parse(text, [*ALLOWED, "os", "poly", "lag", "__import__", "abort"])
 
 
@@ -84,7 +84,7 @@ def test_whatever_formulaic_is_given_are_names_and_four_operators(text: str) -> 
 
 
 def test_where_reading_stops_is_shown() -> None:
-    with pytest.raises(AnalysisError, match=r"cannot read '\*\* 2 \+ b'; write `outcome ~"):
+    with pytest.raises(AnalysisError, match=r"'\*\* 2 \+ b' cannot be read; write `outcome ~"):
         parse("y ~ a ** 2 + b", ALLOWED)
 
 
@@ -121,14 +121,17 @@ def test_every_analysis_in_conf_is_read_and_says_what_it_is(path: Path) -> None:
         ({"per": ["depth"]}, "per: no column 'depth'"),
         ({"rows": {"plannner": ["sh"]}}, "rows: no column 'plannner'"),
         ({"indicators": {"SH": {"planer": "sh"}}}, "indicators: no column 'planer'"),
-        ({"indicators": {"SH": {"planner": "sh"}, "seed": {"planner": "sh"}}}, "a name of its own"),
+        (
+            {"indicators": {"SH": {"planner": "sh"}, "seed": {"planner": "sh"}}},
+            "must be a valid name that is not the name of a column",
+        ),
         ({"z_scored": {"columns": ["success"], "within": []}}, "z_scored.columns: no column 'success'"),
         ({"reference": {"model": "x"}}, "reference: no column 'model'; allowed: dataset, last_step"),
-        ({"formula": "success ~ controls * trial"}, "formula: controls stands alone"),
-        ({"formula": "success ~ C(controls)"}, "formula: controls stands alone"),
+        ({"formula": "success ~ controls * trial"}, "formula: controls must be a separate term"),
+        ({"formula": "success ~ C(controls)"}, "formula: controls must be a separate term"),
         ({"per": ["famly"]}, "per: no column 'famly'; allowed: .*family"),
         ({"formula": "success ~ C(family)"}, "formula: .*no column 'family'"),
-        ({"families": {"a": ["x", "y"], "b": ["x"]}}, "families: 'x' stands in them 2 times"),
+        ({"families": {"a": ["x", "y"], "b": ["x"]}}, "families: 'x' is listed 2 times"),
         ({"correlation": "ar1"}, "correlation: Input should be 'independence' or 'exchangeable'"),
         ({"separation": "ignore"}, "separation: Input should be 'drop' or 'refuse'"),
     ],

@@ -36,16 +36,18 @@ def folder_of(tmp_path: Path, values: Any, *names: str) -> tuple[Path, Path]:
 
 def test_a_new_preset_without_its_papers_tables_or_a_reason_is_refused(tmp_path: Path) -> None:
     path, folder = folder_of(tmp_path, {"old": {"published": ["tooltree_table1"]}}, "old", "new")
-    with pytest.raises(ConfigError, match="'new': each preset of experiment, with its published tables or why"):
+    with pytest.raises(
+        ConfigError, match="'new': exactly the presets of experiment, each with its published tables or why"
+    ):
         load(path, folder)
 
 
 @pytest.mark.parametrize(
     ("values", "said"),
     [
-        ({"one": {}}, "one: Value error, either published"),
+        ({"one": {}}, "one: Value error, give either published"),
         ({"one": {"published": ["a"], "unpublished": "b"}}, "either published"),
-        ({"one": {"unpublished": "b", "row": ["c"]}}, "row: of which file?"),
+        ({"one": {"unpublished": "b", "row": ["c"]}}, "row needs published"),
         ({"one": {"unpublished": "b", "runs": []}}, "one.runs: "),
         ({"one": {"unpublished": "b", "sise": []}}, "one.sise: Extra inputs"),
         ({"one": {"published": "a"}}, "one.published: "),
@@ -130,7 +132,9 @@ def test_the_index_escapes_what_it_shows_links_reports_and_loads_nothing(tmp_pat
 @pytest.mark.parametrize("text", ["", "[]", '{"a": {"name": "a"}}', "\0"])
 def test_a_broken_record_of_a_gallery_is_told(text: str, tmp_path: Path) -> None:
     (tmp_path / gallery.KEPT).write_text(text)
-    with pytest.raises(StoreError, match=r"gallery\.json: not what a gallery keeps .*; remove it to begin anew"):
+    with pytest.raises(
+        StoreError, match=r"gallery\.json: this file was not written by a gallery .*; remove it to begin a new gallery"
+    ):
         gallery.read(tmp_path)
     assert gallery.read(tmp_path / "none") == {}
 

@@ -58,17 +58,17 @@ def test_a_cell_that_both_hold_counts_with_its_latest_row(tmp_path: Path) -> Non
 
 def test_what_was_not_gathered_is_never_lost(tmp_path: Path) -> None:
     one, other = (written(tmp_path / family, family) for family in ("kqa_synthetic", "hotpotqa_multi"))
-    with pytest.raises(StoreError, match="one of the folders to be gathered"):
+    with pytest.raises(StoreError, match="one of the folders to gather"):
         store.gather(one, [one, other])
-    with pytest.raises(StoreError, match="holds what was not gathered"):
+    with pytest.raises(StoreError, match="has files that were not gathered"):
         store.gather(other, [one])
     store.gather(tmp_path / "all", [one])
     families.write(tmp_path / "all", ["agentbench_kg"], count=5)  # a sweep of that name
-    with pytest.raises(StoreError, match="holds what was not gathered"):
+    with pytest.raises(StoreError, match="has files that were not gathered"):
         store.gather(tmp_path / "all", [one])
     assert len(cells(other)) == 12 * 12
     (tmp_path / "notes").mkdir()
-    with pytest.raises(StoreError, match="holds what was not gathered"):
+    with pytest.raises(StoreError, match="has files that were not gathered"):
         store.gather(tmp_path / "notes", [one])
     with pytest.raises(StoreError, match="no results here"):
         store.gather(tmp_path / "new", [one, tmp_path / "gone"])
@@ -89,10 +89,10 @@ def test_one_report_has_every_family_of_every_folder(
     assert reported(monkeypatch, *roots) == 2
     assert "several folders need --into FOLDER" in capsys.readouterr().err
     assert reported(monkeypatch, *roots, "--into", tmp_path / "study", "--follow") == 2
-    assert "--follow shows one sweep" in capsys.readouterr().err
+    assert "--follow works for one sweep" in capsys.readouterr().err
     assert reported(monkeypatch, *roots, "--into", tmp_path / "study", "--tables", tmp_path / "tables") == 0
     printed = capsys.readouterr().out
-    assert "of their data nothing is here" not in printed, "no family is missing"
+    assert "has no results on their data" not in printed, "no family is missing"
     files = {path.stem.partition("_")[2]: path.read_text() for path in (tmp_path / "tables").glob("*.md")}
     for table in ("2", "2_ratios", "4", "5", "5_low_robustness"):
         told = files[f"published_planning_horizon_{table}"]

@@ -120,7 +120,7 @@ def test_a_level_that_stands_in_one_question_is_pooled_and_said(count: int) -> N
     frame.loc[frame.index[rare][:2], "success"] = [0.0, 1.0]
     found = fitted(frame)
     fewest = frame[~rare].groupby("last_step")["cluster"].nunique().sort_values(kind="stable").index[0]
-    told = f"last_step: 2 levels pooled as 'other', since each level needs 3 clusters: Rare, {fewest}"
+    told = f"last_step: 2 levels are pooled as 'other', because each level needs 3 clusters: Rare, {fewest}"
     assert told in found.notes
     assert found.rows == found.rows_in == len(frame)
     names = set(found.coefficients["name"])
@@ -163,7 +163,10 @@ def test_a_pool_is_no_level_of_its_name_and_takes_no_reference() -> None:
     frame["last_step"] = frame["last_step"].mask(rare, "A" + frame["case_id"])
     found = fitted(frame, changed(reference={"last_step": "Acase-1"}))
     assert {"last_step[T.other']", "last_step[T.other]"} <= set(found.coefficients["name"])
-    assert "last_step: the reference is QueryAttr, since Acase-1 is not there, pooled or left out" in found.notes
+    assert (
+        "last_step: the reference level is QueryAttr, because Acase-1 does not occur, was pooled or was left out"
+        in found.notes
+    )
 
 
 def test_clusters_too_few_for_the_formula_pool_its_levels_further() -> None:
@@ -171,11 +174,11 @@ def test_clusters_too_few_for_the_formula_pool_its_levels_further() -> None:
     frame = simulated.episodes(0, 40)
     found = fitted(frame)
     (note,) = [note for note in found.notes if "each coefficient needs 5 clusters" in note]
-    assert "2 levels pooled as 'other'" in note
+    assert "2 levels are pooled as 'other'" in note
     assert len(found.coefficients) == 8
     assert any(note in fitted(frame.assign(success=1 - frame["success"])).notes for _ in "1")
     alone = fitted(simulated.episodes(0, 30))
-    assert "last_step has no coefficient: all of its levels are pooled" in alone.notes
+    assert "last_step has no coefficient, because all of its levels are pooled" in alone.notes
     assert len(alone.coefficients) == 6
 
 
@@ -183,8 +186,8 @@ def test_clusters_too_few_for_the_formula_pool_its_levels_further() -> None:
 def test_below_5_clusters_a_coefficient_it_says_what_to_run(count: int) -> None:
     times = f"{30 / count:.1f}"
     assert refused(simulated.episodes(1, count), PLAIN) == (
-        f"{count} clusters are too few for 6 coefficients, which need 5 each: run cases of 30 clusters or more (about "
-        f"{times} times as many cases), or fit a shorter formula"
+        f"{count} clusters are too few for 6 coefficients, which need 5 clusters each; run cases of 30 clusters or "
+        f"more (about {times} times as many cases), or fit a shorter formula"
     )
 
 
@@ -251,7 +254,7 @@ def test_raw_units_of_several_slices_are_none() -> None:
     frame = pd.concat([simulated.episodes(seed, 60).assign(model=name) for seed, name in enumerate("ab")])
     found = fitted(frame, changed(per=["robustness"]))
     assert found.coefficients[regression.RAW].isna().all(axis=None)
-    assert "no coefficients in raw units: z-scores are of several slices" in found.notes
+    assert "no coefficients in raw units, because z-scores were computed within several slices" in found.notes
 
 
 def test_holm_corrects_over_the_coefficients_of_table_3_in_all_fits() -> None:
@@ -317,7 +320,7 @@ def test_every_family_has_its_own_controls() -> None:
 
 @pytest.mark.parametrize(
     ("text", "told"),
-    [("[1]", "no mapping"), ('{"a": 1}', "no mapping"), ("{", "no mapping"), ("[" * 100_000, "no mapping"),
+    [("[1]", "not a mapping"), ('{"a": 1}', "not a mapping"), ("{", "not a mapping"), ("[" * 100_000, "not a mapping"),
      ('{"SH": "x"}', "SH"), ('{"a b": "x"}', "a b"), ('{"success": true}', "success")],
 )  # fmt: skip
 def test_controls_that_are_none_are_refused_by_name(text: str, told: str) -> None:
@@ -330,11 +333,11 @@ def test_where_all_plans_are_equally_deep_the_rest_is_fitted() -> None:
     """As of HotpotQA, whose plans are wide alone."""
     frame = simulated.episodes(0, 60).assign(depth_edges=1.0)
     found = fitted(frame)
-    assert "depth_edges is 1 in all of 360 rows: no coefficient of it, nor of its products" in found.notes
+    assert "depth_edges is 1 in all 360 rows, so it and its products have no coefficient" in found.notes
     shorter = changed(formula="success ~ SH + breadth_edges * SH + controls + C(dataset)")
     pd.testing.assert_frame_equal(found.coefficients, fitted(frame, shorter).coefficients)
     flat = refused(frame, changed(formula="success ~ depth_edges"))
-    assert flat == "nothing varies: depth_edges are the same in all of 360 rows"
+    assert flat == "nothing varies, because each of depth_edges has a single value in all 360 rows"
 
 
 def test_lost_rows_are_counted_by_reason() -> None:
@@ -349,7 +352,7 @@ def test_lost_rows_are_counted_by_reason() -> None:
         "4 rows left out: no success: infrastructure error",
         "3 rows left out: no success",
         "6 rows left out: no last_step",
-        "only 59 clusters: bias-reduced covariance (Mancl and DeRouen 2001)",
+        "there are only 59 clusters, so errors come from a bias-reduced covariance (Mancl and DeRouen 2001)",
     }
 
 
@@ -413,7 +416,7 @@ def test_separation_by_the_planner_is_refused_by_name() -> None:
 def test_separation_by_a_number_is_refused_by_name() -> None:
     frame = simulated.episodes(0, 60)
     reason = refused(frame.assign(success=(frame["depth"] > 4).astype(float)), changed(formula="success ~ depth"))
-    assert reason == "separation: outcomes are told apart without error by depth" or "Intercept, depth" in reason
+    assert reason == "separation: all outcomes are predicted without error by depth" or "Intercept, depth" in reason
 
 
 def test_quasi_separation_is_refused_too() -> None:
@@ -426,12 +429,12 @@ def test_quasi_separation_is_refused_too() -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda frame: frame.assign(success=1.0), "success is 1 in all of 360 rows"),
+        (lambda frame: frame.assign(success=1.0), "success is 1 in all 360 rows"),
         (lambda frame: frame.assign(cluster="template-0"), "one cluster"),
-        (lambda frame: frame.assign(success=0.5), "not 0 or 1"),
+        (lambda frame: frame.assign(success=0.5), "must be 0 or 1"),
         (lambda frame: frame.assign(success=np.nan), "no rows are left"),
-        (lambda frame: frame.assign(breadth=frame["depth"] * 2), "follows from other columns"),
-        (lambda frame: frame[frame["planner"] == "fh"], "SH is 0 in all of 180 rows"),
+        (lambda frame: frame.assign(breadth=frame["depth"] * 2), "follow from other columns"),
+        (lambda frame: frame[frame["planner"] == "fh"], "SH is 0 in all 180 rows"),
         (lambda frame: frame[frame["case_id"].isin(["case-0", "case-1"])], "2 clusters are too few"),
         (lambda frame: frame.assign(depth=np.inf), "no rows are left"),
     ],

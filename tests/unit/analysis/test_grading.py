@@ -153,7 +153,9 @@ def test_a_verdict_that_could_not_be_read_is_unknown_and_counted(tmp_path: Path,
                                                           .groupby("planner").mean().to_dict())  # fmt: skip
     lacking = int(own["verdict"].isna().sum())
     assert lacking > 0
-    assert any(re.search(rf"of {lacking} of {len(own)} cells it could not be read", note) for note in table.notes)
+    assert any(
+        re.search(rf"in {lacking} of {len(own)} cells the verdict could not be read", note) for note in table.notes
+    )
 
 
 def test_nothing_is_said_where_there_are_no_verdicts(tmp_path: Path) -> None:

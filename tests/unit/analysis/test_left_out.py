@@ -17,8 +17,8 @@ from tests.support import plan_rows
 from tests.support.apb import row, write
 from tests.support.configs import LABELS, job, yaml
 
-PICTURES = "it comes with an image (…), which no engine here takes"
-LINE = f"left out of apb, and in no figure: 4 records (3: {PICTURES}; 1: it has no query)"
+PICTURES = "the record has an image (…), which no engine here accepts"
+LINE = f"left out of apb: 4 records, which no result includes (3: {PICTURES}; 1: the query is missing or empty)"
 
 
 def checked(root: Path, data: Path) -> Checked:
@@ -55,11 +55,11 @@ def test_reasons_that_differ_in_a_records_own_words_are_of_one_kind() -> None:
 
 
 def test_it_is_in_the_record_of_the_run_and_the_latest_counts(results: Path) -> None:
-    assert store.runs(results).get("skipped") == {"apb": {PICTURES: 3, "it has no query": 1}}
+    assert store.runs(results).get("skipped") == {"apb": {PICTURES: 3, "the query is missing or empty": 1}}
     run = store.runs(results)["runs"][0]
     store.record_run(results, run, {}, {"other": {"a reason": 2}})
     assert store.runs(results).get("skipped") == {
-        "apb": {PICTURES: 3, "it has no query": 1},
+        "apb": {PICTURES: 3, "the query is missing or empty": 1},
         "other": {"a reason": 2},
     }
     store.record_run(results, run, {}, {"apb": {}})

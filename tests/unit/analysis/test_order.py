@@ -155,7 +155,7 @@ def test_a_report_has_the_order_behind_the_published_tables(tmp_path: Path) -> N
     (row,) = table.rows
     assert row[:6] == ["paper 1", "shop", "Success", "Big", "tiny", "slate"]
     assert row[6:] == ["4", "6 of 6", "30", "+1.00", "[+1.00, +1.00]", "0.04", AGREES]
-    assert table.reading == "Of 1 orders, 1 agree with the published one, 0 disagree and 0 cannot be told."
+    assert table.reading == "Of 1 orders, 1 agree with the published order, 0 disagree, and 0 are undecided."
     assert not table.notes, "no simulated policy"
     asked = duckdb.connect().execute(table.query).df().groupby("planner")["success"].mean()
     assert asked.sort_values().index.tolist() == list(PLANTED)
@@ -218,6 +218,6 @@ def test_a_row_that_is_not_there_is_told_with_the_file_and_what_there_is() -> No
     assert "\n" not in said
     with pytest.raises(
         AnalysisError,
-        match=r"analysis/papers/tables/tooltree_table99\.yaml: no such file; there are: .*tooltree_table5",
+        match=r"analysis/papers/tables/tooltree_table99\.yaml: there is no such file; the files are: .*tooltree_table5",
     ):
         files.find("tooltree_table99")

@@ -213,7 +213,7 @@ def test_cases_without_a_counterpart_are_told(tmp_path: Path) -> None:
     rows = [row for row in distracted() if row["task_family"] == "extraneous" or int(row["cluster"][5:]) < 50]
     write(tmp_path, rows)
     table = named(efficiency.tables(tmp_path))["extraneous"]
-    assert "up to 50 cases of a row have no counterpart without extraneous tools here: Δ leaves them out" in table.notes
+    assert "up to 50 cases of a row have no counterpart without extraneous tools, so Δ leaves them out" in table.notes
 
 
 @pytest.mark.long
@@ -392,7 +392,7 @@ def test_every_query_runs_and_a_page_holds_tables_and_figures(tmp_path: Path) ->
     for part in parts:
         assert len(duckdb.connect().execute(part.query).df()), part.title
         assert "scored by: symbolic" in part.caption or part.name.startswith("published ")
-        assert "simulated policy: no language model" in part.caption
+        assert "simulated policy: it is no language model" in part.caption
     page = html.page(tmp_path, found, drawn)
     assert "E2-H" in page
     assert "plans-stage" in page

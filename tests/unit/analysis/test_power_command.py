@@ -69,7 +69,7 @@ def test_the_datasets_own_clusters_bound_what_can_be_seen(run: Run, tmp_path: Pa
     root = pilot(tmp_path, {"react": 0.4, "sh": 0.5}, config=to_json({"dataset": shipped("gta_generated")}))
     ended = run(root, "--difference", 3, "--trials", "1")
     assert ended.status == 0
-    assert "the dataset's 200 of 40 clusters" in " ".join(ended.out.split())
+    assert "the dataset's 200 cases in 40 clusters" in " ".join(ended.out.split())
     assert "> 200" in ended.out
     assert "not enough" in ended.out
 
@@ -97,9 +97,9 @@ BAD = {
     "nan": (["--rate", "0.3", "--difference", "nan"], "difference='nan'"),
     "impossible": (
         ["--rate", "0.95", "--difference", "10"],
-        r"difference=10.0: .*95.0%: less than 5.0 points above it",
+        r"difference=10.0: .*95.0%, so less than 5.0 points above that",
     ),
-    "below": (["--rate", "0.05", "--difference", "-10"], "less than 5.0 below it$"),
+    "below": (["--rate", "0.05", "--difference", "-10"], "less than 5.0 points below it$"),
     "power": (["--rate", "0.3", "--difference", "5", "--power", "1"], "power='1': a share above 0 and below 1"),
     "alpha": (["--rate", "0.3", "--difference", "5", "--alpha", "0"], "alpha='0'"),
     "trials": (["--rate", "0.3", "--difference", "5", "--trials", "1,0"], "trials='0': a whole number from 1 to 100"),
@@ -111,9 +111,15 @@ BAD = {
     "nothing": (["--difference", "5"], r"results=\[\]: one folder of a pilot"),
     "folders": (["a", "b", "--difference", "5"], "one folder of a pilot"),
     "gone": (["nosuch", "--difference", "5"], "nosuch: no results here"),
-    "key": (["nosuch", "datset=x", "--difference", "5"], "datset='x': no such key of a pilot: model, dataset"),
+    "key": (
+        ["nosuch", "datset=x", "--difference", "5"],
+        "datset='x': not a key of a pilot; the keys are model, dataset",
+    ),
     "planner": (["--simulated", "--difference", "5"], "planner=None: two planners"),
-    "model": (["--simulated", "planner=a,b", "model=lexical", "--difference", "5"], "model='lexical': simulated"),
+    "model": (
+        ["--simulated", "planner=a,b", "model=lexical", "--difference", "5"],
+        "model='lexical': simulated, because",
+    ),
     "unknown": (["--simulated", "planner=react,egb_logit", "--difference", "5"], r"did you mean egb_logits\?"),
     "mixed": (["--simulated", "results/x", "--difference", "5"], "simulated='results/x': keys of a sweep"),
 }
@@ -139,27 +145,27 @@ def refused(ended: Said, told: str) -> None:
 def test_a_pilot_that_tells_nothing(run: Run, tmp_path: Path) -> None:
     root = pilot(tmp_path / "three", {"react": 0.4, "egb_logits": 0.5, "never": 0.0, "always": 1.0})
     five = ("--difference", 5)
-    refused(run(root, *five), "planners=None: --planners A,B names two of always, egb_logits, never, react")
+    refused(run(root, *five), "planners=None: --planners A,B, with two of always, egb_logits, never, react")
     refused(run(root, *five, "--planners", "react,egb_logit"), r"'egb_logit': one of .*\(did you mean egb_logits\?\)")
-    refused(run(root, *five, "--planners", "react,react"), "two different ones")
-    refused(run(root, *five, "--planners", "react"), "two different ones")
+    refused(run(root, *five, "--planners", "react,react"), "two different planners")
+    refused(run(root, *five, "--planners", "react"), "two different planners")
     refused(run(root, *five, "--planners", "never,react"), "never succeeds in none of 72")
     refused(run(root, *five, "--planners", "always,react"), "always succeeds in all of 72")
     refused(run(root, "--difference", 80, "--planners", "react,never"), "difference=80.0: react succeeds in")
     refused(run(root, *five, "dataset=slat"), r"dataset='slat': one of slate \(did you mean slate\?\)")
-    refused(run(pilot(tmp_path / "one", {"react": 0.4}), *five), "planners='react': a pilot of two planners")
+    refused(run(pilot(tmp_path / "one", {"react": 0.4}), *five), "planners='react': a pilot with two planners")
     once = pilot(tmp_path / "once", {"react": 0.4, "sh": 0.5}, trials=1)
-    refused(run(once, *five, "--trials", "1,3"), "trials='1,3': 1: the pilot has no case with two trials")
+    refused(run(once, *five, "--trials", "1,3"), "trials='1,3': 1, because the pilot has no case with two trials")
     cluster = pilot(tmp_path / "cluster", {"react": 0.4, "sh": 0.5}, cluster="same")
     refused(run(cluster, *five), "1 clusters")
     null = pilot(tmp_path / "null", {"react": 0.4, "sh": 0.5}, config=to_json({"dataset": shipped("null_cases")}))
-    refused(run(null, *five), "dataset='slate': a dataset of several clusters of cases; all 1,000 of this one's")
+    refused(run(null, *five), "dataset='slate': a dataset with several clusters of cases; all 1,000 cases of this one")
     apart = tmp_path / "apart"
     store.write(apart, {"episodes": [searched.episode(*cell) for cell in (("react", 0, True), ("sh", 1, False))]})
-    refused(run(apart, *five), "planners='react,sh': two with a case in common")
+    refused(run(apart, *five), "planners='react,sh': two planners with a case in common")
     other = pilot(tmp_path / "two", {"react": 0.4, "sh": 0.5})
     pilot(other, {"react": 0.4, "sh": 0.5}, dataset="gta")
-    refused(run(other, *five), "dataset=None: dataset=NAME says which of gta, slate")
+    refused(run(other, *five), "dataset=None: dataset=NAME, with one of gta, slate")
 
 
 def test_it_is_a_command() -> None:

@@ -165,18 +165,21 @@ VALUES: dict[str, Any] = {
     ("change", "message"),
     [
         ({"tabel": "1"}, "tabel: Extra inputs"),
-        ({"metrics": {"EM": {"column": "exact", "unit": "share"}}}, "no column 'exact' of episodes"),
-        ({"metrics": {"EM": {"column": "se", "unit": "share"}}}, "no column 'se' of episodes"),
-        ({"of": "coefficients"}, "no column 'exact_match' of a regression's coefficients"),
-        ({"against": {"planner": "fh"}}, "metrics.EM.unit: share where against is"),
+        ({"metrics": {"EM": {"column": "exact", "unit": "share"}}}, "'exact' is not one of the columns of episodes"),
+        ({"metrics": {"EM": {"column": "se", "unit": "share"}}}, "'se' is not one of the columns of episodes"),
+        ({"of": "coefficients"}, "'exact_match' is not one of the figures of a regression's coefficients"),
+        ({"against": {"planner": "fh"}}, "metrics.EM.unit: the unit is share, and against is"),
         (
             {"metrics": {"EM": {"column": "exact_match", "unit": "change"}}},
-            "EM.unit: change where against is not given",
+            "EM.unit: the unit is change, and against is not given",
         ),
         ({"against": {"model": "x"}}, "against.model"),
         ({"metrics": {"EM": {"column": "exact_match", "unit": "%"}}}, "metrics.EM.unit: Input should be 'share'"),
-        ({"rows": [{"labels": []}]}, "rows.0: 0 labels, not 1"),
-        ({"rows": [{"labels": ["x"], "figures": {"Big": [0.5]}}]}, "rows.0.figures.Big: 1 figures, not 2"),
+        ({"rows": [{"labels": []}]}, "rows.0: the row has 0 labels, but the table has 1"),
+        (
+            {"rows": [{"labels": ["x"], "figures": {"Big": [0.5]}}]},
+            "rows.0.figures.Big: there are 1 figures, but the table has 2 metrics",
+        ),
         ({"rows": [{"labels": ["x"], "figures": {"Big": [0.5, "0.4"]}}]}, "rows.0.figures.Big.1"),
     ],
 )

@@ -147,7 +147,10 @@ def test_ours_stand_beside_the_papers_coefficients() -> None:
     found = fitted(frame)
     rows = by_labels(found["3"])
     assert list(rows) == [(family, label) for family in ("KQA Pro", "Mul. HotpotQA") for label in LABELS]
-    assert "the paper's rows of Atomic KBQA are left out: of their data nothing is here" in found["3"].notes
+    assert (
+        "the paper's rows of Atomic KBQA are left out, because this folder has no results on their data"
+        in found["3"].notes
+    )
     own = every["hotpotqa_multi", "SH"]
     row = rows["Mul. HotpotQA", "SH"]
     assert row["lexical (ours)"] == regression.starred(own["coefficient"], own["se"], own["p"])
@@ -205,7 +208,8 @@ def test_what_strict_tools_cost_stands_beside_table_4(tmp_path: Path) -> None:
     assert row["Gemini-3-Flash"] == "-0.190"
     (left_out,) = [note for note in table.notes if "left out" in note]
     assert left_out == (
-        "the paper's rows of KQA Pro, GrailQA, WebQSP, GraphQ are left out: of their data nothing is here"
+        "the paper's rows of KQA Pro, GrailQA, WebQSP, GraphQ are left out, because this folder has no results on "
+        "their data"
     )
 
 
@@ -230,7 +234,11 @@ def test_without_the_other_setting_there_is_no_difference(tmp_path: Path) -> Non
 def test_made_up_data_are_told_beside_the_papers(tmp_path: Path) -> None:
     families.write(tmp_path, ["kqa_synthetic", "atomic_kbqa", "hotpotqa_multi"], count=10)
     notes = beside(tmp_path, TABLES["2"]).notes
-    told = {note.rpartition(":")[0] for note in notes if note.endswith("can be held beside the paper's, levels not")}
+    told = {
+        note.rpartition(":")[0]
+        for note in notes
+        if note.endswith("can be compared with the paper's, but levels cannot")
+    }
     facts = {f"{name} ({SYNTHETIC})" for name in families.FAMILIES["atomic_kbqa"]}
     assert told == {"kqa_synthetic (synthetic, generated here from a seed)", *facts}
     tables_of = {table.title: table for table in print_report(tmp_path, Console(file=io.StringIO()))}

@@ -104,7 +104,7 @@ def test_a_broken_record_is_named(
 ) -> None:
     simulated.write(tmp_path, count=5)
     (tmp_path / "run.json").write_text(broken)
-    with pytest.raises(StoreError, match=r"run\.json: not what a sweep writes"):
+    with pytest.raises(StoreError, match=r"run\.json: not in the form that a sweep writes"):
         store.runs(tmp_path)
     monkeypatch.setattr("sys.argv", ["report.py", str(tmp_path)])
     assert main() == 2

@@ -91,7 +91,7 @@ def followed(folder: Path) -> str:
 )
 def test_progress_that_no_sweep_wrote_is_said(text: str, tmp_path: Path) -> None:
     (tmp_path / progress.FILE).write_text(text, encoding="utf-8", errors="surrogateescape")
-    with pytest.raises(StoreError, match="not what a sweep writes"):
+    with pytest.raises(StoreError, match="not in the form that a sweep writes"):
         followed(tmp_path)
 
 
@@ -117,5 +117,5 @@ def test_progress_that_stays_away_is_said(tmp_path: Path, monkeypatch: pytest.Mo
     monkeypatch.setattr(report, "_PATIENCE_SECONDS", 0.5)
     (tmp_path / progress.FILE).write_text(json.dumps(TOLD))
     threading.Timer(0.2, (tmp_path / progress.FILE).unlink).start()
-    with pytest.raises(StoreError, match="not there"):
+    with pytest.raises(StoreError, match="the file is missing"):
         followed(tmp_path)

@@ -95,13 +95,13 @@ def test_a_report_bears_a_success_that_nobody_can_tell(tmp_path: Path, known: in
     place = results.figures.index("unknown") + 2
     assert {row[place] for row in results.rows} == {str(2 * (8 - known))}
     assert {row[place + 1] for row in results.rows} == {"50.0" if known else "none"}
-    assert "unknown: cells of which nobody can tell" in results.caption
+    assert "unknown: cells whose success is not known" in results.caption
     asked = duckdb.connect().execute(results.query).df()
     assert set(asked["unknown"]) == {2 * (8 - known)}
     assert ("pass^k tiny slate" in tables) == bool(known)
     disturbed = tables["disturbances tiny slate"]
     assert {(row[2], row[4]) for row in disturbed.rows} == {(str(known), "50.0" if known else "–")}
-    assert "nobody can tell" in write_page(tmp_path, list(tables.values())).read_text(encoding="utf-8")
+    assert "cells whose success is not known" in write_page(tmp_path, list(tables.values())).read_text(encoding="utf-8")
 
 
 @pytest.mark.long

@@ -51,14 +51,16 @@ def test_nothing_is_said_where_all_is_well(tmp_path: Path) -> None:
 def test_another_model_is_a_warning_with_its_cells(tmp_path: Path) -> None:
     found = lines(tmp_path, rows(3, answered_by="gpt-4o"), rows(2, answered_by="gpt-4o; gpt-4o-mini"))
     assert found == [
-        "warning: big: another model answered than was asked for: gpt-4o was asked for, and answers came from gpt-4o "
-        "(5 cells), gpt-4o-mini (2 cells)"
+        "warning: big: another model answered than the requested one: requests named gpt-4o, and answers came from "
+        "gpt-4o (5 cells), gpt-4o-mini (2 cells)"
     ]
 
 
 def test_a_version_of_the_model_is_told_and_two_are_a_warning(tmp_path: Path) -> None:
     found = lines(tmp_path / "one", rows(3, answered_by="gpt-4o-2024-08-06"))
-    assert found == ["big: gpt-4o was asked for, and answered as gpt-4o-2024-08-06 (3 cells), taken for the same"]
+    assert found == [
+        "big: requests named gpt-4o, and answers came from gpt-4o-2024-08-06 (3 cells), which counts as the same model"
+    ]
     (line,) = lines(
         tmp_path / "two", rows(3, answered_by="gpt-4o-2024-08-06"), rows(1, answered_by="gpt-4o-2024-11-20")
     )
@@ -116,11 +118,11 @@ KNOWN = {"input_tokens": 100, "cached_input_tokens": 0, "output_tokens": 10, "mo
 def test_uncounted_answers_are_a_warning_by_model_and_role(tmp_path: Path) -> None:
     judged = {"judge": "j[text]", "judge_calls": 2, "judge_uncounted_answers": 2}
     first, second = lines(tmp_path, rows(2, **KNOWN), rows(1, **UNKNOWN), rows(1, **KNOWN, **judged))
-    assert first.startswith(
-        "warning: big: of 3 answers the server told no tokens, or counts that contradict each other"
+    assert first.startswith("warning: big: for 3 answers the server gave no token counts, or contradictory ones")
+    assert (
+        "; 1 of 4 cells have no tokens and no money for this model. Means leave these cells out, and budgets" in first
     )
-    assert "; 1 of 4 cells have no tokens and no money for it, means leave these out, and budgets" in first
-    assert second.startswith("warning: j[text] as judge: of 2 answers the server told no tokens")
+    assert second.startswith("warning: j[text] as judge: for 2 answers the server gave no token counts")
     assert "; 1 of 1 cells" in second
 
 
@@ -155,8 +157,8 @@ def test_a_report_with_uncounted_cells_has_its_lines_and_tables(tmp_path: Path, 
         tables = print_report(tmp_path, Console(file=file, width=200), all_columns=True)
     printed, page = (tmp_path / "printed").read_text(), write_page(tmp_path, tables).read_text()
     for text in (printed, page):
-        assert "another model answered than was asked for" in text
-        assert f"8 of {4 * (count + 2)} cells have no tokens and no money for it" in text
+        assert "another model answered than the requested one" in text
+        assert f"8 of {4 * (count + 2)} cells have no tokens and no money for this model" in text
     costs = next(table for table in tables if "money" in table.values.columns and "input_tokens" in table.values)
     means = set(costs.values["input_tokens"].dropna())
     assert means == ({100.0} if count else set())

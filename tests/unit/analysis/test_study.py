@@ -221,7 +221,7 @@ def test_the_published_analysis_has_the_same_coefficients_and_the_papers_beside(
     assert both["coefficient_x"].to_numpy() == pytest.approx(both["coefficient_y"].to_numpy())
     assert (both["se_x"] > both["se_y"]).all(), "60 questions are few: the plain sandwich is too small"
     assert "robust errors by dataset and case_id" in theirs["regression"].caption
-    assert any("uncorrected" in note for note in theirs["regression"].notes)
+    assert any("not corrected" in note for note in theirs["regression"].notes)
 
 
 def test_a_regression_that_the_data_cannot_carry_is_told_in_the_table(tmp_path: Path) -> None:
@@ -232,8 +232,8 @@ def test_a_regression_that_the_data_cannot_carry_is_told_in_the_table(tmp_path: 
 
 @pytest.mark.parametrize(
     ("kind", "told"),
-    [("template", "of other templates than the case's own; the paper takes those of its own too"),
-     ("question", "those of the case's own template too, as in the paper")],
+    [("template", "without questions of the case's own template; the paper includes these"),
+     ("question", "including questions of the case's own template, as in the paper")],
 )  # fmt: skip
 def test_a_note_under_table_2_says_what_demonstrations_left_out(kind: str, told: str, tmp_path: Path) -> None:
     config: dict[str, Any] = {"dataset": {"demonstrations_hold_out": kind}, "planner": {"demonstrations": 10}}

@@ -27,35 +27,38 @@ def test_the_best_planner_is_told_with_its_interval_difference_and_cost(tmp_path
     written(tmp_path, {"react": 0.1, "egb": 1.0, "cot": 0.2})
     found = tables(tmp_path)
     first, second = summary.lines(found)
-    assert first.startswith("lexical on slate (10 cases): egb solves most, 100.0% [")
+    assert first.startswith("lexical on slate (10 cases): egb solves the most cases, 100.0% [")
     difference = next(table for table in found if table.name.startswith("differences"))
     row = next(row for row in difference.values.to_dict("records") if row["planner"] == "egb")
-    assert f"against react +90.0 points [{100 * row['success_low']:+.1f}, {100 * row['success_high']:+.1f}]" in first
-    assert first.endswith("also after Holm's correction.")
-    assert second.startswith("Not told from react: cot (+10.0); about ")
+    assert (
+        f"compared with react: +90.0 points [{100 * row['success_low']:+.1f}, {100 * row['success_high']:+.1f}]"
+        in first
+    )
+    assert first.endswith("significant also after Holm's correction.")
+    assert second.startswith("No significant difference to react: cot (+10.0); about ")
 
 
 @pytest.mark.long
 def test_a_difference_that_may_be_chance_is_called_so(tmp_path: Path) -> None:
     written(tmp_path, {"react": 0.4, "egb": 0.5})
     first, second = summary.lines(tables(tmp_path))
-    assert "which may be chance" in first
-    assert second.startswith("Not told from react: egb (+10.0)")
+    assert "the difference may be chance" in first
+    assert second.startswith("No significant difference to react: egb (+10.0)")
 
 
 @pytest.mark.long
 def test_disturbed_rows_are_not_what_is_summed_up(tmp_path: Path) -> None:
     written(tmp_path, {"react": 0.3, "egb": 0.9})
     written(tmp_path, {"react": 1.0, "egb": 0.1}, "extraneous")
-    assert "egb solves most, 90.0%" in summary.lines(tables(tmp_path))[0]
+    assert "egb solves the most cases, 90.0%" in summary.lines(tables(tmp_path))[0]
 
 
 @pytest.mark.long
 def test_one_planner_alone_is_told_without_a_comparison(tmp_path: Path) -> None:
     written(tmp_path, {"cot": 0.5})
     (line,) = summary.lines(tables(tmp_path))
-    assert line.startswith("lexical on slate (10 cases): cot solves most, 50.0% [")
-    assert "against" not in line
+    assert line.startswith("lexical on slate (10 cases): cot solves the most cases, 50.0% [")
+    assert "compared with" not in line
 
 
 @pytest.mark.long
@@ -63,7 +66,7 @@ def test_many_places_are_counted(tmp_path: Path) -> None:
     for model in range(11):
         written(tmp_path, {"react": 0.3}, model=f"model_{model:02}")
     found = tables(tmp_path)
-    assert summary.lines(found)[-1] == "and 3 more pairs of a model and a data set, in the tables"
+    assert summary.lines(found)[-1] == "and 3 more pairs of a model and a data set, which the tables show"
     assert len(summary.drawings(found)) == 1
 
 

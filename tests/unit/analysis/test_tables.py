@@ -245,7 +245,7 @@ def test_trials_that_are_all_equal_have_no_deviation_and_a_note_says_so(tmp_path
     assert {line[1]: line[place] for line in table.rows} == {"egb_logits": "50.0", "react": "25.0 ± 0.0"}
     brief = {line["planner"]: line["success"] for line in shown_tables.printed(table)}
     assert brief == {"egb_logits": "50.0", "react": "25.0"}
-    assert table.notes == ["no ± where all trials are equal, case by case: egb_logits (none)"]
+    assert table.notes == ["no ± for settings in which all trials of a case are equal: egb_logits (none)"]
 
 
 def test_success_on_the_solvable_cases() -> None:
@@ -426,7 +426,7 @@ def test_a_setting_that_is_not_complete_is_marked(tmp_path: Path) -> None:
         out = io.StringIO()
         table = print_report(tmp_path, Console(file=out, width=400))[0]
         assert "cells" in shown_tables.printed(table)[0]
-        assert "done/those planned" in table.short
+        assert "finished/planned cells" in table.short
         return {line["planner"]: line["cells"] for line in shown_tables.printed(table)}, out.getvalue()
 
     counts, text = marks()

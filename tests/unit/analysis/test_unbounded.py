@@ -37,9 +37,9 @@ def test_each_reason_is_said_once_with_the_rows_that_it_holds_for() -> None:
     (found,) = unknowns.noted([frame])
     assert found.notes == [
         "first",
-        f"no 95% interval where {unknowns.ONE_CASE}: react (none)",
-        f"no 95% interval where {unknowns.ONE_CLUSTER}: cot (none), egb (none)",
-        f"no 95% interval where {unknowns.ALIKE}: same (none)",
+        f"no 95% interval, because {unknowns.ONE_CASE}: react (none)",
+        f"no 95% interval, because {unknowns.ONE_CLUSTER}: cot (none), egb (none)",
+        f"no 95% interval, because {unknowns.ALIKE}: same (none)",
     ]
     assert unknowns.noted([table(row("fine", 9, 3, 0.5, 0.1))])[0].notes == ["first"]
 
@@ -64,7 +64,7 @@ def test_the_report_says_why_a_rate_has_no_interval(tmp_path: Path, clusters: in
     out = io.StringIO()
     found = print_report(tmp_path, Console(file=out, width=200))[0]
     assert found.rows[0][found.figures.index("95% interval") + len(found.labels)] == "none"
-    assert f"no 95% interval where {said}: react (none)" in out.getvalue()
+    assert f"no 95% interval, because {said}: react (none)" in out.getvalue()
 
 
 def test_a_report_with_intervals_says_nothing(tmp_path: Path) -> None:

@@ -83,12 +83,16 @@ def test_every_table_of_success_has_bounds(tmp_path: Path) -> None:
     }
     assert {"differences", "frontier"} <= set(of_success)
     for table in of_success.values():
-        (note,) = (note for note in table.notes if "failed or succeeded" in note)
+        (note,) = (note for note in table.notes if "with unknown success failed, and if all succeeded" in note)
         assert "lats on x [41.7, 100.0] (14 of 24)" in note
         assert "react on" not in note
     known = tmp_path / "known"
     store.write(known, {"episodes": [row("react", case, 0, case % 2 == 0) for case in range(CASES)]})
-    assert not any("failed or succeeded" in note for table in printed(known)[1].values() for note in table.notes)
+    assert not any(
+        "with unknown success failed, and if all succeeded" in note
+        for table in printed(known)[1].values()
+        for note in table.notes
+    )
 
 
 def test_as_failures_success_is_the_truth(tmp_path: Path) -> None:
@@ -107,8 +111,10 @@ def test_the_report_has_bounds_and_a_warning_and_its_query_says_the_same(tmp_pat
     for how, success, difference in told:
         text, tables = printed(planted(tmp_path), unknown=how)
         (line,) = [line for line in text.splitlines() if line.startswith("warning")]
-        assert "x, lats on x: of 14 of 24 cells it is not known whether they succeeded (infrastructure 14)" in line
-        assert "success is 100.0% without them, 41.7% if they all failed, 100.0% if they all succeeded" in line
+        assert "x, lats on x: the success of 14 of 24 cells is not known (infrastructure 14)" in line
+        assert (
+            "Success is 100.0% without these cells, 41.7% if they all failed and 100.0% if they all succeeded" in line
+        )
         table = tables["results"]
         cells = {cells[1]: dict(zip(table.figures, cells[2:], strict=True)) for cells in table.rows}
         assert cells["lats"]["success"].startswith(success)
@@ -122,7 +128,7 @@ def test_the_report_has_bounds_and_a_warning_and_its_query_says_the_same(tmp_pat
         assert "bounds" in text
         with unknowns.counted(how):
             page = write_page(tmp_path, list(tables.values()), ()).read_text()
-        assert "of 14 of 24 cells it is not known" in page
+        assert "the success of 14 of 24 cells is not known" in page
 
 
 def test_few_unknown_cells_have_no_bounds_and_no_warning(tmp_path: Path) -> None:
@@ -188,7 +194,7 @@ def test_a_setting_without_a_success_has_none_to_fail(tmp_path: Path) -> None:
 def test_where_all_is_lost_all_is_open(tmp_path: Path) -> None:
     store.write(tmp_path, {"episodes": [row("react", case, 0, None) for case in range(CASES)]})
     (line,) = unknowns.warnings(load.episodes(tmp_path))
-    assert "success is none without them, 0.0% if they all failed, 100.0% if they all succeeded" in line
+    assert "Success is none without these cells, 0.0% if they all failed and 100.0% if they all succeeded" in line
     assert of(tmp_path, "react", unknown="failure")["success_mean"] == 0.0
 
 
@@ -222,7 +228,7 @@ def test_a_share_of_unreadable_answers_above_one_percent_is_a_column(tmp_path: P
     found = {cells[1]: dict(zip(table.figures, cells[2:], strict=True)) for cells in table.rows}
     assert (found["react"]["unreadable"], found["tot"]["unreadable"]) == ("3.0", "0.0")
     assert "warning" not in text
-    assert "unreadable: answers of the acting model that could not be read" in " ".join(text.split())
+    assert "unreadable: share of the acting model's answers that could not be read" in " ".join(text.split())
     assert "unreadable" in write_page(tmp_path, list(tables.values()), ()).read_text()
 
 
@@ -241,4 +247,4 @@ def test_a_terminal_of_100_columns_shows_all_of_it(tmp_path: Path) -> None:
     text, _ = printed(tmp_path)
     header = next(line for line in text.splitlines() if "planner" in line and "success" in line)
     assert all(name in header for name in ("unreadable", "cut", "unknown", "success", "bounds", "95% interval"))
-    assert "not printed" not in text
+    assert "too wide to be printed" not in text

@@ -245,7 +245,7 @@ def test_the_page_counts_unknown_cells_as_the_address_says(tmp_path: Path) -> No
     assert "37.5%, bounds [37.5, 87.5]" in text
     assert "✗ 0/2" in text
     wrong = texts(viewer.get("/?unknown=maybe").text)
-    assert "unknown: one of left_out, failure; it is left out" in wrong
+    assert "unknown: the value is not one of left_out, failure, and is ignored" in wrong
     assert "react 66.7 [" in wrong
 
 

@@ -95,7 +95,7 @@ def test_a_folder_with_files_is_left_alone(root: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize(("arguments", "said"), [
     (["--port", "70000"], "--port=70000: a number from 1 to 65535"),
     (["--episodes", "0"], "--episodes=0"),
-    (["--cell", "x"], "with --export only"),
+    (["--cell", "x"], "a value only together with --export"),
     (["--host", "no such host"], "--host='no such host': an address of this machine"),
     (["--host", "192.0.2.1"], "an address of this machine"),
 ])  # fmt: skip
@@ -127,7 +127,7 @@ def test_two_viewers_have_a_port_each(monkeypatch: pytest.MonkeyPatch) -> None:
         second.close()
         assert own == port
         assert other > own
-        with pytest.raises(ConfigError, match="another program listens there"):
+        with pytest.raises(ConfigError, match="another program uses this one"):
             view._listener("127.0.0.1", own)
 
 

@@ -286,9 +286,9 @@ def test_a_win_rate_is_the_mean_over_cases(drawn: list[tuple[int, float | None]]
         (["{}", "{}", "model@evaluator=lexical"], "one folder of a sweep"),
         (["{}/gone", "model@evaluator=lexical"], "no results here"),
         (["{}"], "model@evaluator=None"),
-        (["{}", "model@evaluator=simulated"], "told no reference"),
+        (["{}", "model@evaluator=simulated"], "not told the reference"),
         (["{}", "model@evaluator=lexical", "against=nobody"], "against='nobody'"),
-        (["{}", "model@evaluator=lexical", "planner=react"], "no key but"),
+        (["{}", "model@evaluator=lexical", "planner=react"], "only the keys"),
     ],
 )
 def test_what_cannot_run_is_refused_in_one_line(

@@ -196,7 +196,7 @@ def test_without_any_they_cost_what_calls_of_the_setting_did_by_its_rows(tmp_pat
 def test_where_nobody_knows_it_is_said(tmp_path: Path) -> None:
     written(tmp_path, [], unheard=3)
     (line,) = settle(tmp_path)
-    assert "but 3 of which no other tells" in line
+    assert "except 3 calls whose cost cannot be estimated" in line
     assert [row["money"] for row in attempts(tmp_path)] == [0.0]
 
 
@@ -234,7 +234,7 @@ def test_a_damaged_line_is_left_out_and_told(tmp_path: Path, line: bytes) -> Non
     path.write_bytes(line + b"\n" + path.read_bytes() + b"\n" + line)
     lines = settle(tmp_path)
     assert [row["money"] for row in attempts(tmp_path)] == [3.0]
-    assert lines[-1] == f"2 lines of what it had spent ({FOLDER}) are damaged, and are left out"
+    assert lines[-1] == f"2 lines of the record of spent money ({FOLDER}) are damaged and not counted"
 
 
 def test_a_file_of_which_nothing_can_be_read_stops_no_run(tmp_path: Path) -> None:

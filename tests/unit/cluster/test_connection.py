@@ -142,7 +142,9 @@ def test_a_machine_that_is_lost_is_one_line_and_a_log_has_rays_words(
         for message in (ENDED, DEAD, ENDED, FULL):  # as Ray's thread does
             worker.print_to_stdstream({"lines": [message], "pid": "raylet", "is_err": False}, ignore_prefix=False)
     lost, full = capsys.readouterr().out.splitlines()
-    assert lost.startswith("a machine of the Ray cluster is lost (192.0.2.2): what ran there runs again; Ray's words: ")
+    assert lost.startswith(
+        "a machine of the Ray cluster is lost (192.0.2.2): its work runs again; Ray's message is in "
+    )
     assert "The disk of" in full
     assert "\x1b" not in full
     assert (tmp_path / "agent-grid.log").read_text() == "".join(f"{one}\n" for one in (ENDED, DEAD, ENDED, FULL))
@@ -231,9 +233,9 @@ def test_a_cluster_is_asked_whether_it_wants_a_token_and_gets_it_only_then(
 @pytest.mark.parametrize(
     ("auth", "held", "said"),
     [
-        ("disabled", TOKEN, "cluster.auth='disabled': token or auto, as this cluster asks for one"),
-        ("auto", "", "cluster.auth='auto': the token of this cluster .*; none is there"),
-        ("token", "cd" * 32, "cluster.auth='token': the token of this cluster .*; another is there"),
+        ("disabled", TOKEN, "cluster.auth='disabled': must be token or auto, because this cluster requires a token"),
+        ("auto", "", "cluster.auth='auto': needs the token of this cluster .*; no token was found"),
+        ("token", "cd" * 32, "cluster.auth='token': needs the token of this cluster .*; another token was found"),
     ],
 )
 def test_a_cluster_that_would_turn_us_away_is_told_in_one_line_before_ray_tries(
@@ -320,7 +322,7 @@ def running(monkeypatch: pytest.MonkeyPatch) -> None:
 )
 def test_a_ray_that_runs_already_is_used_and_left_running(cluster: ClusterConfig, running: None) -> None:
     before = state()
-    assert connect(cluster) == "the Ray that runs in this process already (10.0.0.1:6379), with 3 CPUs"
+    assert connect(cluster) == "using the Ray that already runs in this process (10.0.0.1:6379), with 3 CPUs"
     disconnect()
     assert state() == before
 
@@ -328,8 +330,11 @@ def test_a_ray_that_runs_already_is_used_and_left_running(cluster: ClusterConfig
 @pytest.mark.parametrize(
     ("cluster", "said"),
     [
-        (ClusterConfig(kind="local", cpus=2), r"cluster\.cpus=2: null, unless ray\.shutdown\(\)"),
-        (ClusterConfig(kind="address", address="10.0.0.2:6379"), r"cluster\.address='10\.0\.0\.2:6379': 10\.0\.0\.1"),
+        (ClusterConfig(kind="local", cpus=2), r"cluster\.cpus=2: must be null, unless ray\.shutdown\(\)"),
+        (
+            ClusterConfig(kind="address", address="10.0.0.2:6379"),
+            r"cluster\.address='10\.0\.0\.2:6379': must be 10\.0\.0\.1",
+        ),
     ],
     ids=str,
 )
@@ -340,12 +345,14 @@ def test_a_ray_that_runs_already_and_is_another_is_refused(cluster: ClusterConfi
 
 def test_plugins_are_refused_where_workers_would_not_know_them(running: None, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(plugins, "allowed", lambda: {"mylab": ...})
-    with pytest.raises(ConfigError, match=r"plugins=\['mylab'\]: none, as its workers would not know them"):
+    with pytest.raises(
+        ConfigError, match=r"plugins=\['mylab'\]: must be empty, because the workers would not know the plugins"
+    ):
         connect(ClusterConfig(kind="local"))
 
 
 def test_a_fork_of_a_process_in_which_ray_ran_is_told_that_ray_would_hang(running: None) -> None:
-    assert _said_by_a_fork() == "Ray hangs in a process that was forked from one in which it ran"
+    assert _said_by_a_fork() == "Ray has run in the process from which this process was forked, and would hang here"
 
 
 def _said_by_a_fork() -> str:

@@ -33,8 +33,12 @@ def test_what_never_fits_is_refused_by_what_there_is() -> None:
     machines = [[1.0, 1.0], [1.0]]
     gpus.expect_place({"actor": [2.0], "judge": [1.0]}, machines)
     gpus.expect_place({}, [])
-    with pytest.raises(ConfigError, match="a replica needs 3 GPUs on one machine, the largest has 2") as caught:
+    with pytest.raises(
+        ConfigError, match="a replica needs 3 GPUs on one machine, but the largest machine has 2"
+    ) as caught:
         gpus.expect_place({"actor": [3.0]}, machines)
     assert caught.value.key == "model.serving.tensor_parallel"
-    with pytest.raises(ConfigError, match=r"4 GPUs are needed at once \(2 for actor, 2 for judge\), the cluster has 3"):
+    with pytest.raises(
+        ConfigError, match=r"4 GPUs are needed at once \(2 for actor, 2 for judge\), but the cluster has 3"
+    ):
         gpus.expect_place({"actor": [2.0], "judge": [2.0]}, machines)

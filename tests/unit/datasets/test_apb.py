@@ -134,35 +134,35 @@ def test_no_prompt_of_a_planner_has_a_leak(tmp_path: Path, planner: str) -> None
     [
         ('{"id": "x", ', "broken JSON"),
         ("[1]", "a JSON object is expected, not list"),
-        (row("2", query=" "), "it has no query"),
-        (row("2", query=7), "it has no query"),
-        (row(""), "it has no id"),
+        (row("2", query=" "), "the query is missing or empty"),
+        (row("2", query=7), "the query is missing or empty"),
+        (row(""), "the record has no id of"),
         (row("1"), "another record has the id"),
         (row("2", tools_json=[]), "no list of 1 to 256 tools"),
         (row("2", tools_json="[{"), "tools_json is broken JSON"),
-        (row("2", tools_json="[" * 50 + "]" * 50), "more than 20 levels"),
-        (row("2", tools_json=[{"name": ""}]), "a tool without a name"),
-        (row("2", tools_json=[*TOOLS, tool("find_parcel", "other")]), "two of its tools have the name 'find_parcel'"),
-        (row("2", tools_json=[tool("finish")]), "an option of every choice"),
-        (row("2", tools_json=[tool("find_parcel", cost="much")]), "a cost that is no whole number"),
-        (row("2", query="x" * 1_000_001), "a query of more than 1,000,000 characters"),
+        (row("2", tools_json="[" * 50 + "]" * 50), "nested more than 20 levels deep"),
+        (row("2", tools_json=[{"name": ""}]), "a tool has no name"),
+        (row("2", tools_json=[*TOOLS, tool("find_parcel", "other")]), "of the record have the name 'find_parcel'"),
+        (row("2", tools_json=[tool("finish")]), "the name finish, which is reserved"),
+        (row("2", tools_json=[tool("find_parcel", cost="much")]), "a cost that is not a whole number"),
+        (row("2", query="x" * 1_000_001), "the query has more than 1,000,000 characters"),
         (row("2", tools_json=" " * 1_000_001), "more than 1,000,000 characters"),
         (row("2", tool_chain_json=CHAIN * 100), "more than 256 calls"),
-        (row("2", tool_chain_json=[{"name": "no_such_tool"}]), "calls a tool that is not among its tools"),
-        (row("2", tool_chain_json=[{"name": "find_parcel", "arguments": [1]}]), "arguments are no object"),
-        (row("2", tool_chain_json="3"), "a step that is no object"),
-        (row("2", files=["photo.JPG"]), "it comes with an image (photo.JPG), which no engine here takes"),
-        (row("2", files=[{"path": "https://x/clip.mp4?t=1"}]), "it comes with a video"),
-        (row("2", files=[{"name": "scan", "type": "image/png"}]), "it comes with an image"),
-        (row("2", files=[{"size": 3}]), "a file without a name"),
-        (row("2", unsolvable_type="mood"), "an unsolvable_type that is not known: 'mood'"),
-        (row("2", extraneous_tool_names_json=["ghost"]), "an extraneous tool is not among its tools"),
-        (row("2", extraneous_tool_names_json="{}"), "no list of names"),
-        (stepwise("2", prediction_horizon=99), "no number from 1 to 8"),
-        (stepwise("2", prediction_horizon=None), "does not say how many steps"),
+        (row("2", tool_chain_json=[{"name": "no_such_tool"}]), "calls a tool that is not in the record's list"),
+        (row("2", tool_chain_json=[{"name": "find_parcel", "arguments": [1]}]), "of a call are not an object"),
+        (row("2", tool_chain_json="3"), "a step is not an object"),
+        (row("2", files=["photo.JPG"]), "the record has an image (photo.JPG), which no engine here accepts"),
+        (row("2", files=[{"path": "https://x/clip.mp4?t=1"}]), "the record has a video"),
+        (row("2", files=[{"name": "scan", "type": "image/png"}]), "the record has an image"),
+        (row("2", files=[{"size": 3}]), "a file has no name"),
+        (row("2", unsolvable_type="mood"), "the unsolvable_type is not known: 'mood'"),
+        (row("2", extraneous_tool_names_json=["ghost"]), "an extraneous tool is not in the record's list of tools"),
+        (row("2", extraneous_tool_names_json="{}"), "not a list of names"),
+        (stepwise("2", prediction_horizon=99), "not a whole number from 1 to 8"),
+        (stepwise("2", prediction_horizon=None), "a prefix but no prediction_horizon"),
         (stepwise("2", trajectory_prefix_json=[{"role": "tool", "content": "x"}]), "an outcome without a call"),
-        (stepwise("2", broken_tool_name="find_parcel", replacement_tool_json=None), "a tool that is no object"),
-        (stepwise("2", broken_tool_name="postage_for", replacement_tool_json=tool("spare")), "does not end with the"),
+        (stepwise("2", broken_tool_name="find_parcel", replacement_tool_json=None), "a tool is not an object"),
+        (stepwise("2", broken_tool_name="postage_for", replacement_tool_json=tool("spare")), "not end with a call"),
     ],
 )  # fmt: skip
 def test_wrong_records_are_skipped_with_their_line_and_reason(make: Make, wrong: Any, reason: str) -> None:
@@ -183,7 +183,7 @@ def test_a_record_at_its_limits_is_a_case_and_one_beyond_is_not(make: Make) -> N
     data = make(of(256, 128), of(257, 128), of(256, 129))
     assert data.case_ids() == ["apb-256/128"]
     assert [one.reason for one in data.skipped] == [
-        "it has no list of 1 to 256 tools", "a tool with more than 128 parameters",
+        "the record has no list of 1 to 256 tools", "a tool has more than 128 parameters",
     ]  # fmt: skip
 
 
@@ -191,7 +191,7 @@ def test_a_line_that_is_too_long_costs_itself_only(make: Make) -> None:
     data = make(row("1"), '{"id": "' + "x" * 9_000_000 + '"}', row("3"))
     assert len(data.case_ids()) == 2
     (skipped,) = data.skipped
-    assert (skipped.record, skipped.reason) == ("released.jsonl:2", "a line of more than 4,000,000 bytes")
+    assert (skipped.record, skipped.reason) == ("released.jsonl:2", "the line has more than 4,000,000 bytes")
 
 
 def test_other_forms_of_tools_and_steps_mean_the_same(make: Make) -> None:
@@ -253,7 +253,7 @@ def test_rules_alone_tell_what_follows_a_broken_tool_and_leave_the_rest_open(mak
 
 @pytest.mark.parametrize("scorer", ["symbolic", "both"])
 def test_what_would_take_a_truth_is_refused(tmp_path: Path, scorer: str) -> None:
-    with pytest.raises(ConfigError, match=f"dataset.scorer='{scorer}'.*cannot be computed"):
+    with pytest.raises(ConfigError, match=f"dataset.scorer='{scorer}'.*can be computed only with"):
         check_sweep([job(tmp_path, dataset=yaml("dataset", "apb") | {"path": write(tmp_path), "scorer": scorer})])
 
 
@@ -263,7 +263,9 @@ def test_choices_that_no_case_meets_say_which_there_are(make: Make) -> None:
     with pytest.raises(ConfigError, match=r"dataset.family='costs'"):
         make(ROWS[0], family="costs").case_ids()
     assert make(family="broken").case_ids() == ["apb-7"]
-    with pytest.raises(ConfigError, match="can be a case; the first of 1 skipped: it has no query"):
+    with pytest.raises(
+        ConfigError, match="usable record; reason for the first of 1 skipped records: the query is missing"
+    ):
         make(row("1", query="")).case_ids()
     with pytest.raises(ConfigError, match=r"dataset.path=.*JSON Lines"):
         Apb(path="/no/such/folder").case_ids()
@@ -302,5 +304,7 @@ def test_a_judge_must_be_named_and_scores_the_cells(tmp_path: Path) -> None:
             "holistic", "stepwise", "extraneous", "broken", "unsolvable", "costs",
         }  # fmt: skip
         assert any(one["evaluator_calls"] for one in rows)
-    with pytest.raises(ConfigError, match="judges with a planted accuracy, which takes plans whose truth is computed"):
+    with pytest.raises(
+        ConfigError, match="judges with a planted accuracy and needs plans whose correctness can be computed"
+    ):
         check_sweep([judged(tmp_path, "judge", "simulated")])

@@ -87,9 +87,9 @@ def test_cases_tools_and_what_is_skipped(small: APIBench) -> None:
         "apibench-huggingface-0014",
         "apibench-huggingface-0032",
     ]
-    assert {skip.reason.rpartition("its ")[2] for skip in small.skipped} == {
-        "call is no Python call that can be read",
-        "reference is no Python call that can be read",
+    assert {skip.reason.rpartition("api_call ")[2] for skip in small.skipped} == {
+        "is not a readable Python call",
+        "of the reference is not a readable Python call",
     }
     assert len(small.case_ids()) == 2 * (len(records) - 1) + 1
     assert list(small.tools) == [
@@ -238,13 +238,13 @@ def test_pairs_that_cannot_be_cases_are_told(tmp_path: Path) -> None:
     ]
     data = APIBench(apibench.write(tmp_path, extra=odd))
     assert [(skip.record[-4:], skip.reason) for skip in data.skipped[3:]] == [
-        ("0100", "it has no instruction"),
-        ("0101", "it has no instruction"),
-        ("0102", "the call of its reference is no Python call that can be read"),
-        ("0103", "the call of its reference is no Python call that can be read"),
-        ("0104", "the call of its reference is no Python call that can be read"),
-        ("0002", "its id comes twice"),
-        ("0026", "it has no instruction"),
+        ("0100", "the record has no instruction"),
+        ("0101", "the record has no instruction"),
+        ("0102", "the api_call of the reference is not a readable Python call"),
+        ("0103", "the api_call of the reference is not a readable Python call"),
+        ("0104", "the api_call of the reference is not a readable Python call"),
+        ("0002", "an earlier record has this id"),
+        ("0026", "the record has no instruction"),
     ]
 
 
@@ -252,7 +252,7 @@ def test_files_that_are_none(tmp_path: Path) -> None:
     path = Path(apibench.write(tmp_path))
     pairs = path / "apibench/huggingface_eval.json"
     pairs.write_text(json.dumps({"question_id": 1}) + "\n")
-    with pytest.raises(ConfigError, match="a record that can be a case"):
+    with pytest.raises(ConfigError, match="at least one usable record"):
         APIBench(str(path)).case_ids()
     pairs.write_text("[1]\n")
     with pytest.raises(DataError, match="a JSON object is expected"):

@@ -195,17 +195,17 @@ def test_accepted_values_of_odd_types(tmp_path: Path, accepted: Any, expected: A
 @pytest.mark.parametrize(
     ("row", "answer", "reason"),
     [
-        ({"question": "Do it."}, [], "no list of one turn"),
-        ({"question": [[{"role": "user"}]]}, [], "each with a role and a content"),
-        ({"question": [[{"role": "user", "content": " "}]]}, [], "each with a role and a content"),
-        ({"question": [[], []]}, [], "no list of one turn"),
+        ({"question": "Do it."}, [], "not a list of exactly one turn"),
+        ({"question": [[{"role": "user"}]]}, [], "messages that each have a role and a content"),
+        ({"question": [[{"role": "user", "content": " "}]]}, [], "messages that each have a role and a content"),
+        ({"question": [[], []]}, [], "not a list of exactly one turn"),
         ({"function": []}, [], "offers no function"),
-        ({"function": {}}, [], "functions are no list"),
-        ({"function": [{"name": "f"}]}, [], "no object with properties"),
-        ({"function": [function("f(x)", "", [])]}, [], "that no tool can have"),
-        ({"function": [function("finish", "", [])]}, [], "an option of every decision"),
-        ({"function": [function("f", "", ["x"])]}, [], "not among its properties"),
-        ({"function": [function("f", "", [], x=typed("bytes"))]}, [], "of type bytes"),
+        ({"function": {}}, [], "functions are not a list"),
+        ({"function": [{"name": "f"}]}, [], "not an object with properties"),
+        ({"function": [function("f(x)", "", [])]}, [], "not allowed for tools"),
+        ({"function": [function("finish", "", [])]}, [], "the name finish, which is reserved"),
+        ({"function": [function("f", "", ["x"])]}, [], "not among the properties"),
+        ({"function": [function("f", "", [], x=typed("bytes"))]}, [], "has the type bytes"),
         ({"function": [function("f", "", [], x=typed("array"))]}, [], "no known type"),
         ({"function": [function("f", "", [], x=DEEP)]}, [], "nested more than"),
         ({}, None, "names no call"),
@@ -213,8 +213,8 @@ def test_accepted_values_of_odd_types(tmp_path: Path, accepted: Any, expected: A
         ({}, [{"weather.get": {}, "f": {}}], "does not offer"),
         ({}, [{"weather.get": {"city": ["a"]}}] * 2, "several calls"),
         ({}, [{"weather.get": ["city"]}], "no list of accepted values"),
-        ({"id": "simple_python_0"}, [], "comes twice"),
-        ({"id": 7}, [], "its id is no text"),
+        ({"id": "simple_python_0"}, [], "an earlier record has this id"),
+        ({"id": 7}, [], "the id is not a text"),
     ],
 )
 def test_a_record_that_cannot_be_a_case_is_skipped(tmp_path: Path, row: Any, answer: Any, reason: str) -> None:
@@ -255,7 +255,7 @@ def test_broken_files_say_where(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="possible_answer"):
         BFCL(str(tmp_path)).case_ids()
     bfcl.write_category(tmp_path, "simple_python", rows, [{"id": "another"}])
-    with pytest.raises(ConfigError, match="a record that can be a case"):
+    with pytest.raises(ConfigError, match="at least one usable record"):
         BFCL(str(tmp_path)).case_ids()
     with pytest.raises(ConfigError, match=r"lacks BFCL_v4_multiple\.json"):
         BFCL(str(tmp_path), category="multiple").case_ids()

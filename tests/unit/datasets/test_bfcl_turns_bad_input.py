@@ -18,7 +18,7 @@ pytestmark = pytest.mark.skipif(find_spec("bfcl_eval") is None, reason=checker.I
 BAD: list[tuple[dict[str, Any], str]] = [
     ({"involved_classes": None}, "no classes"),
     ({"involved_classes": ["WebSearchAPI"]}, "no classes"),
-    ({"involved_classes": ["VehicleControlAPI"]}, "no classes, or one without functions"),
+    ({"involved_classes": ["VehicleControlAPI"]}, "no classes, or a class without functions"),
     ({"initial_config": [1]}, "no initial state"),
     ({"initial_config": {"GorillaFileSystem": 3}}, "no initial state"),
     ({"initial_config": {"GorillaFileSystem": {"root": {"a": 1}}}}, "cannot be loaded: TypeError"),
@@ -27,11 +27,11 @@ BAD: list[tuple[dict[str, Any], str]] = [
     ({"question": [[]]}, "1 turns and 3 lists"),
     ({"ground_truth": [[]] * 4}, "3 turns and 4 lists"),
     ({"question": [[{"role": "user", "content": "Hi"}], [], []]}, "the user says nothing in turn 1"),
-    ({"question": [[{"role": "system", "content": "Hi"}]] * 3}, "turn 0 is no list"),
-    ({"question": [["Hi"]] * 3}, "turn 0 is no list"),
+    ({"question": [[{"role": "system", "content": "Hi"}]] * 3}, "turn 0 is not a list"),
+    ({"question": [["Hi"]] * 3}, "turn 0 is not a list"),
     ({"missed_function": {"1": ["fly"]}}, "turn 1 hands over"),
-    ({"missed_function": {"0": ["ls"]}}, "in its first turn"),
-    ({"ground_truth": [["ls()"] * 101, [], []]}, "turn 0 has no list of gold calls, or more than 100"),
+    ({"missed_function": {"0": ["ls"]}}, "the first turn hands over"),
+    ({"ground_truth": [["ls()"] * 101, [], []]}, "turn 0 has no list of gold calls, or more than 100 gold calls"),
     ({"ground_truth": ["ls()", [], []]}, "turn 0 has no list"),
 ]
 GOLD = [

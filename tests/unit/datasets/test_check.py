@@ -30,13 +30,15 @@ def test_a_case_without_a_cluster_is_refused(tmp_path: Path, monkeypatch: pytest
     monkeypatch.setattr(Slate, "cluster", lambda self, case_id: nothing)
     error = refused(job(tmp_path))
     assert error.key == "dataset"
-    assert f"a cluster for every case, and '{Slate().case_ids()[0]}' has {nothing!r}" in str(error)
+    assert f"every case must have a cluster, but the cluster of case '{Slate().case_ids()[0]}' is {nothing!r}" in str(
+        error
+    )
 
 
 def test_a_dataset_that_knows_no_clusters_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delattr(Null, "cluster")
     refusal = str(refused(job(tmp_path, dataset={"_target_": "grid.datasets.null.Null"})))
-    assert "a cluster for every case, and '0000000' has None" in refusal
+    assert "every case must have a cluster, but the cluster of case '0000000' is None" in refusal
 
 
 def test_limits_and_paths_cannot_be_swept(tmp_path: Path) -> None:
@@ -83,7 +85,7 @@ def test_a_reference_that_cannot_be_read(tmp_path: Path) -> None:
     generate(tmp_path, 0, 3)
     text = (tmp_path / CASES).read_text()
     (tmp_path / CASES).write_text(re.sub(r"(OUTPUT_FROM_STEP_\d)\.\d\.", r"\1_", text, count=1))
-    with pytest.raises(Exception, match=r"cases\.jsonl:\d+: .*no reference of the form"):
+    with pytest.raises(Exception, match=r"cases\.jsonl:\d+: .*not a reference of the form"):
         check_sweep([job(tmp_path / "results", dataset__path=str(tmp_path))])
 
 

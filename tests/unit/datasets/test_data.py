@@ -57,7 +57,7 @@ def test_what_ships_says_what_it_holds_and_keeps_its_rules(name: str, capsys: py
     few = [] if name == "null_cases" else ["dataset.limit=30"]
     status, text = said(capsys, name, *few, "--stats", "--check", "--show", "1")
     assert status == 0, text
-    assert "clusters, which intervals are over" in text
+    assert "clusters, the units of confidence intervals" in text
     assert " 0 rules broken" in text
 
 
@@ -86,8 +86,8 @@ def test_a_case_that_its_own_calls_do_not_resolve_is_told(lab: Path, capsys: pyt
     with standing_in(lab):
         status, text = said(capsys, "--plugin", "mylab", "desk", "--check")
         assert status == 1
-        assert "desk-0002: its reference's calls do not resolve it" in text
-        assert "2 cases were run by their references' calls; 1 rules broken" in text
+        assert "desk-0002: the calls of its reference do not resolve it" in text
+        assert "2 cases were run with the calls of their references; 1 rules broken" in text
         status, text = said(capsys, "--plugin", "mylab", "desk")
         assert status == 0
         assert "there is no tool subtract" in text, "what is skipped is told"

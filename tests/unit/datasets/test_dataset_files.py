@@ -83,7 +83,7 @@ def test_folder_names_the_key_and_what_is_missing(tmp_path: Path) -> None:
     (tmp_path / "empty").write_text("")
     assert folder("dataset.path", str(tmp_path), "full") == tmp_path
     for path, needed, said in [
-        (None, ("full",), "give the folder that holds full"),
+        (None, ("full",), "give the folder that contains full"),
         (str(tmp_path / "nowhere"), ("full",), "no such folder"),
         (str(tmp_path / "full"), ("full",), "no such folder"),
         (str(tmp_path), ("full", "lost"), "lacks lost"),

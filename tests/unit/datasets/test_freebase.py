@@ -101,7 +101,7 @@ def test_one_question_of_each_logical_form_is_drawn(tmp_path: Path) -> None:
     assert all(len(ids) == len({one.partition("-")[0] for one in ids}) == 6 for ids in drawn)
     assert len(set(map(frozenset, drawn))) > 2
     skipped = split(tmp_path / "train.json", None, 0.0, 0).skipped
-    assert Counter("another question with this S-expression" in skip.reason for skip in skipped) == {True: 18}
+    assert Counter("another question with the same S-expression" in skip.reason for skip in skipped) == {True: 18}
 
 
 def test_training_questions_come_from_their_own_file_and_are_no_tests(tmp_path: Path) -> None:
@@ -158,7 +158,7 @@ def test_what_cannot_be_asked_for_by_name_is_no_case(tmp_path: Path) -> None:
     (tmp_path / "grailqa_v1.0_dev.json").write_text(json.dumps([nameless, grailqa(6)]))
     dataset = GrailQA(path=str(tmp_path), held_out=0.0)
     assert dataset.case_ids() == ["1006"]
-    assert [(skip.record, skip.reason) for skip in dataset.skipped] == [("1000", "its entity m.0ada has no name")]
+    assert [(skip.record, skip.reason) for skip in dataset.skipped] == [("1000", "the entity m.0ada has no name")]
 
 
 def test_a_name_from_another_question_serves(tmp_path: Path) -> None:

@@ -45,7 +45,7 @@ def test_questions_that_have_other_answers_in_ones_own_graph_are_skipped(small: 
     here = {form for form, number in source.account["shards"].items() if number == 0}
     assert {one.form for one in dataset.questions.values()} == here
     assert len(dataset.skipped) == len(FORMS) - len(here)
-    assert all("its S-expression has" in skip.reason for skip in dataset.skipped)
+    assert all("the S-expression has other answers" in skip.reason for skip in dataset.skipped)
     assert WITNESS not in dataset.version
     assert all(walked(dataset, case_id).resolved for case_id in dataset.case_ids())
     store = own(small, tmp_path, graph=str(source.root / witness.STORE))
@@ -125,7 +125,7 @@ def test_an_endpoint_that_is_none_is_told_before_any_case_runs(small: GrailQA, t
     pytest.importorskip("httpx")
     with LocalServer(lambda asked: Reply(status=403, body="<html>no</html>")) as server:
         for _ in range(2):  # nothing is kept
-            with pytest.raises(ConfigError, match="a server that answers") as caught:
+            with pytest.raises(ConfigError, match="the endpoint does not answer") as caught:
                 own(small, tmp_path, endpoint=server.url).case_ids()
             assert caught.value.key == "dataset.endpoint"
 
@@ -138,7 +138,7 @@ def test_an_endpoint_that_is_none_is_told_before_any_case_runs(small: GrailQA, t
         ({"ontology": "/no/such"}, "dataset.ontology", "no such folder"),
         ({"graph": "/no/such.nt"}, "dataset.graph", "N-Triples"),
         ({"endpoint": "ftp://x"}, "dataset.endpoint", "http"),
-        ({"graph": "/x", "endpoint": "http://x"}, "dataset.endpoint", "no endpoint where dataset.graph is given"),
+        ({"graph": "/x", "endpoint": "http://x"}, "dataset.endpoint", "null, because dataset.graph is given"),
     ],
 )
 def test_wrong_keys_are_named(changes: dict[str, Any], key: str, said: str, folder: str) -> None:

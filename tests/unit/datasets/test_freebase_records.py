@@ -93,18 +93,18 @@ DEEP = "(JOIN film.film.sequel " * 10_000 + "m.0f1a" + ")" * 10_000
 PATH = "(ARGMAX film.film (JOIN (R film.director.film) film.film.runtime))"
 BROKEN: list[tuple[str, Record, str]] = [
     ("deep", {"s_expression": DEEP}, "S-expression cannot be read"),
-    ("path", {"s_expression": PATH}, "a relation stands where a path of relations is given"),
-    ("brackets", {"s_expression": "(JOIN film.film.genre m.0dra"}, "all its brackets closed"),
-    ("function", {"s_expression": "(DROP film.film)"}, "is no function"),
+    ("path", {"s_expression": PATH}, "a path of relations is given, but a single relation is expected"),
+    ("brackets", {"s_expression": "(JOIN film.film.genre m.0dra"}, "all brackets closed"),
+    ("function", {"s_expression": "(DROP film.film)"}, "is not a function"),
     ("number", {"s_expression": 7}, "S-expression cannot be read"),
     ("none", {"s_expression": "null"}, "no S-expression"),
     ("unanswered", {"answer": []}, "no answer"),
     ("answer", {"answer": None}, "no answer"),
-    ("odd answer", {"answer": [{"answer_argument": {"a": 1}}]}, "is no answer"),
-    ("empty answer", {"answer": [{"answer_argument": " "}]}, "is no answer"),
-    ("true", {"answer": [True]}, "is no answer"),
-    ("question", {"question": ""}, "lacks a question"),
-    ("long", {"question": "why " * 10_000}, "lacks a question"),
+    ("odd answer", {"answer": [{"answer_argument": {"a": 1}}]}, "is not an answer"),
+    ("empty answer", {"answer": [{"answer_argument": " "}]}, "is not an answer"),
+    ("true", {"answer": [True]}, "is not an answer"),
+    ("question", {"question": ""}, "has no question"),
+    ("long", {"question": "why " * 10_000}, "has no question"),
     ("many", {"answer": [f"m.0{number}" for number in range(10_001)]}, "10,001 answers"),
 ]
 

@@ -80,15 +80,15 @@ def test_each_question_alone_is_given_its_answers(schema: Ontology, asked: list[
 def test_what_cannot_be_planted_says_why(schema: Ontology) -> None:
     literals = Literals(schema.roles, [])
     wrong = {
-        question("(JOIN film.film.sequel m.0f1a)", "m.0f1a"): "an answer is an entity that it names",
+        question("(JOIN film.film.sequel m.0f1a)", "m.0f1a"): "an answer is an entity that the question names",
         question("(JOIN film.film.unknown m.0f1a)", "m.0f2b"): "film.film.unknown is not in the ontology",
         question("(ARGMAX film.film film.film.genre)", "m.0f2b"): "leads to no number or date",
         question("(ARGMAX film.film film.film.unknown)", "m.0f2b"): "is not in the ontology",
-        question("(COUNT film.film)", "m.0f1a"): "is one number",
-        question("(COUNT film.film)", "2", "3"): "is one number",
-        question("(AND film.film (COUNT film.film))", "m.0f1a"): "a Count stands where a set is expected",
+        question("(COUNT film.film)", "m.0f1a"): "must be one number",
+        question("(COUNT film.film)", "2", "3"): "must be one number",
+        question("(AND film.film (COUNT film.film))", "m.0f1a"): "a Count is given, but a set is expected",
         question("(AND film.film (JOIN (R film.film.runtime) m.0f1a))", "90"): "literal",
-        question("m.0f1a", "m.0f2b"): "a Entity stands",
+        question("m.0f1a", "m.0f2b"): "a Entity is given",
     }
     shards, left_out = spread(list(wrong), lambda number: Shard(schema, literals, lambda: "inner:0", 0))
     assert shards == []

@@ -173,13 +173,13 @@ def replace_mode(dataset: Gta) -> Gta:
 @pytest.mark.parametrize(
     ("content", "said"),
     [
-        ([], "an object of records"),
-        ({}, "an object of records"),
-        ({"0": []}, "record 0 is no object"),
-        ({"0": {"tools": [], "files": [], "dialogs": []}}, "no gt_answer"),
+        ([], "an object with records"),
+        ({}, "an object with records"),
+        ({"0": []}, "record 0 is not an object"),
+        ({"0": {"tools": [], "files": [], "dialogs": []}}, "the key gt_answer is missing"),
         ({"0": {"tools": [{"name": "OCR", "inputs": []}], "files": [], "sub_tasks": [], "dialogs": [], "gt_answer": 0}},
          "GTA-2"),
-        ({"0": {"dialogs": [], "files": [], "tools": {}, "gt_answer": None}}, "no tools"),
+        ({"0": {"dialogs": [], "files": [], "tools": {}, "gt_answer": None}}, "the key tools is missing"),
         ({"0": {"dialogs": [], "files": [], "tools": ["OCR"], "gt_answer": None}}, "no list of inputs"),
     ],
 )  # fmt: skip
@@ -213,26 +213,26 @@ def test_tools_of_one_name_with_other_inputs_are_refused(tmp_path: Path) -> None
     [
         (lambda r: r["dialogs"].clear(), "does not begin with the user's query"),
         (lambda r: r["dialogs"][0].update(content=" "), "query is empty"),
-        (lambda r: r["dialogs"].insert(1, {"role": "user", "content": "And?"}), "a result no call"),
-        (lambda r: r["dialogs"].pop(2), "a result no call"),
-        (lambda r: r["dialogs"][1]["tool_calls"].append(r["dialogs"][1]["tool_calls"][0]), "not one call"),
+        (lambda r: r["dialogs"].insert(1, {"role": "user", "content": "And?"}), "a result has no call"),
+        (lambda r: r["dialogs"].pop(2), "a result has no call"),
+        (lambda r: r["dialogs"][1]["tool_calls"].append(r["dialogs"][1]["tool_calls"][0]), "not exactly one call"),
         (lambda r: r["dialogs"][1]["tool_calls"][0].update(function=None), "names no function"),
-        (lambda r: r["dialogs"][1]["tool_calls"][0]["function"].update(name="Knife"), "none of its tools"),
-        (lambda r: r["dialogs"][1]["tool_calls"][0]["function"].update(arguments="{}"), "no object"),
-        (lambda r: r["dialogs"][2].update(name="Plot"), "of another tool"),
+        (lambda r: r["dialogs"][1]["tool_calls"][0]["function"].update(name="Knife"), "not one of the record's tools"),
+        (lambda r: r["dialogs"][1]["tool_calls"][0]["function"].update(arguments="{}"), "not an object"),
+        (lambda r: r["dialogs"][2].update(name="Plot"), "from another tool"),
         (lambda r: r["dialogs"][2].update(content=None), "result is empty"),
-        (lambda r: r["dialogs"].pop(), "its gold path gives none"),
+        (lambda r: r["dialogs"].pop(), "the gold path gives no answer"),
         (lambda r: r["dialogs"].__delitem__(slice(1, 5)), "calls no tool"),
         (lambda r: r["dialogs"].extend(r["dialogs"][1:3] * 40), "more than 64 messages"),
-        (lambda r: r["dialogs"][-1].update(content=5), "last message is no text"),
+        (lambda r: r["dialogs"][-1].update(content=5), "last message is not a text"),
         (lambda r: r["files"].append({"path": 3}), "no type or no path"),
         (lambda r: r["tools"].clear(), "no tools"),
-        (lambda r: r["tools"][0]["inputs"][0].update(type="smell"), "of the type 'smell'"),
+        (lambda r: r["tools"][0]["inputs"][0].update(type="smell"), "the unknown type 'smell'"),
         (lambda r: r.update(gt_answer="13.5"), "none of the known forms"),
-        (lambda r: r.update(gt_answer=[1]), "no text"),
-        (lambda r: r.update(gt_answer={"whitelist": []}), "white list is empty"),
-        (lambda r: r.update(gt_answer={"whitelist": ["13.5"]}), "no aliases"),
-        (lambda r: r.update(gt_answer={"whitelist": [["5"]], "blacklist": [[]]}), "no aliases"),
+        (lambda r: r.update(gt_answer=[1]), "one of the answers is not a text"),
+        (lambda r: r.update(gt_answer={"whitelist": []}), "whitelist is empty"),
+        (lambda r: r.update(gt_answer={"whitelist": ["13.5"]}), "no list of aliases"),
+        (lambda r: r.update(gt_answer={"whitelist": [["5"]], "blacklist": [[]]}), "no list of aliases"),
         (lambda r: r.update(gt_answer={"whitelist": [["5" * 2000]]}), "1000 characters"),
         (lambda r: r["dialogs"].__setitem__(slice(3, 5), [r["dialogs"][1], r["dialogs"][2] | {"content": "else"}]),
          "expects another outcome"),
@@ -249,7 +249,7 @@ def test_a_record_that_cannot_be_a_case_is_skipped_and_counted(
 
 
 def test_a_file_without_a_single_case_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="a record that can be a case"):
+    with pytest.raises(ConfigError, match="at least one usable record"):
         written(tmp_path, changed(lambda record: record["files"].append(3))).case_ids()
 
 

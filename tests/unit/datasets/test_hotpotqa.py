@@ -53,7 +53,7 @@ def test_so_many_cases_of_each_number_and_none_shares_a_question_with_a_demonstr
     ids = small.case_ids()
     assert Counter(case_id[:2] for case_id in ids) == {"k1": 24, "k2": 30, "k3": 30, "k4": 30, "k5": 30}
     assert len({small.records[case_id].query for case_id in ids}) == len(ids)
-    assert "30 cases asked for, 24 drawn: there are no others" in {skip.reason for skip in small.skipped}
+    assert "30 cases are asked for, but only 24 can be drawn" in {skip.reason for skip in small.skipped}
     for case_id in ids[::7]:
         sample = small.records[case_id]
         own, shown = {part.question for part in sample.parts}, small.demonstrations(case_id, 10)
@@ -136,7 +136,7 @@ def test_objectives_of_another_kind_are_refused(objectives: Any) -> None:
 
 def test_more_objectives_than_questions_are_refused_by_name(tmp_path: Path) -> None:
     path = hotpotqa.write(tmp_path, [made(number) for number in range(4) for made in (bridge, comparison)])
-    with pytest.raises(ConfigError, match="at most 2, since there are 2 bridge and 2 comparison questions") as caught:
+    with pytest.raises(ConfigError, match="at most 2, because there are 2 bridge and 2 comparison questions") as caught:
         HotpotQAMulti(path=path, objectives="1..5").case_ids()
     assert (caught.value.key, caught.value.value) == ("dataset.objectives", "1..5")
     apart = HotpotQAMulti(path=path, train=path, objectives=4)

@@ -81,17 +81,17 @@ def test_so_many_paragraphs_are_no_question(tmp_path: Path) -> None:
     found = read_pool("dataset.path", written(tmp_path, many, long, bridge(2)))
     assert [part.id for part in found.parts] == ["b02"]
     reasons = [skip.reason for skip in found.skipped]
-    assert "context has 10,005 entries, 100 at most are read" in reasons
+    assert "context has 10,005 entries; at most 100 are read" in reasons
     assert any("more than 20,000 characters" in reason for reason in reasons)
 
 
 def test_a_second_record_of_an_id_or_a_question_is_left_out(tmp_path: Path) -> None:
     found = read_pool("dataset.path", written(tmp_path, bridge(0), bridge(0) | {"question": "Who?"}, bridge(1)))
     assert [part.id for part in found.parts] == ["b00", "b01"]
-    assert [skip.reason for skip in found.skipped] == ["its _id is another record's"]
+    assert [skip.reason for skip in found.skipped] == ["an earlier record has this _id"]
     again = read_pool("dataset.path", written(tmp_path, bridge(0), bridge(0) | {"_id": "other"}))
     assert [(skip.record, skip.reason) for skip in again.skipped] == [
-        ("record 2, other", "its question is that of b00")
+        ("record 2, other", "the question is the same as in b00")
     ]
 
 
@@ -110,7 +110,7 @@ def test_a_corpus_without_paragraphs_says_what_is_wanted(tmp_path: Path) -> None
         assert caught.value.key == "dataset.path"
         assert "distractor" in caught.value.allowed
     unanswered = [{**one, "supporting_facts": []} for one in records()]
-    with pytest.raises(ConfigError, match="0 of its paragraphs hold supporting facts"):
+    with pytest.raises(ConfigError, match="0 of the paragraphs have supporting facts"):
         read_pool("dataset.path", written(tmp_path, *unanswered))
 
 
@@ -201,15 +201,15 @@ ALIKE = (paragraph("Una", "a."), paragraph("Una (b)", "b."))
 LEFT_OUT: list[tuple[dict[str, Any], str]] = [
     (bridge(0) | {"answer": "1899"}, "neither"),
     (bridge(0) | {"answer": "Ada Brandt"}, "both"),
-    (bridge(0) | {"answer": "The"}, "no word but articles"),
-    (bridge(0) | {"question": "In what year was Ada Brandt born, the writer?"}, "names its pivot itself"),
-    (bridge(0) | {"question": "In what year?"}, "none of its words"),
-    (bridge(0) | {"supporting_facts": [["Ada Brandt", 0]]}, "1 of its paragraphs"),
-    (bridge(0) | {"supporting_facts": ONE_FACT}, "1 of its paragraphs"),
+    (bridge(0) | {"answer": "The"}, "no words except articles"),
+    (bridge(0) | {"question": "In what year was Ada Brandt born, the writer?"}, "the question names its pivot"),
+    (bridge(0) | {"question": "In what year?"}, "no words of the question"),
+    (bridge(0) | {"supporting_facts": [["Ada Brandt", 0]]}, "1 of the paragraphs"),
+    (bridge(0) | {"supporting_facts": ONE_FACT}, "1 of the paragraphs"),
     (bridge(0) | {"type": "count"}, "type is 'count'"),
-    (record("x", "Who wrote it?", "1901", "bridge", UNNAMED), "does not name its pivot"),
+    (record("x", "Who wrote it?", "1901", "bridge", UNNAMED), "does not name the pivot"),
     (comparison(0) | {"question": "Who was born first, Ada Brandt or he?"}, "does not name 'Bela Corvin'"),
-    (comparison(0) | {"question": "Ada Brandt, Bela Corvin or OUTPUT_FROM_STEP_1.result?"}, "references to steps"),
+    (comparison(0) | {"question": "Ada Brandt, Bela Corvin or OUTPUT_FROM_STEP_1.result?"}, "a reference to a step"),
     (record("x", "Is Una or Una older?", "Una", "comparison", ALIKE), "by the same words"),
 ]
 

@@ -54,7 +54,7 @@ def test_it_is_the_list_whatever_the_blocks(
         ("[1,]", "value 2: broken JSON"),
         ("[1, {]", "value 2: broken JSON"),
         ('["a', "value 1: broken JSON"),
-        ("[1] 2", "stands behind the list"),
+        ("[1] 2", "more text after the list"),
         ("[NaN]", "value 1: broken JSON"),
         ("[1e999]", "value 1: broken JSON"),
         ('["\\ud800"]', "half a surrogate pair"),
@@ -71,7 +71,7 @@ def test_what_is_broken_is_told_with_its_place(file: Path, text: str | bytes, wh
 def test_a_value_without_end_is_not_read_on_for_ever(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(files, "MAX_LINE_BYTES", 100)
     assert read(file, json.dumps(["x" * 90, "y"])) == ["x" * 90, "y"]
-    with pytest.raises(DataError, match="value 2: it has more than 100 characters"):
+    with pytest.raises(DataError, match="value 2: the value has more than 100 characters"):
         read(file, json.dumps(["x", "y" * 300, "z"]))
 
 

@@ -146,18 +146,21 @@ def test_released_names_of_functions_are_read() -> None:
         (None, "a list of 1 to 100 steps"),
         ([], "a list of 1 to 100 steps"),
         ([step("FindAll")] * 101, "a list of 1 to 100 steps"),
-        (["Find"], "a step is an object"),
-        ([step("Fly", "x")], "'Fly' is none of the 27 functions"),
-        ([step("Find")], "has 1 inputs"),
+        (["Find"], "a step must be an object"),
+        ([step("Fly", "x")], "'Fly' is not one of the 27 functions"),
+        ([step("Find")], "takes 1 inputs"),
         ([step("Find", "x"), step("Count")], "takes 1 results"),
-        ([step("Find", "x"), step("Count", of=(1,))], "it depends on itself"),
-        ([step("Find", "x"), step("Count", of=(99,))], "step 99, which is not before it"),
+        ([step("Find", "x"), step("Count", of=(1,))], "the step depends on itself"),
+        ([step("Find", "x"), step("Count", of=(99,))], "step 99, which is not an earlier step"),
         ([step("Find", "x"), step("Count", of=(-1,))], "step -1"),
-        ([step("Find", "x"), step("Find", "y"), step("Count", of=(1,))], "step 0: no later step takes its result"),
+        (
+            [step("Find", "x"), step("Find", "y"), step("Count", of=(1,))],
+            "step 0: no later step uses this step's result",
+        ),
         ([step("Find", "x" * 10_001), step("Count", of=(0,))], "more than 10,000 characters"),
         ([{"function": "Find", "inputs": [7], "dependencies": []}], "list of texts"),
         ([{"function": "Find", "inputs": ["x"], "dependencies": "0"}], "list of step numbers"),
-        ([{"function": ["Find"], "inputs": [], "dependencies": []}], "none of the 27 functions"),
+        ([{"function": ["Find"], "inputs": [], "dependencies": []}], "not one of the 27 functions"),
     ],
 )
 def test_programs_that_cannot_be_are_refused(record: object, said: str) -> None:
@@ -423,7 +426,7 @@ def answer_otherwise(record: Record) -> str:
 
 def find_nothing(record: Record) -> str:
     record["program"] = [step("Find", "Nobody At All"), step("Count", of=(0,))]
-    return "its program fails"
+    return "the program fails"
 
 
 def end_in_a_set(record: Record) -> str:
@@ -433,7 +436,7 @@ def end_in_a_set(record: Record) -> str:
 
 def name_an_unknown_function(record: Record) -> str:
     record["program"][0]["function"] = "Guess"
-    return "'Guess' is none of the 27 functions"
+    return "'Guess' is not one of the 27 functions"
 
 
 def drop_the_question(record: Record) -> str:
@@ -453,7 +456,7 @@ def ask_at_length(record: Record) -> str:
 
 def drop_the_program(record: Record) -> str:
     del record["program"]
-    return "a program is a list"
+    return "a program must be a list"
 
 
 @pytest.mark.parametrize(

@@ -139,7 +139,7 @@ def test_a_tool_with_a_broken_schema_is_left_out_by_name_and_so_are_its_tasks(tm
     told = {skip.record: skip.reason for skip in found.skipped}
     assert list(told) == ["tool typed", "tool lost", "tool has a blank", "tool bomb", "odd"]
     for name, why in {
-        "tool typed": "a schema that is none",
+        "tool typed": "its schema is invalid",
         "tool lost": "a reference to nothing: #/$defs/none",
         "tool has a blank": "other characters",
         "tool bomb": "more than 10,000 parts",
@@ -156,7 +156,7 @@ def test_a_tool_with_a_broken_schema_is_left_out_by_name_and_so_are_its_tasks(tm
         ("hang_at_list", {"start_seconds": 0.5}, "did not answer within 0.5 s"),
         ("pages", {"max_tools": 20}, "more than 20 tools (dataset.max_tools)"),
         ("endless", {}, "more than 100 pages"),
-        ("twins", {}, "two tools of the name 'price'"),
+        ("twins", {}, "two tools with the name 'price'"),
         ("array", {}, "tools.5.inputSchema.type: Input should be 'object'"),
         ("untyped", {}, "tools.5.inputSchema: Field required"),
     ],
@@ -209,7 +209,7 @@ def test_a_folder_is_copied_whole_so_that_links_and_large_ones_are_refused(tmp_p
         ('{"id": "a", "query": "q", "answer": 3}', "answer: Input should be a valid string"),
         ('{"id": "a", "query": "q", "calls": [{"name": "x"}]}', "calls.0.tool: Field required"),
         ('{"id": "a", "query": "q", "calls": [{"tool": "x", "arguments": []}]}', "calls.0.arguments"),
-        ('{"id": "add-mug", "query": "q", "answer": "a"}', "'add-mug' is the id of a task before it"),
+        ('{"id": "add-mug", "query": "q", "answer": "a"}', "id: an earlier task has the id 'add-mug'"),
         ('{"id": "\\ud800", "query": "q"}', "surrogate"),
         ('{"id": "a", "query": "q", "query": "r", "answer": "a"}', "'query' stands twice in an object"),
         ('{"id": "a", "query": "q", "calls": [{"tool": "x", "arguments": {"n": 1, "n": 1}}]}', "'n' stands twice"),
@@ -232,12 +232,15 @@ def test_a_line_that_is_no_task_is_an_error_with_its_place(tmp_path: Path, line:
 @pytest.mark.parametrize(
     ("task", "why"),
     [
-        ({}, "neither calls nor an answer"),
-        ({"calls": [{"tool": "sell"}]}, "'sell', which is not the server's"),
+        ({}, "no calls, answer or expect"),
+        ({"calls": [{"tool": "sell"}]}, "'sell', which is not a tool of the server"),
         ({"calls": [{"tool": "price"}]}, "price without name"),
-        ({"answer": "1", "milestones": [{"tool": "prise"}]}, "'prise', which is no tool (did you mean price?)"),
+        ({"answer": "1", "milestones": [{"tool": "prise"}]}, "'prise', which is not a tool (did you mean price?)"),
         ({"calls": [{"tool": "price", "arguments": {"name": "mug", "of": "x"}}]}, "no argument 'of'"),
-        ({"calls": [{"tool": "price", "arguments": {"name": "OUTPUT_FROM_STEP_0.result"}}]}, "not before it"),
+        (
+            {"calls": [{"tool": "price", "arguments": {"name": "OUTPUT_FROM_STEP_0.result"}}]},
+            "which is not an earlier step",
+        ),
     ],
 )
 def test_a_task_that_cannot_be_a_case_is_skipped_with_its_reason(
@@ -251,7 +254,7 @@ def test_a_task_that_cannot_be_a_case_is_skipped_with_its_reason(
 
 
 def test_a_file_without_any_case_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="neither calls nor an answer"):
+    with pytest.raises(ConfigError, match="no calls, answer or expect"):
         data(tmp_path, rows=[{"id": "odd", "query": "q"}]).case_ids()
 
 
@@ -260,7 +263,7 @@ def test_there_are_references_where_every_task_has_calls(tmp_path: Path) -> None
     asked = {"id": "asked", "query": "What does it cost?", "answer": "9.50"}
     assert data(tmp_path, rows=[*mcp.tasks(), asked]).provides == frozenset()
     setting = setting_of({"path": mcp.write(tmp_path, [asked])}, dataset="mcp", model="simulated")
-    assert "needs to be told the cases' references" in str(invalid_reason(setting))
+    assert "needs the cases' references" in str(invalid_reason(setting))
 
 
 def test_planners_that_go_back_are_left_out_by_name(tmp_path: Path) -> None:

@@ -154,7 +154,7 @@ def test_headers_are_sent_with_every_request_and_their_values_are_never_told(
     ("given", "why"),
     [
         (False, "it asks for a login: HTTP status 401; dataset.headers={Authorization: NAME} names the environment"),
-        (True, "it does not take Authorization (of SHOP_TOKEN): HTTP status 401"),
+        (True, "it does not accept Authorization (of SHOP_TOKEN): HTTP status 401"),
     ],
 )
 def test_a_server_that_wants_a_login_says_which_header_to_set(
@@ -175,7 +175,9 @@ def test_headers_never_follow_a_redirect_elsewhere(tmp_path: Path, secret: dict[
         moved = mcp_http.Shop(moved=f"{place}?token=7")
         with mcp_http.serving(moved) as url, pytest.raises(ConfigError) as caught:
             _ = data(tmp_path, url, headers=secret).tools
-    assert f"it redirects to {place}, which is not followed; dataset.url may name that itself" in str(caught.value)
+    assert f"it redirects to {place}, which is not followed; dataset.url may be set to this address" in str(
+        caught.value
+    )
     assert "token=7" not in str(caught.value)
     assert other.asked == []
 
@@ -197,21 +199,21 @@ def test_a_redirect_on_the_same_host_is_followed(tmp_path: Path) -> None:
     [
         ("400", EngineError, "HTTP status 400: out of cheese, "),
         ("401", EngineError, "it asks for a login: HTTP status 401"),
-        ("404", EngineError, "it does not know the session any more: HTTP status 404"),
+        ("404", EngineError, "it no longer knows the session: HTTP status 404"),
         ("429", EngineError, "HTTP status 429"),
         ("503", EngineError, "HTTP status 503"),
         ("away", EngineError, "it redirects to http://localhost:9/elsewhere, which is not followed"),
         ("drops", EngineError, "no connection: RemoteProtocolError"),
-        ("ends", EngineError, "its answer ended before there was one"),
-        ("other", EngineError, "its answer ended before there was one"),
-        ("list", EngineError, "its answer ended before there was one"),
-        ("202", ToolError, "it answered with what is no message: text/plain"),
-        ("html", ToolError, "it answered with what is no message: text/html"),
-        ("garbage", ToolError, "no message of JSON-RPC"),
+        ("ends", EngineError, "its stream of events ended before the answer"),
+        ("other", EngineError, "its stream of events ended before the answer"),
+        ("list", EngineError, "its stream of events ended before the answer"),
+        ("202", ToolError, "its answer is not a message (content type: text/plain)"),
+        ("html", ToolError, "its answer is not a message (content type: text/html)"),
+        ("garbage", ToolError, "not a JSON-RPC message"),
         ("packed", ToolError, "a compressed answer, which was not asked for"),
         ("chatter", ToolError, "more than 10,000 messages"),
         ("flood", ToolError, "more than 4,194,304 bytes"),
-        ("large", ToolError, "its stream of events is none, or too large"),
+        ("large", ToolError, "its stream of events is invalid or too large"),
         ("for ever", ToolError, "did not answer within 1 s"),
     ],
 )
@@ -245,24 +247,24 @@ def test_a_server_that_is_gone_is_the_infrastructures_failure(tmp_path: Path) ->
 @pytest.mark.parametrize(
     ("values", "key", "why"),
     [
-        ({"url": None}, "dataset.command", "the program of an MCP server (or dataset.url, for one over HTTP)"),
-        ({"command": "python"}, "dataset.command", "null, as dataset.url is given"),
-        ({"args": ["hunter2"]}, "dataset.args", "null without dataset.command, whose key it is"),
+        ({"url": None}, "dataset.command", "for a server over HTTP, give dataset.url instead"),
+        ({"command": "python"}, "dataset.command", "null, because dataset.url is given"),
+        ({"args": ["hunter2"]}, "dataset.args", "null, because this key needs dataset.command"),
         ({"url": "ftp://a/b"}, "dataset.url", "begins with http"),
-        ({"url": "http://me:hunter2@a/b"}, "dataset.url", "without user, password"),
-        ({"url": "http://a/b?key=hunter2"}, "dataset.url", "without user, password, query"),
-        ({"url": "http://a.org/b", "headers": {"Authorization": "PATH"}}, "dataset.url", "would travel in the clear"),
+        ({"url": "http://me:hunter2@a/b"}, "dataset.url", "without a user, a password"),
+        ({"url": "http://a/b?key=hunter2"}, "dataset.url", "without a user, a password, a query"),
+        ({"url": "http://a.org/b", "headers": {"Authorization": "PATH"}}, "dataset.url", "headers without encryption"),
         ({"headers": {"Authorization": "Bearer hunter2"}}, "dataset.headers", "never the value itself"),
         ({"headers": "Bearer hunter2"}, "dataset.headers", "Input should be"),
         ({"headers": {"Authorization": 7}}, "dataset.headers.Authorization", "Input should be"),
         ({"headers": {"Authorization": "hunter2"}}, "dataset.headers", "never the value itself"),
         ({"headers": {"Authorization": "NO_SUCH_ONE"}}, "dataset.headers", "NO_SUCH_ONE is not set"),
-        ({"headers": {"Authorization": "TWO_LINES"}}, "dataset.headers", "TWO_LINES holds what no header does"),
+        ({"headers": {"Authorization": "TWO_LINES"}}, "dataset.headers", "TWO_LINES contains characters"),
         ({"headers": {"Mcp-Session-Id": "PATH"}}, "dataset.headers", "does not set itself"),
         ({"headers": {"a b": "PATH"}}, "dataset.headers", "does not set itself"),
-        ({"servers": {"shop": {"url": "http://127.0.0.1:1"}}}, "dataset.url", "null, as dataset.servers has it"),
+        ({"servers": {"shop": {"url": "http://127.0.0.1:1"}}}, "dataset.url", "null, because dataset.servers has"),
         ({"url": None, "servers": {"a__b": {"command": "x"}}}, "dataset.servers", "single _ or -"),
-        ({"url": None, "servers": {"s" * 33: {"command": "x"}}}, "dataset.servers", "at most 32"),
+        ({"url": None, "servers": {"s" * 33: {"command": "x"}}}, "dataset.servers", "at most 32 characters"),
         ({"url": None, "servers": {"shop": {}}}, "dataset.servers.shop.command", "dataset.servers.shop.url"),
         ({"url": None, "servers": {"shop": {"token": "hunter2"}}}, "dataset.servers.shop.token", "keys are command"),
         ({"url": None, "servers": {"shop": "hunter2"}}, "dataset.servers.shop", "keys are command"),
@@ -302,9 +304,9 @@ def test_several_servers_have_their_names_before_their_tools(tmp_path: Path, sho
     assert {"shop__price", "small-one__price", "small-one__note"} <= {*found.tools}
     assert all(len(name) <= 64 for name in found.tools)
     told = {skip.record: skip.reason for skip in found.skipped}
-    assert "with its server's name it has more than 64 characters" in told[f"tool shop__{mcp_http.LONG}"]
-    assert "is not the server's (did you mean small-one__add_item?)" in told["b"]
-    assert "'add_item', which is not the server's" in told["c"]
+    assert "its name, including the server's name, has more than 64 characters" in told[f"tool shop__{mcp_http.LONG}"]
+    assert "is not a tool of the server (did you mean small-one__add_item?)" in told["b"]
+    assert "'add_item', which is not a tool of the server" in told["c"]
     assert "which was left out" in told["d"]
     prices = call("shop__price", name="mug"), call("small-one__price", name="lamp")
     resolved, seen = after(
@@ -335,7 +337,7 @@ def test_a_name_of_64_characters_is_not_too_long_and_one_of_65_is(tmp_path: Path
 
 
 def test_two_tools_of_one_name_are_refused_by_their_servers_key(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="two tools of the name 'price'") as caught:
+    with pytest.raises(ConfigError, match="two tools with the name 'price'") as caught:
         _ = data(tmp_path, None, servers={"twins": mcp.command("twins")}).tools
     assert caught.value.key == "dataset.servers.twins.command"
 
@@ -403,7 +405,11 @@ def test_a_state_that_was_not_settled_is_not_resolved(tmp_path: Path, shop: tupl
     ("expect", "kind", "why"),
     [
         ({"tool": "spoil", "arguments": {"how": "503"}, "result": 1}, EngineError, "HTTP status 503"),
-        ({"tool": "spoil", "arguments": {"how": "html"}, "result": 1}, ToolError, "no message: text/html"),
+        (
+            {"tool": "spoil", "arguments": {"how": "html"}, "result": 1},
+            ToolError,
+            "not a message .content type: text/html",
+        ),
         ({"tool": "long", "arguments": {"size": 30_000}, "contains": "é"}, ToolError, "cannot be read: The result has"),
     ],
 )
@@ -428,10 +434,10 @@ def test_an_error_that_the_tool_tells_is_a_result_that_does_not_hold(tmp_path: P
     ("expect", "why"),
     [
         ({"tool": "count_item", "arguments": {"name": "mug"}, "result": 2}, "(did you mean count_items?)"),
-        ({"tool": "count_items", "result": 2}, "its expect does not fit its tool: count_items without name"),
+        ({"tool": "count_items", "result": 2}, "a call of the expect does not fit its tool: count_items without name"),
         (
             {"tool": "count_items", "arguments": {"name": "OUTPUT_FROM_STEP_0.result"}, "result": 2},
-            "no steps are known",
+            "calls of expect cannot use outputs of steps",
         ),
     ],
 )
@@ -446,8 +452,8 @@ def test_an_expectation_that_cannot_be_asked_is_found_at_load(
 @pytest.mark.parametrize(
     ("expect", "why"),
     [
-        ({"tool": "t"}, "it needs either result or contains"),
-        ({"tool": "t", "result": 1, "contains": "1"}, "it needs either result or contains"),
+        ({"tool": "t"}, "give either result or contains"),
+        ({"tool": "t", "result": 1, "contains": "1"}, "give either result or contains"),
         ({"result": 1}, "expect.0.tool: Field required"),
         ({"tool": "t", "equals": 1}, "expect.0.equals"),
         ([], "expect: List should have at least 1 item"),

@@ -250,13 +250,13 @@ def test_requests_that_cannot_be_cases_are_told(tmp_path: Path) -> None:
     data = RestBench(restbench.write(tmp_path, requests=rows))
     assert data.case_ids() == ["restbench-tmdb-000"]
     assert [skip.reason for skip in data.skipped] == [
-        "its solution names an endpoint that the API does not have",
-        "it has no query",
-        "it has no solution",
-        "it has no solution",
-        "it has no query",
+        "the solution names an endpoint that the API does not have",
+        "the request has no query",
+        "the request has no solution",
+        "the request has no solution",
+        "the request has no query",
     ]
-    with pytest.raises(ConfigError, match="a record that can be a case"):
+    with pytest.raises(ConfigError, match="at least one usable record"):
         RestBench(restbench.write(tmp_path, requests=rows[1:])).case_ids()
     with pytest.raises(DataError, match="a list of requests"):
         RestBench(restbench.write(tmp_path, requests={})).case_ids()
@@ -270,12 +270,12 @@ def test_spotify_lies_in_the_same_places(tmp_path: Path) -> None:
 
 
 BROKEN: list[tuple[str, Any, str]] = [
-    ("swagger", {"swagger": "2.0", "info": {}, "paths": {}}, "Swagger 2.0 is not read"),
-    ("version", restbench.spec() | {"openapi": "4.0.0"}, "no OpenAPI 3.0 or 3.1 file"),
+    ("swagger", {"swagger": "2.0", "info": {}, "paths": {}}, "Swagger 2.0 is not supported"),
+    ("version", restbench.spec() | {"openapi": "4.0.0"}, "the file is not valid OpenAPI 3.0 or 3.1"),
     ("no info", {"openapi": "3.0.0", "paths": {}}, "info: Field required"),
     ("no responses", restbench.spec() | {"paths": {"/a": {"get": {}}}}, r"paths\./a\.get\.responses: Field required"),
     ("no paths", restbench.spec() | {"paths": {}}, "no path has an operation"),
-    ("a list", [], "an OpenAPI file is an object, not list"),
+    ("a list", [], "an OpenAPI file must be an object, not list"),
     ("no json", "openapi: 3.0.0", "broken JSON"),
     ("deep", '{"openapi": ' * 100_000, "broken JSON"),
 ]
@@ -341,7 +341,7 @@ def test_one_of_57_requests_of_spotify_is_skipped_with_its_reason(tmp_path: Path
     data = RestBench(restbench.write(tmp_path, api=api, requests=rows, name="spotify"), api="spotify")
     assert len(data.case_ids()) == 56
     assert [(skip.record, skip.reason) for skip in data.skipped] == [
-        ("restbench-spotify-039", "its solution names an endpoint that the API does not have")
+        ("restbench-spotify-039", "the solution names an endpoint that the API does not have")
     ]
 
 
@@ -367,9 +367,9 @@ def test_operations_that_cannot_be_tools_are_told(tmp_path: Path) -> None:
     }
     data = RestBench(restbench.write(tmp_path, api=api))
     assert [(skip.record, skip.reason) for skip in data.skipped] == [
-        ("GET /a:run", "its path has a character that no tool's name can have"),
-        ("GET /b", "it describes no response of success"),
-        ("GET /c", "it describes no response of success"),
+        ("GET /a:run", "the path has a character that is not allowed in tool names"),
+        ("GET /b", "the operation describes no successful response"),
+        ("GET /c", "the operation describes no successful response"),
     ]
     assert dict(data.service.endpoints["POST /c"].example) == {"status": "204"}
 
@@ -423,7 +423,7 @@ def test_the_released_requests_to_spotify() -> None:
     data = RestBench(os.environ["AGENT_GRID_RESTBENCH"], api="spotify")
     assert (len(data.case_ids()), len(data.tools)) == (56, 40)
     assert [(skip.record, skip.reason) for skip in data.skipped] == [
-        ("restbench-spotify-039", "its solution names an endpoint that the API does not have")
+        ("restbench-spotify-039", "the solution names an endpoint that the API does not have")
     ]
     for case_id in data.case_ids():
         check_reference(data, case_id)

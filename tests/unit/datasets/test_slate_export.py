@@ -173,13 +173,13 @@ def test_changed_data_is_refused_by_name(exported: Path, name: str, capsys: pyte
     record = json.loads(lines[0])
     record["category"] = "Other"
     path.write_text("\n".join([json.dumps(record), *lines[1:]]), encoding="utf-8")
-    with pytest.raises(DataError, match="not the file that was exported"):
+    with pytest.raises(DataError, match="the file differs from the exported file"):
         card(Slate(path=str(exported)))
     (exported / "p.jsonl").write_text('{"case_id": "slate-0000", "calls": {}}')
     command = [sys.executable, "-I", "-S", str(exported / "score.py"), str(exported / "p.jsonl")]
     found = subprocess.run(command, capture_output=True, text=True)
     assert found.returncode == 2
-    assert found.stderr.startswith(f"error: {path}: not the file that was exported: its sha256 is ")
+    assert found.stderr.startswith(f"error: {path}: the file differs from the exported file: its sha256 is ")
     assert called(capsys, "--card", "--path", str(exported)) == (2, found.stderr)
 
 
@@ -241,7 +241,7 @@ def test_what_stands_in_a_case_cannot_leave_its_fence(slate: Slate) -> None:
 
 
 def test_a_file_that_would_need_more_than_python_is_refused() -> None:
-    with pytest.raises(ValueError, match="stands alone"):
+    with pytest.raises(ValueError, match="must run without packages"):
         standalone("grid.retrievers.scored", ["BM25"], "A file")
     with pytest.raises(ValueError, match=r"one is defined in grid\.a and in grid\.b"):
         _check_names({"grid.a": {"one", "two"}, "grid.b": {"one", "three"}})

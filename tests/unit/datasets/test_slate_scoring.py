@@ -261,12 +261,12 @@ BAD = [
     ('{"case_id": "slate-0000", "calls": {}}\n{"case_id": "slate-0000", "calls": {}}', 2, "comes twice"),
     ('{"case_id": "slate-0000", "call": {}}', 1, "`calls` must be an object"),
     ('{"case_id": "slate-0000", "calls": {"99.1": null}}', 1, "no substep '99.1'"),
-    ('{"case_id": "slate-0000", "calls": {"1.1": {"tool": "a"}}}', 1, "substep 1.1: a call is"),
-    ('{"case_id": "slate-0000", "calls": {"1.1": {"tool": "a", "arguments": "b"}}}', 1, "substep 1.1: a call is"),
+    ('{"case_id": "slate-0000", "calls": {"1.1": {"tool": "a"}}}', 1, "substep 1.1: a call must be"),
+    ('{"case_id": "slate-0000", "calls": {"1.1": {"tool": "a", "arguments": "b"}}}', 1, "substep 1.1: a call must be"),
     ('{"case_id": "slate-0000", "calls": {"1.1": {"tool": "a", "arguments": {"x": NaN}}}}', 1, "broken JSON"),
     ("[]", 1, "a JSON object is expected"),
     ("[" * 100_000, 1, "broken JSON"),
-    ("\n", None, "no prediction in it"),
+    ("\n", None, "the file has no predictions"),
 ]
 
 

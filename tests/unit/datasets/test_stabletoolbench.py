@@ -198,13 +198,13 @@ def test_what_cannot_be_a_case_is_left_out_and_told_why(tmp_path: Path) -> None:
     assert data.case_ids() == ["G1_tool-1", "G1_tool-8"]
     assert [(skip.record, skip.reason) for skip in data.skipped] == [
         ("G1_tool-2", "it offers no API"),
-        ("G1_tool-3", "a relevant API is none of those that it offers"),
-        ("G1_tool-4", "a relevant API is none of those that it offers"),
-        ("G1_tool-5", "a relevant API is none of those that it offers"),
-        ("G1_tool-1", "its number comes twice in the group"),
+        ("G1_tool-3", "a relevant API is not one of the APIs that the query offers"),
+        ("G1_tool-4", "a relevant API is not one of the APIs that the query offers"),
+        ("G1_tool-5", "a relevant API is not one of the APIs that the query offers"),
+        ("G1_tool-1", "an earlier query of the group has this query_id"),
         ("G1_tool-6", "it asks nothing"),
-        ("G1_tool-7", "a default refers to another call's result"),
-        ("G1_tool-9", "it names no relevant API"),
+        ("G1_tool-7", "the default of an argument refers to another call's result"),
+        ("G1_tool-9", "the query names no relevant API"),
     ]
     assert len(data.problem("G1_tool-8").own) == len(CINEMA), "an API that is listed twice is one"
 

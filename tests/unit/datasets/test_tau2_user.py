@@ -161,7 +161,7 @@ def test_only_a_language_model_can_be_the_user(path: Path, name: str) -> None:
     reason = invalid_reason(setting)
     assert reason is not None
     assert f"conf/model/{name}.yaml" in reason
-    assert "user played by a language model" in reason
+    assert "needs a language model to play the user" in reason
 
 
 @pytest.mark.parametrize("planner", ["react", "fh", "egb_logits", "direct", "lats"])

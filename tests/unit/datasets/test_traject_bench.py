@@ -246,7 +246,7 @@ def test_an_output_that_says_error_is_a_failure() -> None:
 @pytest.mark.parametrize(
     ("broken", "why"),
     [
-        ({"required parameters": "city"}, "a step's parameters are no list"),
+        ({"required parameters": "city"}, "a step's parameters are not a list"),
         ({"optional parameters": [{"value": 1}]}, "a step's parameter has no name"),
         (
             {"optional_parameters": [{"name": "p", "value": 1}, {"name": "p ", "value": 2}]},
@@ -258,7 +258,7 @@ def test_records_that_cannot_be_cases_are_skipped(make: Make, broken: dict[str, 
     good = query("Q", step("Money: Rates"))
     dataset = make(query("R", step("Money: Rates") | broken), good, query(" ", step("Money: Rates")), query("S"))
     assert list(dataset.case_ids()) == ["traject-parallel-simple-travel-001"]
-    assert [skip.reason for skip in dataset.skipped] == [why, "the query is empty", "it calls no tool"]
+    assert [skip.reason for skip in dataset.skipped] == [why, "the query is empty", "the query calls no tool"]
     with pytest.raises(ConfigError, match="no usable query"):
         make(query("S")).case_ids()
 
@@ -266,10 +266,10 @@ def test_records_that_cannot_be_cases_are_skipped(make: Make, broken: dict[str, 
 @pytest.mark.parametrize(
     ("row", "why"),
     [
-        ({"query": "Q", "tools": []}, r"record 1 \(from 0\): a query \(text\) and a tool list"),
+        ({"query": "Q", "tools": []}, r"record 1 \(from 0\): the record must have a query \(text\) and a tool list"),
         ({"query": 3, "tool list": []}, "a query"),
         ({"query": "Q", "tool list": [{"name": "x"}]}, "every tool must have a tool name"),
-        ({"query": "Q", "tool list": ["x"]}, "is an object, not str"),
+        ({"query": "Q", "tool list": ["x"]}, "must be an object, not str"),
         ("text", "an object is expected, not str"),
     ],
 )

@@ -43,10 +43,10 @@ def test_columns_come_in_any_order(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("broken", "why"),
     [
-        (lambda rows: [*rows, ["00000009", "short"]], r":9: 2 cells, where there are 5 columns"),
+        (lambda rows: [*rows, ["00000009", "short"]], r":9: the row has 2 cells, but the table has 5 columns"),
         (lambda rows: [[*rows[0][:4], rows[0][0]], *rows[1:]], r":1: the column duration is missing"),
-        (lambda rows: [[*rows[0], rows[0][0]], *rows[1:]], r":1: two columns have one name"),
-        (lambda rows: [*rows, *[rows[1]] * 4000], r"a table of more than 4,000 rows"),
+        (lambda rows: [[*rows[0], rows[0][0]], *rows[1:]], r":1: two columns have the same name"),
+        (lambda rows: [*rows, *[rows[1]] * 4000], r"the table has more than 4,000 rows"),
     ],
 )
 def test_a_broken_table(tmp_path: Path, broken: Callable[[list[list[str]]], list[list[str]]], why: str) -> None:
@@ -59,7 +59,7 @@ def test_a_broken_table(tmp_path: Path, broken: Callable[[list[list[str]]], list
 def test_a_file_that_is_no_text(tmp_path: Path) -> None:
     root = Path(workbench.write(tmp_path))
     (root / EVENTS).write_bytes(b"event_id,\xff\xfe\n")
-    with pytest.raises(DataError, match="no CSV in UTF-8"):
+    with pytest.raises(DataError, match="the file is not CSV in UTF-8"):
         _ = WorkBench(str(root)).before
     (root / ADDRESSES).unlink()
     with pytest.raises(ConfigError, match=r"lacks data/raw/email_addresses\.csv"):
@@ -70,23 +70,23 @@ def test_a_file_that_is_no_text(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("answer", "domains", "why"),
     [
-        ("[", "['email']", "its answer is no list of texts"),
-        ("'x'", "['email']", "its answer is no list"),
-        ("[1]", "['email']", "its answer has something that is no text"),
-        ("[" * 5000, "['email']", "its answer is no list of texts"),
+        ("[", "['email']", "the field answer is not a list of texts"),
+        ("'x'", "['email']", "the field answer is not a list"),
+        ("[1]", "['email']", "the field answer has a value that is not a text"),
+        ("[" * 5000, "['email']", "the field answer is not a list of texts"),
         ("['" + "x" * 100_000 + "']", "['email']", "more than 100,000 characters"),
-        (str(["__import__('os').system('touch owned')"]), "['email']", "no call with named arguments"),
-        (str(["email.delete_email.func('00000001')"]), "['email']", "no call with named arguments"),
-        (str(["email.delete_email.func(**{'email_id': '1'})"]), "['email']", "an argument that it does not have"),
-        (str(["email.delete_email.func(email_id=str(1))"]), "['email']", "something that is no text"),
-        (str(["email.delete_email(email_id='1')"]), "['email']", "its gold call is none of a tool"),
+        (str(["__import__('os').system('touch owned')"]), "['email']", "not a call with named arguments"),
+        (str(["email.delete_email.func('00000001')"]), "['email']", "not a call with named arguments"),
+        (str(["email.delete_email.func(**{'email_id': '1'})"]), "['email']", "an argument that the tool does not have"),
+        (str(["email.delete_email.func(email_id=str(1))"]), "['email']", "a value that is not a text"),
+        (str(["email.delete_email(email_id='1')"]), "['email']", "a gold call does not call a tool"),
         (str(["os.system.func(command='x')"]), "['email']", "an unknown tool, os.system"),
         (str(["email.delete_email.func(email_id='1'"]), "['email']", "cannot be read"),
         (str(["email.delete_email.func(email_id='1')"] * 65), "['email']", "at most 64 texts"),
         (str(["email.delete_email.func(email_id='" + "1" * 20_000 + "')"]), "['email']", "more than 20,000 characters"),
-        ("[]", "['weather']", "its domains are unknown: weather"),
-        ("[]", "[]", "its domains are unknown: none"),
-        ("[]", "email", "its domains is no list"),
+        ("[]", "['weather']", "unknown domains: weather"),
+        ("[]", "[]", "unknown domains: none"),
+        ("[]", "email", "the field domains is not a list"),
     ],
 )
 def test_an_answer_that_cannot_be_read(

@@ -85,7 +85,7 @@ def test_the_printed_form_is_algorithm_3_as_printed(seed: int) -> None:
 def test_as_printed_ten_options_or_fewer_have_no_probabilities(tokenizer: str) -> None:
     for options in range(2, 11):
         assert algorithm_3(SEEDS[0], options, printed=True).sum() < 1e-12, "which line 23 divides by"
-        with pytest.raises(ConfigError, match=rf"model\.printed_form=True: .*, here {options}: as printed"):
+        with pytest.raises(ConfigError, match=rf"model\.printed_form=True: .* \(here {options}\): as printed"):
             search_of(options, *TOKENIZERS[tokenizer], "natural", True)
 
 

@@ -166,7 +166,7 @@ def test_bad_labels_and_bad_numbers_are_refused() -> None:
     for labels in ([(1,), (1,)], [()]):
         with pytest.raises(ValueError, match="distinct"):
             NumberSearch(labels, DIGITS, ends=())
-    with pytest.raises(ValueError, match="must end"):
+    with pytest.raises(ValueError, match="`ends` must contain it"):
         NumberSearch([(1,), (1, 0)], DIGITS, ends=())
     search = NumberSearch([(1,), (2,)], DIGITS, ends=())
     with pytest.raises(ValueError, match="NaN"):

@@ -239,7 +239,7 @@ def test_what_cannot_be_read_is_a_rate() -> None:
         rows = grid(planner, cases=2, malformed=1.0)["episodes"]
         assert {row["error_kind"] for row in rows} == {"model"}
     drafted = grid("react", cases=2, malformed=1.0, dataset_values={"outline": "drafted"})["episodes"]
-    assert all("no outline" in row["error_message"] for row in drafted)
+    assert all("no usable outline" in row["error_message"] for row in drafted)
 
 
 @pytest.mark.long

@@ -221,8 +221,8 @@ def test_the_first_of_the_ranked_options_matches_where_the_rank_is_0_and_what_is
         ({"order": "best"}, "options.order", "'shuffled' or 'ranked'"),
         ({"order": None}, "options.order", "'shuffled' or 'ranked'"),
         ({"ordr": "ranked"}, "options.ordr", "did you mean order?"),
-        (None, "options", "options.order=shuffled or ranked"),
-        ("ranked", "options", "options.order=shuffled or ranked"),
+        (None, "options", "options.order=shuffled or options.order=ranked"),
+        ("ranked", "options", "options.order=shuffled or options.order=ranked"),
     ],
 )
 def test_values_that_are_no_order_are_refused(tmp_path: Path, options: Any, key: str, allowed: str) -> None:

@@ -110,8 +110,8 @@ def test_what_is_forbidden_is_counted_and_success_is_as_it_was() -> None:
         ([Milestone("a", "x", after=("b",))], "comes after 'b'"),
         ([Milestone("a", "x", after=("b",)), Milestone("b", "x", after=("a",))], "wait for one another: a, b"),
         ([Milestone("a", "x", after=("a",))], "wait for one another: a"),
-        ([Milestone("a")], "needs a tool, or a state"),
-        ([Milestone("a", "x", state=bool)], "and not both"),
+        ([Milestone("a")], "needs either a tool or a state"),
+        ([Milestone("a", "x", state=bool)], "not both"),
     ],
 )
 def test_what_cannot_be_reached_is_refused(wrong: list[Milestone], why: str) -> None:
@@ -199,7 +199,7 @@ def test_a_line_names_them(tmp_path: Path) -> None:
     ("more", "why"),
     [
         ({"milestones": [{"tool": "fetsh"}]}, "'fetsh', which is no tool (did you mean fetch?)"),
-        ({"milestones": [{"tool": "fetch", "after": ["x"]}]}, "comes after 'x', which is none"),
+        ({"milestones": [{"tool": "fetch", "after": ["x"]}]}, "comes after 'x', which is no milestone"),
         ({"milestones": [{"tool": "fetch", "name": "1"}, {"tool": "send"}]}, "one name"),
         ({"forbidden": [{"tool": "fetch", "after": ["x"]}]}, "forbidden at any time"),
         ({"milestones": [{"tool": "fetch", "state": 3}]}, "milestones.0.state: Extra inputs"),

@@ -132,7 +132,7 @@ def test_another_tool_of_the_same_function_is_asked_about_under_the_references_n
         ({"lines": "one line, another line"}, {"lines": "some line, other lines"}),
         ({"lines": ["one line", "another line"]}, {"lines": ["some line", "other lines"]}),
         ({"copies": "two or three"}, {"copies": "three or two"}),
-        ({"unknown": "of no parameter"}, {"unknown": "declared by nobody"}),
+        ({"unknown": "of no parameter"}, {"unknown": "is not declared"}),
     ],
     ids=repr,
 )
@@ -446,7 +446,7 @@ def test_equivalence_is_by_rules_or_by_a_judge(tmp_path: Path) -> None:
 def test_who_cannot_choose_or_knows_no_texts_is_refused_with_both_files(tmp_path: Path) -> None:
     for evaluator, parts in (
         (HTTP | {"form": "digits"}, ("evaluator.form=digits", "choose")),
-        ({"_target_": "grid.engines.simulated.engine.Simulated"}, ("dataset.equivalence=judge", "cannot tell")),
+        ({"_target_": "grid.engines.simulated.engine.Simulated"}, ("dataset.equivalence=judge", "cannot answer this")),
     ):
         told = str(refusal(tmp_path, evaluator))
         for part in ("conf/dataset/dataset.yaml", "conf/model/who.yaml", *parts):
@@ -477,10 +477,10 @@ def test_who_is_never_asked_is_no_part_of_a_setting_and_is_told(tmp_path: Path) 
     assert EVALUATOR not in setting.config
     assert EVALUATOR not in setting.labels
     (line,) = found.unasked
-    assert line == "evaluator who[form=digits]: never asked, as no dataset asks one"
+    assert line == "evaluator who[form=digits]: never asked, because no dataset of this sweep needs it"
     judged = Job(job(tmp_path, judge={"form": "digits"}).config, LABELS | {"judge": "lexical[form=digits]"})
     assert check_sweep([judged]).unasked == [
-        "judge lexical[form=digits]: never asked, as no planner and no tool of this sweep asks one"
+        "judge lexical[form=digits]: never asked, because no planner and no tool of this sweep needs it"
     ]
     by_default = {"judge": {"form": "text", "max_retries": 3}, EVALUATOR: {"form": "text", "max_retries": 3}}
     assert check_sweep([job(tmp_path, **by_default)]).unasked == []

@@ -184,7 +184,7 @@ def test_no_tested_case_is_in_memory_nor_shown_to_itself(tmp_path: Path, validat
     tested, known = checked.plan.case_ids[setting.id], memory_in(setting)
     assert tested
     assert known.cases.isdisjoint(tested)
-    with pytest.raises(ConfigError, match=r"memory\.path=.*4 are in both .*part=validation fills"):
+    with pytest.raises(ConfigError, match=r"memory\.path=.*4 cases are in both .*fill a memory with part=validation"):
         remembering(tmp_path, validation, "react", part="validation")
     with pytest.raises(ConfigError, match="are in both"):
         remembering(tmp_path, validation, "react", part="all")
@@ -247,7 +247,7 @@ def test_ids_follow_from_what_is_remembered_and_seeds_do_not(tmp_path: Path) -> 
     after = only(remembering(tmp_path, folder, "react"))
     assert after.config["memory"]["held"] == {"traces": 8, "cases": 8}
     assert after.id != before.id
-    with pytest.raises(UnfinishedError, match="other traces than when the sweep was checked"):
+    with pytest.raises(UnfinishedError, match="its traces differ from those that were checked at the sweep's start"):
         build(before, BUDGET)
 
 
@@ -283,10 +283,10 @@ def write_schema(folder: Path) -> None:
     [
         ("unsaid", r"memory\.path=None: the results folder of an earlier sweep"),
         ("absent", r"^memory\.path: /absent: no results here"),
-        ("empty", r"a sweep of the same setting without memory; this one has none"),
-        ("planner", r"without memory; this one has model x react x dataset x robustness; the seed, the budget"),
-        ("seed", r"the seed, the budget and all keys but"),
-        ("version", r"episodes of dataset_version=slate-.*; these are of slate-old"),
+        ("empty", r"must have results of the same setting without memory; its settings are none"),
+        ("planner", r"without memory; its settings are model x react x dataset x robustness; the seed, the budget"),
+        ("seed", r"the seed, the budget and all keys except"),
+        ("version", r"episodes of dataset_version=slate-.*, but its episodes are of slate-old"),
         ("schema", r"^memory\.path: .*schema_version='0'"),
         ("mode", r"memory\.mode='wrong'"),
         ("count", r"memory\.count=0"),

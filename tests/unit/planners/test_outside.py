@@ -94,10 +94,11 @@ def test_reports_say_in_how_many_cells_an_agent_asked_nothing(tmp_path: Path) ->
     print_screen(tmp_path, screen)
     page = write_page(tmp_path, [*tables.values()]).read_text(encoding="utf-8")
     warning = (
-        "warning: outside: in 3 of 3 cells the agent asked no model of the setting: their tokens and money are not"
+        "warning: outside: in 3 of 3 cells the agent sent no request to the setting's model. The tokens and money of "
+        "these cells are not"
     )
     for text in (told.file.getvalue(), screen.file.getvalue(), html.unescape(page)):  # type: ignore[attr-defined]
-        assert text.count(warning) == text.count("asked no model") == 1
+        assert text.count(warning) == text.count("sent no request") == 1
     tokens = tables["simulated on slate: costs"].values.set_index("planner")["input_tokens"]
     assert {str(planner): bool(missing) for planner, missing in tokens.isna().items()} == {
         "outside": True,

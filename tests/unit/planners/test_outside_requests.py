@@ -100,7 +100,7 @@ def test_what_a_request_may_ask_for() -> None:
         for wrong in ({"logprobs": True}, {"n": 0}, {"messages": []}, {"response_format": {"type": "json_object"}}):
             with pytest.raises(openai.BadRequestError):
                 await client.chat.completions.create(**asked | wrong)
-        with pytest.raises(openai.NotFoundError, match="the setting's is 'agent-grid'"):
+        with pytest.raises(openai.NotFoundError, match="the setting's model is 'agent-grid'"):
             await client.chat.completions.create(**asked | {"model": "gpt-9"})
 
     (row,) = run(agents.Doing(what=what), values=HIDDEN, model_values={"malformed": 0.0})["episodes"]
@@ -146,7 +146,7 @@ def test_so_may_one_of_the_newer_form() -> None:
         ):
             with pytest.raises(openai.BadRequestError, match=told):
                 await client.responses.create(**asked | {"input": "x"} | wrong)
-        with pytest.raises(openai.NotFoundError, match="the setting's is 'agent-grid'"):
+        with pytest.raises(openai.NotFoundError, match="the setting's model is 'agent-grid'"):
             await client.responses.create(model="gpt-9", input="x")
         return "done"
 

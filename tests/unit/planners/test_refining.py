@@ -171,7 +171,7 @@ def test_whoever_writes_no_plan_is_refused_with_the_reason_and_none_changes_noth
     assert not writes_plans(ZeroShot(mode="step", seen="all"))
     assert Refining().around(react := ReAct()) is react
     reason = invalid_reason(setting_of(dataset="slate", planner="react", refine="self"))
-    assert reason == "conf/refine/self.yaml refines plans; conf/planner/react.yaml writes none before it acts"
+    assert reason == "conf/refine/self.yaml refines plans, but conf/planner/react.yaml writes no plan before it acts"
     written = {
         name
         for name in names("planner")

@@ -116,6 +116,6 @@ def test_a_pass_of_unreadable_answers_is_one_without_an_outcome() -> None:
 
 def test_votes_on_tools_know_no_other_ballot() -> None:
     config = {"_target_": "grid.planners.self_consistency.SelfConsistency", "level": "step", "vote": "plan"}
-    with pytest.raises(ConfigError, match=r"planner\.vote='plan': outcome where planner\.level is step"):
+    with pytest.raises(ConfigError, match=r"planner\.vote='plan': outcome, because planner\.level is step"):
         make("planner", config)
     assert make("planner", config | {"level": "plan"})

@@ -124,7 +124,10 @@ def test_a_project_that_is_there_is_kept_and_told_what_it_needs(
     monkeypatch.chdir(tmp_path)
     Path("pyproject.toml").write_text("[project]\n")
     assert main(["planner", "mine"]) == 0
-    assert f'it needs [project.entry-points."{plugins.ENTRY_POINTS}"] mylab = "mylab"' in capsys.readouterr().out
+    assert (
+        f'before the plugin is installed, add [project.entry-points."{plugins.ENTRY_POINTS}"] mylab = "mylab"'
+        in capsys.readouterr().out
+    )
     assert Path("pyproject.toml").read_text() == "[project]\n"
 
 
@@ -139,19 +142,19 @@ def test_nothing_is_overwritten(lab: Path, monkeypatch: pytest.MonkeyPatch, caps
     before = {path: path.read_bytes() for path in lab.rglob("*") if path.is_file()}
     for kind, name in KINDS.items():
         assert main([kind, name]) == 2
-        assert "whose files are not there yet" in capsys.readouterr().err
+        assert "whose files do not exist yet" in capsys.readouterr().err
     assert {path: path.read_bytes() for path in lab.rglob("*") if path.is_file()} == before
 
 
 @pytest.mark.parametrize(
     ("arguments", "why"),
     [
-        (["planner", "react"], "a name that none of ours has"),
+        (["planner", "react"], "a name that agent-grid does not use"),
         (["planner", "Mine"], "small letters"),
         (["planner", "../x"], "a name that Python can import"),
         (["planner", "x" * 31], "at most 30"),
         (["planner", "class"], "a name that Python can import"),
-        (["planner", "x", "--package", "grid"], "no name of a package of agent-grid"),
+        (["planner", "x", "--package", "grid"], "must not be the name of a package of agent-grid"),
         (["planner", "x", "--package", "../y"], "a name that Python can import"),
     ],
 )

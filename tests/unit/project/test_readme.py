@@ -89,14 +89,14 @@ def test_a_command_that_fails_leaves_its_block(page: Path, capsys: pytest.Captur
     page.write_text(before)
     assert readme.main(["write", "all"]) == 1
     err = capsys.readouterr().err
-    assert "error: refused stays as it was: exit status 2\nerror: " in err
+    assert "error: refused is unchanged: exit status 2\nerror: " in err
     assert "nonsense" in err
     assert err.count("must begin with python and one of launch/sweep.py, ") == 2
-    assert "say which by --ultratool FOLDER" in err
+    assert "give it with --ultratool FOLDER" in err
     assert "invalid choice: 'nonsense'" in err
     assert "not written: refused, foreign, shell, placeless, quoted, empty, last" in err
-    assert "error: quoted stays as it was: python launch/sweep.py 'planner=react: No closing quotation" in err
-    assert "error: empty stays as it was: the sweep has left no results" in err
+    assert "error: quoted is unchanged: python launch/sweep.py 'planner=react: No closing quotation" in err
+    assert "error: empty is unchanged: the sweep has left no results" in err
     assert page.read_text(encoding="utf-8") == before
 
 
@@ -125,7 +125,7 @@ def test_a_folder_is_given_and_never_shown(page: Path, tmp_path: Path) -> None:
         (written(("one: a", "old\n"), ("one: b", "old\n")), "two blocks of figures have the name one"),
         (written(("one more: a", "old\n")), "figures stand between"),
         ("<!-- figures one: a -->\n" + written(("two: b", "old\n")), "figures stand between"),
-        (written(("one: a", "old\n")), "no block of figures has the name default; there are one"),
+        (written(("one: a", "old\n")), "no block of figures has the name default; the blocks are one"),
     ],
 )
 def test_what_is_no_block_is_said(page: Path, capsys: pytest.CaptureFixture[str], text: str, told: str) -> None:

@@ -104,10 +104,10 @@ def test_a_pools_tools_stand_in_the_librarys_order_among_themselves() -> None:
 
 
 def test_a_dataset_that_names_no_own_tools_or_domain_is_left_out_with_both_files() -> None:
-    for pool, what in (("case", "the case's own candidate tools"), ("domain", "the case's domain")):
+    for pool, what in (("case", "candidate tools for each case"), ("domain", "a domain with tools for each case")):
         reason = invalid_reason(setting_of({"limit": 2}, dataset="slate", pool=pool)) or ""
         assert reason.startswith(f"conf/pool/{pool}.yaml needs {what}")
-        assert "conf/dataset/slate.yaml does not name" in reason
+        assert "but conf/dataset/slate.yaml has none for case " in reason
     assert invalid_reason(setting_of({"limit": 2}, dataset="slate", pool="grown")) is None
 
 

@@ -283,12 +283,15 @@ def test_a_replica_over_machines_has_a_process_for_each_gpu() -> None:
 @pytest.mark.parametrize(
     ("given", "told"),
     [
-        ({"dtype": "float16"}, r"engine_args\.dtype is model\.dtype here"),
-        ({"trust_remote_code": True}, "would have code run"),
-        ({"hf_token": "secret"}, r"engine_args\.hf_token is the variable HF_TOKEN here"),
-        ({"data_parallel_size": 2}, r"is model\.serving\.replicas here"),
-        ({"pipeline_parallel_size": "2"}, "no whole number"),
-        ({"pipeline_parallel_size": True}, "no whole number"),
+        ({"dtype": "float16"}, r"engine_args\.dtype cannot be given, because its value comes from model\.dtype"),
+        ({"trust_remote_code": True}, "it would run code that is neither ours"),
+        (
+            {"hf_token": "secret"},
+            r"engine_args\.hf_token cannot be given, because its value comes from the variable HF_TOKEN",
+        ),
+        ({"data_parallel_size": 2}, r"its value comes from model\.serving\.replicas"),
+        ({"pipeline_parallel_size": "2"}, "not a whole number from 1 to 64"),
+        ({"pipeline_parallel_size": True}, "not a whole number from 1 to 64"),
     ],
 )
 def test_arguments_of_vllms_that_have_a_key_of_ours_or_run_code_are_refused(given: dict[str, Any], told: str) -> None:

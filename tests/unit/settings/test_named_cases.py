@@ -76,7 +76,7 @@ def test_those_that_failed_there_are_every_case_without_a_success(tmp_path: Path
     named = f"failed_of:{tmp_path / 'before'}"
     assert set(ids(plan(tmp_path, named))) == {every[0], every[2], every[3]}
     other = {"_target_": "grid.datasets.kqa.dataset.KqaSynthetic", "limit": 1}
-    with pytest.raises(ConfigError, match="a folder in which a case of kqa_synthetic failed"):
+    with pytest.raises(ConfigError, match="a folder of results in which a cell of kqa_synthetic failed"):
         plan(tmp_path, named, {"dataset": other})
 
 
@@ -96,7 +96,7 @@ def test_each_data_set_has_its_own_and_every_name_is_a_case_of_one(tmp_path: Pat
         (True, "ids in brackets"),
         ({"a": 1}, "ids in brackets"),
         ([True], "ids in brackets"),
-        ("nosuch.txt", "a file with one id a line"),
+        ("nosuch.txt", "a file with one id per line"),
         ("failed_of:nosuch", "a folder of results"),
         (["slate-99999"], r"did you mean slate-\d+\?"),
         ([1], "ids of cases of slate"),
@@ -111,7 +111,7 @@ def test_a_file_that_is_no_text_and_halves_of_named_cases_are_refused(tmp_path: 
     (tmp_path / "bytes").write_bytes(b"\xff\xfe\x00")
     with pytest.raises(ConfigError, match="UTF-8"):
         plan(tmp_path, str(tmp_path / "bytes"))
-    with pytest.raises(ConfigError, match="all, where cases are named"):
+    with pytest.raises(ConfigError, match="must be all if cases are named"):
         plan(tmp_path, [every[0]], part="test")
     store.write(tmp_path / "won", {"episodes": [episode("react", 0, True, 0)]})
     with pytest.raises(ConfigError, match="in which a cell failed"):

@@ -86,7 +86,7 @@ def test_a_machine_with_other_code_ends_the_sweep(tmp_path: Path, request: pytes
     (setting,) = plan_of(tmp_path).settings
     expect_code(setting)
     request.getfixturevalue("change")
-    with pytest.raises(UnfinishedError, match=r"has other code than the sweep's driver \(of planner\)"):
+    with pytest.raises(UnfinishedError, match=r"and the sweep's driver have different code \(of planner\)"):
         expect_code(setting)
 
 
@@ -129,4 +129,4 @@ def test_a_failure_of_code_leaves_a_sweep_incomplete(
     assert session.complete(checked, Console(width=200), 0, warn=True) is complete
     said = capsys.readouterr().out
     assert f"1 cells failed ({kind}), the first: KeyError: 1 (grid/planners/react.py:30)" in said
-    assert ("once the code is mended" in said) == (kind == "code")
+    assert ("after you fix the code" in said) == (kind == "code")

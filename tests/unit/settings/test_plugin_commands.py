@@ -61,7 +61,7 @@ def test_a_plugin_without_its_yaml_is_told(lab: Path) -> None:
     write(lab, {"bare/__init__.py": ""})
     wrong = ("-m", *SMALL, "planner=telling", "dry_run=true")
     ended = launch("sweep", lab, *wrong, "plugins=[bare]")
-    assert ended.err.rstrip().endswith(f"; the plugin bare has no YAML in {lab / 'bare' / 'conf'}")
+    assert ended.err.rstrip().endswith(f"; the plugin bare has no YAML files in {lab / 'bare' / 'conf'}")
     assert "has no YAML" not in launch("sweep", lab, *wrong[:-2], "planner=tellin", PLUGIN).err
 
 
@@ -100,6 +100,4 @@ def test_a_plugin_that_hides_one_of_ours(lab: Path) -> None:
     ended = launch("sweep", lab, *SMALL, PLUGIN, "planner=react")
     assert ended.status == 2
     (line,) = ended.err.splitlines()
-    assert line.startswith(
-        "error: plugins='mylab/conf/planner/react.yaml': a file that does not hide one of agent-grid"
-    )
+    assert line.startswith("error: plugins='mylab/conf/planner/react.yaml': this file would hide a file of agent-grid")

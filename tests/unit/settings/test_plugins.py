@@ -70,9 +70,9 @@ def test_child_processes_are_told(lab: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "why"),
     [
-        ("grid", "no name of a package of agent-grid"),
-        ("launch", "no name of a package of agent-grid"),
-        ("json", "no name of a module of Python's own"),
+        ("grid", "must not be the name of a package of agent-grid"),
+        ("launch", "must not be the name of a package of agent-grid"),
+        ("json", "must not be the name of a module of Python itself"),
         ("mylab.planners", "without dots"),
         ("class", "that Python can import"),
         ("mylib", r"did you mean mylab\?"),
@@ -128,7 +128,7 @@ CLASSES = {
 @pytest.mark.parametrize(
     ("module", "why"),
     [
-        ("reexported", r"by its own name \(grid.planners.react.ReAct\)"),
+        ("reexported", r"use the class's own name \(grid.planners.react.ReAct\)"),
         ("broken", "ModuleNotFoundError: No module named 'nosuch_module'"),
         ("syntax", r"SyntaxError: .*syntax.py, line 1"),
         ("ending", "SystemExit"),
@@ -157,7 +157,7 @@ def test_the_keys_of_a_plain_dataclass_are_checked(lab: Path) -> None:
         ConfigError, match=r"greetings='hi': no such key \(did you mean greeting\?\); the keys here are gr"
     ):
         make("planner", {**target, "greetings": "hi"})
-    with pytest.raises(ConfigError, match=r"planner.greeting=None: a value, as it has no default"):
+    with pytest.raises(ConfigError, match=r"planner.greeting=None: this key has no default"):
         make("planner", target)
 
 

@@ -42,7 +42,7 @@ def test_a_change_counts_as_what_it_was_and_a_second_one_as_what_was_first(
     now = code_digest(SLATE)
     assert same_code.main([str(tmp_path)]) == 0
     assert table.read_text(encoding="utf-8") == f"{now} {'0' * 16} dataset slate\n"
-    assert "counts as it is: planner ghost" in capsys.readouterr().out
+    assert "counts as new code: planner ghost" in capsys.readouterr().out
     table.write_text(f"{'0' * 16} {'f' * 16} dataset slate\n", encoding="utf-8")
     assert same_code.main([str(tmp_path)]) == 0
     assert table.read_text(encoding="utf-8") == f"{now} {'f' * 16} dataset slate\n"

@@ -74,7 +74,7 @@ def test_rows_are_told_by_the_id_that_they_have(tmp_path: Path) -> None:
 
 
 def test_two_addresses_in_one_sweep_are_no_two_models(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=r"one value for the whole sweep; .* are told apart by model\.identity=NAME"):
+    with pytest.raises(ConfigError, match=r"one value for the whole sweep; .* two models, set model\.identity=NAME"):
         sweep(tmp_path, HERE, THERE)
 
 
@@ -87,7 +87,8 @@ def test_rows_whose_ids_have_the_address_are_gone_on_with_from_another(tmp_path:
     assert checked.plan.settings[0].seed_id == then.seed_id
     assert checked.plan.settings[0].labels["model"] == f"fake[base_url={HERE}]"
     assert checked.moved == [
-        f"fake-1: its cells here were asked at {HERE}, further ones at {THERE}: that is no other model"
+        f"fake-1: earlier cells were served at {HERE}, further cells are served at {THERE}; "
+        "both count as the same model"
     ]
     assert sweep(tmp_path, HERE).moved == []
 

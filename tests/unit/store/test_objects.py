@@ -308,7 +308,7 @@ def test_a_bucket_that_refuses_is_told_of_before_a_sweep(
 def test_a_store_that_heeds_no_condition_is_refused(s3: str, root: Address, monkeypatch: pytest.MonkeyPatch) -> None:
     with objects.failing(s3, lambda asked, path: 200 if asked == "PUT" else 0) as url:
         through(url, monkeypatch)
-        with pytest.raises(ConfigError, match="writes on a condition"):
+        with pytest.raises(ConfigError, match="with conditional writes"):
             root.expect_usable("store.root", str(root))
 
 

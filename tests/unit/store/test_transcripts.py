@@ -382,7 +382,7 @@ def test_messages_of_a_try_that_was_killed_count_for_nothing(tmp_path: Path) -> 
 
 def test_a_cell_of_which_nothing_is_kept_is_told_from_one_that_is_not_there(tmp_path: Path) -> None:
     store.write(tmp_path, {"episodes": [episode("a"), episode("b", n_messages=0)]})
-    with pytest.raises(StoreError, match=r"cell a asked was not kept .store.transcripts"):
+    with pytest.raises(StoreError, match=r"the requests of cell a were not kept .store.transcripts"):
         store.transcript(tmp_path, "a")
     with pytest.raises(StoreError, match="no cell c"):
         store.transcript(tmp_path, "c")

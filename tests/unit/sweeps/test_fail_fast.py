@@ -89,7 +89,9 @@ def test_unknown_cells_end_a_run_unless_a_setting_has_fewer(
 def test_unknown_cells_of_chunks_in_flight_count_too() -> None:
     flying = Flying(ended=20, unknown=10)
     assert told(0.5, {"s": (29, 20)}, flying) is None
-    assert "of 30 of the 50 cells that have ended nobody can tell" in (told(0.5, {"s": (30, 20)}, flying) or "")
+    assert "for 30 of the 50 ended cells it is not known whether they succeeded" in (
+        told(0.5, {"s": (30, 20)}, flying) or ""
+    )
     assert told(0.5, {"s": (50, 50)}, Flying(ended=3, unknown=1, setting="other")) is None, "which is sound until now"
 
 

@@ -61,7 +61,7 @@ def test_what_needs_a_cluster_is_refused(tmp_path: Path, monkeypatch: pytest.Mon
         swept(tmp_path, monkeypatch, "fail_fast=3")
     with pytest.raises(ConfigError, match=r"cluster='inline'.*where budget\.money is given"):
         swept(tmp_path, monkeypatch, "budget.money=1")
-    with pytest.raises(ConfigError, match=r"cluster='inline'.*this needs a cluster"):
+    with pytest.raises(ConfigError, match=r"cluster='inline'.*this command needs a cluster"):
         swept(tmp_path, monkeypatch, "dry_run.pilot=2")
 
 
@@ -82,7 +82,7 @@ def test_what_is_printed_in_a_worker_is_kept_by_setting(tmp_path: Path) -> None:
     (file,) = printed.sizes(tmp_path)
     assert file.name.startswith("my_x_1_-my0123")
     assert file.read_text() == 2 * "words\nWARNING mine: slow\n"
-    assert printed.told(tmp_path, before) == f"printed or logged by planners: {file}"
+    assert printed.told(tmp_path, before) == f"texts that planners printed or logged: {file}"
     assert printed.told(tmp_path, printed.sizes(tmp_path)) == ""
     assert logging.getLogger().level == level
 

@@ -44,14 +44,14 @@ def unquoted(shown: str) -> object:
 def test_what_the_grammar_does_not_take_is_shown_in_quotes(value: str, shown: str) -> None:
     error = arguments.unreadable(f"name={value}", GRAMMAR)
     assert (error.key, error.value) == ("name", value)
-    assert error.allowed.endswith(f" has to be quoted: {shown}")
+    assert error.allowed.endswith(f" must be in quotes: {shown}")
     assert GRAMMAR not in str(error)
     unquoted(shown)
 
 
 def test_the_characters_are_named() -> None:
     told = arguments.unreadable("+model.model=org/über#1", GRAMMAR).allowed
-    assert told == "a text with 'ü' '#' has to be quoted: \"+model.model='org/über#1'\""
+    assert told == "a text with 'ü' '#' must be in quotes: \"+model.model='org/über#1'\""
 
 
 @given(st.text(st.characters(min_codepoint=32, max_codepoint=0x2FF, exclude_categories=["Cc"]), min_size=1))
@@ -83,7 +83,7 @@ def test_a_quoted_form_that_is_too_long_is_not_shown() -> None:
 def test_a_text_that_is_read_as_a_number_is_shown_in_quotes(key: str, value: object, text: str, shown: str) -> None:
     error = arguments.kept(ConfigError(key, value, "Input should be a valid string"), ["planner=react", text])
     assert (error.key, error.value) == (key, value)
-    assert error.allowed.endswith(f"quoted it stays one: {shown}")
+    assert error.allowed.endswith(f"put it in quotes: {shown}")
 
 
 def test_other_errors_stay_as_they_are() -> None:
@@ -122,14 +122,14 @@ def test_the_command_line_says_it(tmp_path: Path) -> None:
     ]
     told = [one["err"].strip() for one in outcomes(lines, tmp_path)]
     assert told == [
-        "error: model.model='org/m#1': a text with '#' has to be quoted: \"model.model='org/m#1'\"",
-        "error: name='mine=1': a text with '=' has to be quoted: \"name='mine=1'\"",
-        "error: dataset.path='/tmp/übung': a text with 'ü' has to be quoted: \"dataset.path='/tmp/übung'\"",
-        "error: name=100000.0: a text, and 1e5 without quotes is a number; quoted it stays one: \"name='1e5'\"",
-        "error: name='a,b': one value; with -m each is a setting, a list is name=[a,b], a text is quoted: "
-        "\"name='a,b'\"",
-        "error: planner='react,lats': one value; with -m each is a setting",
-        "error: --cfg='job': without -m: it shows one setting",
+        "error: model.model='org/m#1': a text with '#' must be in quotes: \"model.model='org/m#1'\"",
+        "error: name='mine=1': a text with '=' must be in quotes: \"name='mine=1'\"",
+        "error: dataset.path='/tmp/übung': a text with 'ü' must be in quotes: \"dataset.path='/tmp/übung'\"",
+        "error: name=100000.0: must be a text, but 1e5 without quotes is a number; put it in quotes: \"name='1e5'\"",
+        "error: name='a,b': only one value is allowed; use -m to make each value a setting, write a list as "
+        "name=[a,b], write a text in quotes: \"name='a,b'\"",
+        "error: planner='react,lats': only one value is allowed; use -m to make each value a setting",
+        "error: --cfg='job': not allowed with -m, because this flag shows only one setting",
     ]
 
 
@@ -148,5 +148,5 @@ def test_an_override_behind_a_flag_is_one(tmp_path: Path) -> None:
 
 
 def test_the_api_says_it_too() -> None:
-    with pytest.raises(ConfigError, match="quoted it stays one: \"name='1e5'\""):
+    with pytest.raises(ConfigError, match="put it in quotes: \"name='1e5'\""):
         sweep("name=1e5")

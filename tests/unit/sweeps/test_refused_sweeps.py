@@ -68,7 +68,7 @@ REFUSED: list[tuple[list[str], list[str]]] = [
     (["+planner.nosuch=1"], ["planner.nosuch=1", "temperature"]),
     (
         ["-m", "planner=outside,react", "planner.command=python"],
-        ["planner.command='python'", "that only some of planner=outside,react have", "--config-dir FOLDER"],
+        ["planner.command='python'", "if only some of planner=outside,react have this key", "--config-dir FOLDER"],
     ),
 ]
 

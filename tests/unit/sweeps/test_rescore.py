@@ -258,7 +258,7 @@ def altered(
     [
         ({"dataset_version": "other"}, "its data are of version other, and here of "),
         ({"case_id": "gone"}, "its case cannot be made: 'gone'"),
-        ({"case_digest": "other"}, "its case is another now"),
+        ({"case_digest": "other"}, "its case has changed"),
         ({"n_steps": 99}, " of its 99 steps are stored"),
         ({"config": ("grid.datasets.slate.dataset.Slate", "elsewhere.data.Slate")}, "elsewhere.data.Slate"),
     ],
@@ -288,7 +288,7 @@ def test_tools_that_answer_otherwise_leave_open_what_goes_by_the_state_alone(tmp
 
     found = again(altered(tmp_path / "second", tmp_path / "first", "steps", changed))
     assert {(one.metric, one.state) for one in differing(found)} == {("success", UNKNOWN)}
-    assert all("answer otherwise" in one.why for one in differing(found))
+    assert all("give other answers" in one.why for one in differing(found))
 
 
 def test_steps_of_which_a_call_was_cut_score_nothing(tmp_path: Path) -> None:
@@ -297,7 +297,7 @@ def test_steps_of_which_a_call_was_cut_score_nothing(tmp_path: Path) -> None:
         tmp_path / "second", tmp_path / "first", "steps", lambda row: row | {"arguments": '{"a": "b... (9 ch'}
     )
     assert {(one.state, one.why) for one in again(cut).compared} == {
-        (UNKNOWN, "a call or what it returned is not stored whole")
+        (UNKNOWN, "a call or its result is not stored in full")
     }
 
 
@@ -305,7 +305,7 @@ def test_states_of_live_tools_are_not_known(tmp_path: Path, small_mcp: str) -> N
     run(tmp_path, whole(model="simulated", planner="react", dataset="mcp", dataset_values={"path": small_mcp}), limit=4)
     found = again(tmp_path)
     assert {(one.metric, one.state) for one in differing(found)} == {("success", UNKNOWN), ("nothing_success", UNKNOWN)}
-    assert {one.why for one in differing(found)} == {"tools are live: what they hold is not stored"}
+    assert {one.why for one in differing(found)} == {"its tools are live, and their state is not stored"}
 
 
 def test_what_was_expected_of_live_tools_is_not_asked_again(tmp_path: Path, small_mcp: str) -> None:

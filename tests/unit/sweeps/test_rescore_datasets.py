@@ -33,8 +33,8 @@ from tests.unit.roles.test_grounding import Scripted, Shouting
 from tests.unit.sweeps.test_rescore import again, altered, differing, run, whole
 
 PLANNERS = ("react", "egb_names", "plan_first")
-PLAYED = "what the simulator said is not stored (store.transcripts)"
-HEARD = "what the user said is not stored (store.transcripts)"
+PLAYED = "the answers of the simulator are not stored (store.transcripts)"
+HEARD = "the answers of the user are not stored (store.transcripts)"
 
 
 class Stored(NamedTuple):
@@ -162,7 +162,7 @@ def test_a_judge_that_chose_names_for_a_call_chooses_them_again(tmp_path: Path, 
         stored(tmp_path / keep, built, setting, keep)
     assert any(row["judge_calls"] for row in store.read(tmp_path / "all", "episodes", wide=True).to_pylist())
     assert {one.why for one in differing(again(tmp_path / "all"))} <= {SAID}, "what an evaluator said alone"
-    why = "what the judge said is not stored (store.transcripts)"
+    why = "the answers of the judge are not stored (store.transcripts)"
     lost = {one.metric for one in differing(again(tmp_path / "none")) if one.why.startswith(why)}
     hangs = {"success", "accuracy", "verdict"} if "0" in answer else set()
     assert lost == hangs, "where nobody could be read the call failed, whoever was asked"

@@ -39,8 +39,8 @@ def test_points_go_together_and_values_choose_among_them() -> None:
     ("word", "told"),
     [
         ("seed=interval(0,1)", "values that can be listed"),
-        ("seed=range(0,inf)", "of finite numbers and a step that is not 0"),
-        ("seed=range(0,5,0)", "of finite numbers and a step that is not 0"),
+        ("seed=range(0,inf)", "with finite numbers and a step that is not 0"),
+        ("seed=range(0,5,0)", "with finite numbers and a step that is not 0"),
         (f"seed=range(0,{MAX_SETTINGS + 1})", "at most 20,000 settings"),
         ("seed=range(5,5)", "at least one value"),
     ],

@@ -77,7 +77,7 @@ def test_bad_domains(text: str, says: str, tmp_path: Path) -> None:
 def test_a_domain_that_can_have_one_tool_only(tmp_path: Path) -> None:
     path = tmp_path / "domain.yaml"
     path.write_text("name: x\ndescription: y\nusers: [a]\ntopics: {A: b}", encoding="utf-8")
-    with pytest.raises(ConfigError, match=r"sizes.tools=1: 2 or more where the domain has one topic"):
+    with pytest.raises(ConfigError, match=r"sizes.tools=1: 2 or more if the domain has one topic"):
         construction(given_keys(tmp_path, f"domain={path}", "sizes.tools=1"))
 
 

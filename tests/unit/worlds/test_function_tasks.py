@@ -132,7 +132,14 @@ def test_calls_that_a_tool_refuses(arguments: dict[str, Any], why: str) -> None:
     assert len(observation.text()) < 500
 
 
-@pytest.mark.parametrize(("text", "why"), [("set", "no JSON"), ("nan", "no JSON"), ("x", "RuntimeError: out of order")])
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("set", "a value that JSON does not have"),
+        ("nan", "a value that JSON does not have"),
+        ("x", "RuntimeError: out of order"),
+    ],
+)
 def test_a_function_that_breaks_is_the_tools_failure(text: str, why: str) -> None:
     with pytest.raises(ToolError, match=why):
         called(break_down, ToolCall("break_down", {"text": text}))
@@ -189,7 +196,7 @@ def test_tasks_are_resolved_by_their_own_calls(tmp_path: Path) -> None:
     [
         (line(("nothing", {})), "there is no tool nothing"),
         (line(("divide", {"a": 1, "b": 0})), "call 0 fails: ZeroDivisionError"),
-        (line(("shout", {"text": "OUTPUT_FROM_STEP_0.result"})), "refers to a result that there is not"),
+        (line(("shout", {"text": "OUTPUT_FROM_STEP_0.result"})), "refers to a result that no earlier call returns"),
         (line(), "calls: List should have at least 1 item"),
         ('{"question": 3, "calls": []}', "question: Input should be a valid string"),
         (line(("shout", {"text": "a"}), question=" "), "question: String should match pattern"),

@@ -41,28 +41,34 @@ def with_relation(**fields: object) -> Callable[[Base], object]:
 @pytest.mark.parametrize(
     ("change", "reason"),
     [
-        (with_attribute({"type": "quantity", "value": 3}), "a quantity without a unit"),
+        (with_attribute({"type": "quantity", "value": 3}), "a quantity must have a unit"),
         (with_attribute({"type": "quantity", "value": "many", "unit": "1"}), "could not convert"),
-        (with_attribute({"type": "quantity", "value": True, "unit": "1"}), "a number or a text, not bool"),
-        (with_attribute({"type": "quantity", "value": "inf", "unit": "1"}), "no finite number"),
-        (with_attribute({"type": "quantity", "value": 10**400, "unit": "1"}), "no finite number"),
+        (with_attribute({"type": "quantity", "value": True, "unit": "1"}), "must be a number or a text, not bool"),
+        (with_attribute({"type": "quantity", "value": "inf", "unit": "1"}), "not a finite number"),
+        (with_attribute({"type": "quantity", "value": 10**400, "unit": "1"}), "not a finite number"),
         (with_attribute({"type": "date", "value": "-44-03-15"}), "invalid literal"),  # a date has no year below 1
         (with_attribute({"type": "date", "value": "0000-01-01"}), "year 0 is out of range"),
         (with_attribute({"type": "date", "value": "2001-02-30"}), "day"),
         (with_attribute({"type": "year", "value": 2003.5}), "invalid literal"),
         (with_attribute({"type": "year", "value": None}), "not NoneType"),
-        (with_attribute({"type": "string", "value": 5}), "a string's value is a text, not int"),
-        (with_attribute({"type": "colour", "value": "red"}), "is none of string, quantity, year, date"),
-        (with_attribute("red"), "a value is an object, not str"),
+        (with_attribute({"type": "string", "value": 5}), "a string's value must be a text, not int"),
+        (with_attribute({"type": "colour", "value": "red"}), "is not one of string, quantity, year, date"),
+        (with_attribute("red"), "a value must be an object, not str"),
         (lambda raw: raw["entities"]["e1"]["attributes"].append(7), "an object is expected, not int"),
-        (lambda raw: raw["entities"]["e1"]["attributes"].append({"key": 7}), "`key` is a text, not int"),
-        (with_relation(object="e99"), "the object 'e99' is no id of this base"),
-        (with_relation(object=["e2"]), "`object` is a text, not list"),
-        (with_relation(direction="sideways"), "the direction 'sideways' is none of forward, backward"),
-        (with_relation(qualifiers={"start": "1999"}), "`qualifiers` is an object of lists"),
-        (with_relation(qualifiers={"size": [{"type": "quantity", "value": 1}]}), "a quantity without a unit"),
-        (lambda raw: raw["entities"]["e1"]["instanceOf"].append("e99"), "'e99', which is no id of this base"),
-        (lambda raw: raw["concepts"]["river"]["subclassOf"].append(None), "None, which is no id of this base"),
+        (lambda raw: raw["entities"]["e1"]["attributes"].append({"key": 7}), "`key` must be a text, not int"),
+        (with_relation(object="e99"), "the object 'e99' is not an id of this knowledge base"),
+        (with_relation(object=["e2"]), "`object` must be a text, not list"),
+        (with_relation(direction="sideways"), "the direction 'sideways' is not one of forward, backward"),
+        (with_relation(qualifiers={"start": "1999"}), "`qualifiers` must be an object of lists"),
+        (with_relation(qualifiers={"size": [{"type": "quantity", "value": 1}]}), "a quantity must have a unit"),
+        (
+            lambda raw: raw["entities"]["e1"]["instanceOf"].append("e99"),
+            "the class 'e99' is not an id of this knowledge base",
+        ),
+        (
+            lambda raw: raw["concepts"]["river"]["subclassOf"].append(None),
+            "the class None is not an id of this knowledge base",
+        ),
     ],
 )
 def test_what_cannot_be_used_is_left_out_and_named(change: Callable[[Base], object], reason: str) -> None:
@@ -83,11 +89,11 @@ def test_what_cannot_be_used_is_left_out_and_named(change: Callable[[Base], obje
     [
         (lambda raw: raw.pop("concepts"), "concepts: an object is expected, not NoneType"),
         (lambda raw: raw.update(entities=[]), "entities: an object is expected, not list"),
-        (lambda raw: raw.update(entities={}), "it has no entity"),
+        (lambda raw: raw.update(entities={}), "the knowledge base has no entity"),
         (lambda raw: raw["entities"].update(e1=5), "'e1': an object is expected, not int"),
-        (lambda raw: raw["entities"]["e1"].update(name=5), "'e1' has no name that is a text"),
-        (lambda raw: raw["entities"]["e1"].pop("attributes"), "'e1' has no list attributes"),
-        (lambda raw: raw["concepts"]["lake"].pop("subclassOf"), "'lake' has no list subclassOf or instanceOf"),
+        (lambda raw: raw["entities"]["e1"].update(name=5), "'e1' must have a name that is a text"),
+        (lambda raw: raw["entities"]["e1"].pop("attributes"), "'e1' must have the list attributes"),
+        (lambda raw: raw["concepts"]["lake"].pop("subclassOf"), "'lake' must have the list subclassOf or instanceOf"),
         (lambda raw: raw["entities"].update(lake=raw["entities"]["e1"]), "'lake' is both a concept and an entity"),
     ],
 )
@@ -112,7 +118,7 @@ def test_files_that_are_no_json(content: bytes, tmp_path: Path) -> None:
 def test_a_cycle_is_kept_and_named() -> None:
     kb = parse(changed(lambda raw: raw["concepts"]["water"]["subclassOf"].append("river")), SOURCE)
     assert [(remark.record, remark.reason) for remark in kb.remarks] == [
-        ("concepts body of water, river", "are below one another; kept, as KoPL does")
+        ("concepts body of water, river", "these concepts are below one another; kept, as in KoPL")
     ]
     assert len(kb.members["river"]) == len(kb.members["body of water"])
 

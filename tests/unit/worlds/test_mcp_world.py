@@ -211,7 +211,7 @@ def test_a_server_that_is_of_no_use_ends_the_episode_as_the_tools_failure(tool: 
         }
         told |= {
             "chatter": "10,000 messages",
-            "garbage": "no message of JSON-RPC",
+            "garbage": "not a JSON-RPC message",
             "half": "surrogate",
             "number": "1e999",
         }

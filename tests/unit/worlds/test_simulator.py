@@ -235,7 +235,7 @@ def test_it_is_part_of_the_id_where_it_is_named(tmp_path: Path, small_stabletool
     assert settings[1].config[SIMULATOR] == {"temperature": 0.0, "max_retries": 3, **HTTP}
     assert SIMULATOR in settings[1].code
     slate = check_sweep([Job(job(tmp_path, simulator=HTTP).config, LABELS | {SIMULATOR: "who"})])
-    assert slate.unasked == ["simulator who: never asked, as no dataset asks one"]
+    assert slate.unasked == ["simulator who: never asked, because no dataset of this sweep needs it"]
 
 
 @pytest.mark.parametrize(

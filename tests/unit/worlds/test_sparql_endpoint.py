@@ -145,13 +145,16 @@ def test_what_takes_the_server_too_long_is_a_result(reply: Reply) -> None:
 @pytest.mark.parametrize(
     ("reply", "message"),
     [
-        (Reply(200, b"<html><h1>Welcome</h1></html>", {"Content-Type": "text/html"}), "(text/html) is no JSON: <html>"),
-        (Reply(200, b'{"head": {"vars": ["x"', JSON), "is no JSON"),
-        (Reply(200, b"[" * 100_000, JSON), "is no JSON"),
-        (Reply(200, b'{"x": NaN}', JSON), "is no JSON"),
+        (
+            Reply(200, b"<html><h1>Welcome</h1></html>", {"Content-Type": "text/html"}),
+            "(text/html) is not JSON: <html>",
+        ),
+        (Reply(200, b'{"head": {"vars": ["x"', JSON), "is not JSON"),
+        (Reply(200, b"[" * 100_000, JSON), "is not JSON"),
+        (Reply(200, b'{"x": NaN}', JSON), "is not JSON"),
         (Reply(500, b"oops"), "HTTP 500: oops (tried 2 times)"),
         (Reply(524, b"oops"), "HTTP 524: oops (tried 2 times)"),
-        (Reply(503, b"", {"Retry-After": "9999"}), "it asks to wait 9,999 s"),
+        (Reply(503, b"", {"Retry-After": "9999"}), "the server asks to wait 9,999 s"),
     ],
 )
 def test_what_the_server_does_wrong_is_tried_again_and_is_the_infrastructures(reply: Reply, message: str) -> None:
@@ -166,9 +169,15 @@ def test_what_the_server_does_wrong_is_tried_again_and_is_the_infrastructures(re
 @pytest.mark.parametrize(
     ("reply", "message"),
     [
-        (Reply(200, {"boolean": True}, JSON), "another shape"),
-        (Reply(200, {"head": {"vars": ["x"]}, "results": {"bindings": [1]}}, JSON), "another shape"),
-        (Reply(200, {"head": {"vars": [1]}, "results": {"bindings": []}}, JSON), "another shape"),
+        (Reply(200, {"boolean": True}, JSON), "the answer does not have the form of"),
+        (
+            Reply(200, {"head": {"vars": ["x"]}, "results": {"bindings": [1]}}, JSON),
+            "the answer does not have the form of",
+        ),
+        (
+            Reply(200, {"head": {"vars": [1]}, "results": {"bindings": []}}, JSON),
+            "the answer does not have the form of",
+        ),
         (rows({"x": {"type": "bnode", "value": "b0"}}), "neither an IRI nor a literal"),
         (rows({"x": "m.01"}), "neither an IRI nor a literal"),
         (Reply(404, b"no such page"), "HTTP 404: no such page"),

@@ -67,8 +67,8 @@ def test_a_line_without_end_is_not_held(tmp_path: Path, monkeypatch: pytest.Monk
     store, read = programs.in_memory(path)
     assert len(store) == 2
     assert [(remark.record, remark.reason) for remark in read.remarks] == [
-        ("graph.nq:2", "a line of more than 200 bytes"),
-        ("graph.nq:4", "a line of more than 200 bytes"),
+        ("graph.nq:2", "the line has more than 200 bytes"),
+        ("graph.nq:4", "the line has more than 200 bytes"),
     ]
     monkeypatch.setattr(programs, "MAX_BYTES", 5_000)
     with pytest.raises(DataError, match="more than 5,000 bytes"):
@@ -95,11 +95,11 @@ def test_what_cannot_be_read_is_an_error_with_the_file(tmp_path: Path) -> None:
         (tmp_path / name).write_bytes(data)
         with pytest.raises(DataError, match=f"{name}: cannot be read"):
             programs.in_memory(tmp_path / name)
-    with pytest.raises(DataError, match="no store"):
+    with pytest.raises(DataError, match="does not have the store of a graph"):
         programs.opened(tmp_path / "nowhere")
     (tmp_path / "file").write_text("")
     for folder in (tmp_path / "file", tmp_path):
-        with pytest.raises(DataError, match="no store can be made there"):
+        with pytest.raises(DataError, match="a store cannot be made in this folder"):
             programs.on_disk(folder)
 
 
