@@ -248,7 +248,7 @@ def _lost(cases: pd.DataFrame) -> Iterator[str]:
             told = _changes(part)
             lines.append(_fitting(f"  {one_line(place + str(robustness), 2 * _NAME)}: ", told, "that lost less"))
     if lines:
-        yield "change of the success above by disturbances, in percentage points (*, †: as above; intervals in the report):"
+        yield "change of this success by disturbances, in percentage points (*, †: as above; intervals in the report):"
         yield from lines[:_DISTURBANCES]
         if len(lines) > _DISTURBANCES:
             yield f"  and {len(lines) - _DISTURBANCES:,} more"

@@ -119,7 +119,7 @@ def stopped(episodes: pd.DataFrame) -> list[str]:
         reached = own["budget_reached"].dropna().astype(str)
         if len(reached) <= _MOST_STOPPED * len(own):
             continue
-        model, dataset, robustness, planner = map(str, cast(tuple[object, ...], key))
+        model, dataset, robustness, planner = map(str, key)
         disturbed = f" ({robustness})" if robustness != "none" else ""
         budgets = " or ".join(f"budget.{name}" for name in sorted(set(reached)))
         lines.append(

@@ -34,8 +34,8 @@ _OWN = ["behaviour", "refused", "plan_cost", "least_cost"]
 _LABELS = ["robustness", "planner"]
 _CAPTION = (
     "success in %; undisturbed: of the same cases under robustness=none; difference: in percentage points, paired over "
-    f"cases; 95% interval: {TOLD}; *: the interval excludes 0, †: also by Holm's correction over the differences of this table "
-    f"(p Holm); {ALIKE}; no interval if all cases are of one cluster"
+    f"cases; 95% interval: {TOLD}; *: the interval excludes 0, †: also by Holm's correction over the "
+    f"differences of this table (p Holm); {ALIKE}; no interval if all cases are of one cluster"
 )
 _OUTLINED = (
     "a planner that follows a given outline has to get each substep right: if a tool that the outline needs is broken, "
