@@ -26,7 +26,7 @@ ASK_SUBSTEPS = (
 )
 ASK_LAST = f'Plan the last substep, {{first}}: one entry. If it calls no tool, its tool is "{NO_TOOL}".'
 ASK_ANSWER = "Plan all calls that are needed; the last one finishes with the answer. The first is step {first}."
-ASK_REASONING = '"thought": your reasoning, step by step, about the calls that the request needs, '
+ASK_REASONING = '"thought": your step-by-step reasoning about the calls that the request needs, '
 ASK_PLAN = 'Answer with one JSON object: {{{thought}"plan": [{{"tool": name, "arguments": {{name: value}}}}, ...]}}.'
 ASK_AT_ONCE = "Make all of these calls in this one answer, in order."
 
