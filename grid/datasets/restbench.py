@@ -37,10 +37,11 @@ SEED = 0
 FULFILLED = Section(
     "role",
     (
-        "An agent was asked for something and called tools to get it. Judge whether it did what was asked.",
-        "The tools' answers are made up: take them for true. The best score is for an agent that called what it takes, "
-        "and whose steps or final answer give all that was asked for. The worst score is for one that gave something "
-        "else, gave it in part, gave up, or says what no tool returned.",
+        "An agent got a request and called tools to carry it out. Judge whether it did what was asked.",
+        "The tools' answers are invented: treat them as true. Give the best score if the agent made the calls "
+        "that the request needs, and its steps or its final answer give everything that was asked for. Give the "
+        "worst score if it gave something else or only a part, gave up, or says something that no tool "
+        "returned.",
     ),
 )
 _PASSED = 0.5  # scores of at least this are a yes

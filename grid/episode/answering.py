@@ -17,7 +17,7 @@ from grid.episode.asking import ASK_CALL, read_answers
 from grid.episode.conversation import past
 from grid.episode.episode import Episode
 
-ASK = "No further call is made. Answer the query from what the calls returned."
+ASK = "No more calls can be made. Answer the query from the results of the calls."
 _DECISION = "answer"
 _MAX_TOKENS = 1024
 

@@ -24,18 +24,18 @@ from grid.text.references import misfit, normalised
 OptionLabels = Literal["numbers", "names"]
 """How an option of a choice is asked for: by its number or by its name."""
 
-ASK_SUBSTEP = "Call one of the tools for the present substep, or none of them."
+ASK_SUBSTEP = "Call one of the tools for the present substep, or no tool."
 ASK_NEXT = "Give the next call, or finish."
 ASK_CALL = (
     'Answer with one JSON object: {{{thought}"action": {{"tool": name{decline}, "arguments": {{name: value}}}}}}.'
 )
-ASK_THOUGHT = '"thought": why, in a sentence or two, '
-ASK_SEVERAL = "Give the next call, or finish; several calls in one answer are run in their order."
+ASK_THOUGHT = '"thought": why, in one or two sentences, '
+ASK_SEVERAL = "Give the next call, or finish. If you give several calls in one answer, they are run in order."
 ASK_WITHOUT = "An answer without a call ends the work."
-ASK_WORDS = "Begin with a sentence or two that say why; what is called follows in the same answer."
+ASK_WORDS = "Begin with one or two sentences that say why, then make the call in the same answer."
 ASK_THIS = "Call this tool."
 ASK_SUBSTEP_INDEX = "Answer with the number of the option that fits the present substep, and nothing else."
-ASK_NEXT_INDEX = "Answer with the number of the option that comes next, and nothing else."
+ASK_NEXT_INDEX = "Answer with the number of the option that should come next, and nothing else."
 ASK_ARGUMENTS = f'{ASK_THIS} Answer with one JSON object: {{"action": {{"tool": name, "arguments": {{name: value}}}}}}.'
 
 

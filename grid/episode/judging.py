@@ -34,15 +34,16 @@ from grid.text.answers import read_score, read_verdict, read_vote
 from grid.text.objects import UnreadableError
 
 ASK_SCORE = (
-    f"Judge what is shown above, by the criteria given, with a whole number from 0 (worst) to {MAX_SCORE} (best)."
+    f"Judge what is shown above by the given criteria. The score is a whole number from 0 (worst) to {MAX_SCORE} "
+    "(best)."
 )
-ASK_TEXT = 'Answer with one JSON object: {"score": number, "explanation": why, in a sentence or two}.'
+ASK_TEXT = 'Answer with one JSON object: {"score": number, "explanation": why, in one or two sentences}.'
 ASK_DIGITS = "Answer with the number of one of these scores, and nothing else:"
 SCORES = tuple(
     f"{score} of {MAX_SCORE}" + {0: " (worst)", MAX_SCORE: " (best)"}.get(score, "") for score in range(MAX_SCORE + 1)
 )
-ASK_VOTE = "Decide which of the candidates above is the most promising one."
-ASK_VOTE_TEXT = 'Answer with one JSON object: {"best": its number, "explanation": why, in a sentence or two}.'
+ASK_VOTE = "Decide which of the candidates above is the most promising."
+ASK_VOTE_TEXT = 'Answer with one JSON object: {"best": its number, "explanation": why, in one or two sentences}.'
 ASK_VOTE_DIGITS = "Answer with its number, and nothing else."
 _MAX_TOKENS = 256
 _VERDICT_TOKENS = 640

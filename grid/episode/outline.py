@@ -21,11 +21,11 @@ MAX_SUBSTEPS = 50
 MAX_CHARACTERS = 500
 _TRIES = 3
 _EACH = (
-    "in order, each in one short sentence that says what it is for. A substep is one call of a tool, or one thing that "
-    "needs none."
+    "in order, each as one short sentence that states its purpose. A substep is one tool call, or one thing "
+    "that needs no tool."
 )
-_ASK = f"Before anything is done, outline the work: the substeps that carry out the request, {_EACH}"
-_LEFT = f"Outline the work that is left: the substeps that finish carrying out the request, {_EACH}"
+_ASK = f"Before doing anything, outline the work: the substeps that carry out the request, {_EACH}"
+_LEFT = f"Outline the remaining work: the substeps that complete the request, {_EACH}"
 _FORM = 'Answer with one JSON object: {"outline": [text, ...]}.'
 _DEMONSTRATIONS = 10
 _MAX_TOKENS = 1024

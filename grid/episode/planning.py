@@ -21,14 +21,14 @@ from grid.text.objects import UnreadableError
 
 ASK_CALLS = "Plan all calls that are needed. The first is step {first}."
 ASK_SUBSTEPS = (
-    "Plan the substeps {first} to {last}: one entry for each, in their order. An entry whose substep calls no tool "
+    "Plan the substeps {first} to {last}: one entry for each, in order. If a substep calls no tool, its entry "
     f'has the tool "{NO_TOOL}".'
 )
 ASK_LAST = f'Plan the last substep, {{first}}: one entry. If it calls no tool, its tool is "{NO_TOOL}".'
 ASK_ANSWER = "Plan all calls that are needed; the last one finishes with the answer. The first is step {first}."
-ASK_REASONING = '"thought": which steps the request takes, thought through one by one, '
+ASK_REASONING = '"thought": your step-by-step reasoning about the calls that the request needs, '
 ASK_PLAN = 'Answer with one JSON object: {{{thought}"plan": [{{"tool": name, "arguments": {{name: value}}}}, ...]}}.'
-ASK_AT_ONCE = "Make all of these calls at once, in this one answer and in their order."
+ASK_AT_ONCE = "Make all of these calls in this one answer, in order."
 
 
 def whole_view(episode: Episode, path: Path, max_calls: int) -> View | None:

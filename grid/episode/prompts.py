@@ -42,34 +42,35 @@ ROLE = Section(
     "role",
     (
         "You carry out a request by calling tools.",
-        "Take the values of arguments from the request or from what earlier steps returned. OUTPUT_FROM_STEP_i.field "
-        "stands for the value of that field in what step i returned. Required arguments (marked * in a list of tools) "
-        "must be given, all others may be left out.",
+        "Take the values of arguments from the request or from the results of earlier steps. "
+        "OUTPUT_FROM_STEP_i.field stands for the value of that field in the result of step i. Give every "
+        "required argument (marked * in the list of tools); the others may be left out.",
     ),
 )
 EMPTY = Section("instruction", ())
-NOTES = "What the tools speak of:"
-POLICY = "The policy that you keep to in all that you do:"
-DEMONSTRATIONS = "Requests like this one, with all calls that they took; the first call is step 0."
+NOTES = "Notes on the things that the tools deal with:"
+POLICY = "The policy that you must follow in everything you do:"
+DEMONSTRATIONS = "Similar requests, each with all of its calls. The first call is step 0."
 MEMORY = (
-    "What you did on earlier requests: every step with what it returned, and whether the request was carried out. The "
-    "values belong to those requests, and the tools that you are offered now may be others."
+    "Your work on earlier requests: every step with its result, and whether the request was carried out. The "
+    "values belong to those requests, and the tools offered now may be different."
 )
-PLAN = "A plan of the work, which was written before anything of it was run:"
-PLAN_SUMMARY = "In short: "
+PLAN = "A plan of the work, written before anything was run:"
+PLAN_SUMMARY = "Summary: "
 PLAN_EMPTY = "(no call)"
 PLAN_USE = (
-    "Go by the plan where what was returned bears it out, and depart from it where it does not, or where the plan is "
-    "wrong. OUTPUT_FROM_STEP_i always stands for the step i that was really taken, also where the plan has another."
+    "Follow the plan as long as the results support it. Depart from it if they do not, or if the plan is wrong. "
+    "OUTPUT_FROM_STEP_i always stands for the step i that was really taken, even if the plan has a different "
+    "step i."
 )
-SIBLINGS = "At this very point these were tried before, with what came of them:"
-DIFFER = "Weigh them, and then decide for something that differs from all of them: another tool, or other values."
-THOUGHT = "Your thought on what comes next, by which the tools above were retrieved:"
-NO_TOOL_TEXT = f"{NO_TOOL}: No tool is called at this substep."
+SIBLINGS = "These actions were already tried at this point. Each is shown with its outcome:"
+DIFFER = "Consider them, then choose an action that differs from all of them: another tool, or other values."
+THOUGHT = "Your thought about the next step, which was used to retrieve the tools above:"
+NO_TOOL_TEXT = f"{NO_TOOL}: Call no tool at this substep."
 FINISH_TOOL = ToolSpec(
     FINISH,
-    "Ends the work: the result of the last call is the outcome. Where the request is a question, tell its answer.",
-    (Parameter("answer", "string", "what is told to whoever asked", required=False),),
+    "Ends the work. The result of the last call is the outcome. If the request is a question, give its answer.",
+    (Parameter("answer", "string", "the answer to the request", required=False),),
 )
 ANSWER_TOOL = ToolSpec(
     FINISH,
@@ -78,20 +79,20 @@ ANSWER_TOOL = ToolSpec(
         Parameter(
             "answer",
             "string",
-            "the result of the earlier step that holds the answer, OUTPUT_FROM_STEP_i.result; or the answer in words, "
-            f'several values parted by "{BETWEEN}"',
+            "the answer: OUTPUT_FROM_STEP_i.result of the earlier step whose result is the answer; or the "
+            f'answer in words, with several values separated by "{BETWEEN}"',
         ),
     ),
 )
 """The tool that replaces FINISH_TOOL if finishing answers the question."""
 TELL_TOOL = ToolSpec(
     FINISH,
-    "Ends the work with the answer to the query, for whoever asked.",
-    (Parameter("answer", "string", "the answer in words, with all that was asked for"),),
+    "Ends the work with the answer to the query.",
+    (Parameter("answer", "string", "the answer in words, with everything that was asked for"),),
 )
 """The tool that replaces FINISH_TOOL if the work is done and only the answer is missing."""
 GIVE_UP_TOOL = ToolSpec(
-    GIVE_UP, "Abandons this attempt, where it does not lead to the goal: an earlier decision is then taken anew.", ()
+    GIVE_UP, "Abandons this attempt if it does not lead to the goal. An earlier decision is then made again.", ()
 )
 _HANDLE = re.compile(r"\$\d+")
 _TOOLS = Section("tools", ("Tools:",))

@@ -176,7 +176,7 @@ class Requests:
 MOST_SHOWN = 2000
 """The most characters of a rejected answer that the next prompt shows."""
 _MOST_REASON = 500
-_ANEW = "Read the instructions above again and answer anew, in the format asked for, without this fault."
+_ANEW = "Read the instructions above again. Then answer again, in the format asked for, without this error."
 
 
 class Rejected(NamedTuple):

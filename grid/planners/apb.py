@@ -46,22 +46,22 @@ from grid.text.objects import UnreadableError
 MOST_THOUGHT = 2_000
 """The most characters of a call's reason in the table of steps."""
 ROLE = (
-    "You plan how a request is carried out by calling tools. Nothing is run while you plan: you do not see what the "
-    "calls that you plan return.",
-    "Required arguments (marked * in a list of tools) must be given, all others may be left out. "
-    "OUTPUT_FROM_STEP_i.field stands for the value of that field in what step i returned.",
+    "You plan how to carry out a request by calling tools. Nothing is run while you plan: you do not see the "
+    "results of the calls that you plan.",
+    "Give every required argument (marked * in the list of tools); the others may be left out. "
+    "OUTPUT_FROM_STEP_i.field stands for the value of that field in the result of step i.",
 )
 IN_WORDS = (
-    "Write a value as it is where the request or an earlier result tells it. Where a planned call will return it, "
-    "write OUTPUT_FROM_STEP_i.field, or say in words which step's result it is and what of it."
+    "If the request or an earlier result gives a value, write the value itself. If a planned call will return "
+    "it, write OUTPUT_FROM_STEP_i.field, or say in words which part of which step's result it is."
 )
 AS_REFERENCE = (
-    "Write a value as it is where the request or an earlier result tells it. Where a planned call will return it, "
-    "write OUTPUT_FROM_STEP_i.field and nothing else."
+    "If the request or an earlier result gives a value, write the value itself. If a planned call will return "
+    "it, write OUTPUT_FROM_STEP_i.field and nothing else."
 )
 REFUSE = (
-    "Where the request cannot be carried out with these tools and what is told, answer "
-    '{"status": "REJECT", "reason": what stands in the way, or what has to be known first} instead.'
+    'If the request cannot be carried out with these tools and the information given, answer {"status": '
+    '"REJECT", "reason": what stands in the way, or what must be known first} instead.'
 )
 
 
@@ -259,15 +259,15 @@ class Holistic(Acting):
 # A whole plan with its tool chain, asked for in one answer (agent_planning_benchmark §3.1, C.3).
 
 
-ASK_ALL = "Plan all calls that carry out the request, in the order in which they are made. The first is step {first}."
-ASK_MOST = "Plan the next calls, in the order in which they are made, {most} at most. The first is step {first}."
+ASK_ALL = "Plan all calls that carry out the request, in order. The first is step {first}."
+ASK_MOST = "Plan the next calls, in order, {most} at most. The first is step {first}."
 ASK_ANSWER = "The last one finishes with the answer."
 ASK_ENTRIES = (
-    "Plan the substeps {first} to {last}: one entry for each, in their order. An entry whose substep calls no tool has "
-    f'the name "{NO_CALL_NAME}".'
+    "Plan the substeps {first} to {last}: one entry for each, in order. If a substep calls no tool, its entry "
+    f'has the name "{NO_CALL_NAME}".'
 )
 FORM = (
-    'Answer with one JSON object: {"plan": how you go about it, in a few sentences, "tool_chain": [{"name": the tool, '
+    'Answer with one JSON object: {"plan": your approach, in a few sentences, "tool_chain": [{"name": the tool, '
     '"parameter_description": {argument: value}, "reason": why it is called here}, ...]}.'
 )
 
@@ -359,19 +359,19 @@ MESSAGE = (
     '{"role": "assistant", "thought": why, "tool_calls": [{"type": "function", "function": {"name": the tool, '
     '"arguments": {argument: value}}}]}'
 )
-ASK_ONE = "Predict the next step, which is step {first}: the one call to be made now."
+ASK_ONE = "Predict the next step, step {first}: the one call to make now."
 ASK_SEVERAL = (
-    "Predict the next {count} steps, from step {first} on: {count} calls in a row, planned without seeing what those "
-    "before them return."
+    "Predict the next {count} steps, starting with step {first}: {count} calls in a row, planned without seeing "
+    "the results of the earlier ones."
 )
-ASK_SUBSTEP = "Predict the substep {first}: its call, or none."
-ASK_SUBSTEPS = "Predict the substeps {first} to {last}: for each its call, or none, in their order."
+ASK_SUBSTEP = "Predict substep {first}: its call, or none."
+ASK_SUBSTEPS = "Predict the substeps {first} to {last}: for each, its call or none, in order."
 FORM_ONE = f"Answer with one JSON object: {MESSAGE}. It has one call."
 FORM_SEVERAL = (
     f"Answer with a JSON array of exactly {{count}} objects, each of this form: {MESSAGE}. Each has one call."
 )
-NO_CALL = 'Where nothing is left to be called, "tool_calls" is an empty list, and the thought tells the outcome.'
-NO_MORE = 'Behind the call that finishes "tool_calls" is an empty list.'
+NO_CALL = 'If nothing is left to call, "tool_calls" is an empty list, and the thought states the outcome.'
+NO_MORE = 'After the call that finishes, "tool_calls" is an empty list.'
 NO_TOOL = 'For a substep that calls no tool, "tool_calls" is an empty list.'
 
 

@@ -24,8 +24,8 @@ from grid.planners.side_by_side import every
 
 NOT_RUN = {
     "unreadable": "an answer that could not be read",
-    "schema": "not run, since it does not fit its tool",
-    "repeated": "not run, since it was made before",
+    "schema": "not run, because it does not fit its tool",
+    "repeated": "not run, because it was made before",
     "given_up": "the attempt would have been abandoned",
 }
 

@@ -75,12 +75,12 @@ class SingleStepHorizon(Horizon):
 
 
 FAILED = "Step {step} failed."
-REST = "The rest of its plan was not run: {rest}"
+REST = "The rest of the plan was not run: {rest}"
 GO_ON = (
-    "If step {step} was expected to return nothing, and that is right for the request, plan this rest as it stands. "
-    "Otherwise plan steps that set it right."
+    "If step {step} was expected to return nothing, and this is right for the request, plan the rest as it "
+    "stands. Otherwise plan steps that solve the problem."
 )
-ASK_AGAIN = "What was done stays as it is, with its results: do not plan it again."
+ASK_AGAIN = "The steps that were done stay as they are, with their results: do not plan them again."
 
 
 @dataclass(frozen=True, config=STRICT)

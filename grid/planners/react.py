@@ -68,8 +68,9 @@ class BaselineLLM(Acting):
 
 
 ASK = (
-    "Say in a sentence or two what has to be done next, and what a tool for it does; or that nothing is left to be "
-    "done. Call nothing yet: tools are sought by your words, and take the place of those that are listed above."
+    "Say in one or two sentences what has to be done next and what a tool for it does, or that nothing is left "
+    "to do. Do not call a tool yet: your words are used to search for tools, which replace the tools listed "
+    "above."
 )
 
 

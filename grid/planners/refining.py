@@ -27,31 +27,34 @@ Mode = Literal["none", "self", "critic"]
 NOT_REFINED: Mode = "none"
 MOST_SHOWN = 12_000
 """The most characters of a critique that the next prompt shows."""
-ASKED = "What was to be planned:"
-DRAFT = "The plan as it was drafted; nothing of it has been run:"
-CRITIQUE = "What a review says of the draft:"
+ASKED = "What the plan is for:"
+DRAFT = "The draft of the plan; nothing of it has been run:"
+CRITIQUE = "A review of the draft:"
 SILENT = "(the review says nothing)"
 ERRORS = (
-    "Go through these six kinds of error one by one, and say of each whether the draft has it, and where:",
-    "E1, goal: it serves another purpose than the request's, or takes its words in another sense than they have.",
-    "E2, completeness: a part of the request is left out, or the work ends before all of it is done.",
-    "E3, constraints: something that the request rules out, or demands of how the work is done, is not kept to.",
-    "E4, logic: a step needs what no earlier step provides, leaves unused what is known already, or leads in a circle.",
-    "E5, tool use: a tool is called for what it does not do, or an argument is missing, wrong or of the wrong type.",
-    "E6, hallucination: a tool is called that is not among those above by exactly this name, or data are used that "
-    "neither the request nor any step gives.",
+    "Go through these six kinds of error one by one. For each, say whether the draft has it, and where:",
+    "E1, goal: it serves a purpose other than the request's, or misunderstands the request.",
+    "E2, completeness: a part of the request is left out, or the work ends before everything is done.",
+    "E3, constraints: it does something that the request rules out, or does the work in another way than the "
+    "request demands.",
+    "E4, logic: a step needs something that no earlier step provides, ignores something that is already known, "
+    "or leads in a circle.",
+    "E5, tool use: a tool is called for something that it does not do, or an argument is missing, wrong or of "
+    "the wrong type.",
+    "E6, hallucination: it calls a tool that is not listed above under exactly this name, or uses data that "
+    "neither the request nor any step provides.",
 )
 ASK_CRITIQUE = (
-    "Review the draft above before it counts: is there anything wrong with it, and would it carry out all of what is "
-    "asked? Where something is wrong, say at which step, and how it is put right; where nothing is, say so.",
-    "Keep what is sound: a step that others rest on is not to be dropped, no step is to be added that nothing needs, "
-    "and a draft that is right and leads to the goal is to be confirmed as it stands. That another way would do too is "
-    "no fault.",
-    "Answer in words. The plan itself is not written anew yet.",
+    "Review the draft above before it counts: is anything wrong with it, and would it carry out everything that "
+    "is asked? If something is wrong, say at which step and how to correct it. If nothing is wrong, say so.",
+    "Keep what is sound: do not drop a step that other steps depend on, and do not add a step that nothing "
+    "needs. If the draft is right and leads to the goal, confirm it as it stands. It is not an error if another "
+    "way would work too.",
+    "Answer in words. Do not write the plan again yet.",
 )
 ASK_REWRITE = (
-    "Write the final plan, in the form asked for below: put right what the review rightly finds wrong, and leave the "
-    "rest of the draft as it is. Where nothing is wrong, give the draft again."
+    "Write the final plan in the form asked for below: correct what the review rightly finds wrong, and leave "
+    "the rest of the draft as it is. If nothing is wrong, give the draft again."
 )
 T = TypeVar("T")
 

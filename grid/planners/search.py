@@ -403,54 +403,57 @@ async def once(known: dict[Any, asyncio.Future[T]], key: Hashable, work: Callabl
 # (LATS, best-first, tree of thoughts): they all have the same prompt, so that they differ only in their search.
 
 
-_WHO = "You judge the work of an agent that carries out a request by calling tools, one after another."
+_WHO = "You judge the work of an agent that carries out a request by calling tools one after another."
 BEFORE = Section(
     "role",
     (
         _WHO,
-        "A call is proposed. It has not been run: judge how promising it is as the very next step, and do not imagine "
-        "what it would return. A coarse score will do.",
-        "Score low what is of another domain than is needed; what leaves out something that the request or the tool's "
-        "arguments demand; what repeats an earlier call without a new benefit; what guesses where another tool is more "
-        "direct.",
+        "A call is proposed. It has not been run. Judge how promising it is as the very next step, and do not "
+        "imagine what it would return. A coarse score is enough.",
+        "Give a low score to a call that belongs to another domain than the one needed, leaves out something "
+        "that the request or the tool's arguments require, repeats an earlier call without a new benefit, or "
+        "guesses although another tool is more direct.",
     ),
 )
 AFTER = Section(
     "role",
     (
         _WHO,
-        "A call was run. Judge what this one call has added to what was known before it, not the whole of the work. A "
-        "coarse score will do.",
-        "Ask whether what it returned serves the request or the present substep, whether it is plausible and free of "
-        "errors and contradictions, whether it is to the point, and whether it keeps to what was demanded.",
+        "A call was run. Judge what this one call added to what was known before, not the work as a whole. A "
+        "coarse score is enough.",
+        "Ask whether its result serves the request or the present substep, whether the result is plausible and "
+        "free of errors and contradictions, whether it is to the point, and whether it meets the conditions "
+        "that were set.",
     ),
 )
 SO_FAR = Section(
     "role",
     (
         _WHO,
-        "Judge all steps so far together: how likely it is that they lead to the request being carried out, or, where "
-        "they are complete, that it was carried out. A coarse score will do.",
+        "Judge all steps so far together: how likely is it that they lead to the request being carried out or, "
+        "if they are complete, that the request was carried out? A coarse score is enough.",
     ),
 )
 BETTER = Section(
     "role",
     (
         _WHO,
-        "Two steps were tried at the same point. Judge the one that stands last against the other: the middle of the "
-        "scale is for two that are as good, the best score for one that brings the request much nearer to its end.",
+        "Two steps were tried at the same point. Judge the one shown last against the other: give the middle of "
+        "the scale if both are equally good, and the best score if the last one brings the request much closer "
+        "to completion.",
     ),
 )
 BEST = Section(
     "role",
     (
         _WHO,
-        "Several plans are shown, a step a line, as far as each was thought out; no step of any has been run. Look at "
-        "each of them: whether its steps serve the request, in this order, and whether their arguments can be known.",
+        "Several plans are shown, one step per line, as far as each was worked out. No step of any plan has "
+        "been run. For each plan, check whether its steps serve the request in this order, and whether their "
+        "arguments can be known.",
     ),
 )
-WHOLE = Section("proposal", ("All steps above are judged together.",))
-PLANNED = Section("proposal", ("All steps above are judged together; none of them has been run.",))
+WHOLE = Section("proposal", ("Judge all steps above together.",))
+PLANNED = Section("proposal", ("Judge all steps above together. None of them has been run.",))
 NONE = Section("proposal", ("Call:", "none"))
 
 

@@ -20,17 +20,18 @@ from grid.datasets.grading import query_section
 from grid.episode.judging import Judging
 from grid.episode.requests import Requests
 
-COMPARING = 1
+COMPARING = 2
 """The version of the comparison. Raise it whenever the prompt or a rule changes. It is part of every comparison's
 id."""
 BETTER = Section(
     "role",
     (
-        "Two agents were asked for the same, and each called tools to get it. Decide which of the two served the "
-        "request better.",
-        "Ask first whether the request was fulfilled, wholly or in part, and whether the final answer is what the "
-        "tools returned and not made up. Of two that are alike in this, fewer needless or failed calls are better. "
-        "In which order the two stand, and how much they wrote, tells nothing.",
+        "Two agents got the same request, and each called tools to carry it out. Decide which of the two served "
+        "the request better.",
+        "First ask whether the request was fulfilled, fully or in part, and whether the final answer comes from "
+        "the results of the tools and is not made up. If the two are equal in this, the one with fewer "
+        "unnecessary or failed calls is better. The order in which they are shown and the length of what they "
+        "wrote do not matter.",
     ),
 )
 _SOLVED = 1.0

@@ -17,7 +17,7 @@ from grid.roles.simulation import AskedOnce, Simulating
 from grid.text.objects import UnreadableError
 from grid.worlds.simulated import Said
 
-ASK = Section("instruction", ("Write the next message of the customer, whom you play, and nothing else.",))
+ASK = Section("instruction", ("You play the customer. Write the customer's next message, and nothing else.",))
 NOTHING_SAID = "Nothing was said yet."
 AGENT, CUSTOMER = "Agent", "Customer"
 _LABEL = re.compile(r"(?:user|customer|you|me)\s*:\s*", re.IGNORECASE)

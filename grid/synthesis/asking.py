@@ -195,7 +195,7 @@ def prompt_of(item: Item[Any], broken: Sequence[Broken] = (), draft: str | None 
     if broken:
         rules = [f"- {one.text}" for one in broken[:_SHOWN]]
         sections.append(Section("errors", ("Your last answer was refused, because of these rules:", *rules)))
-        sections.append(Section("retry", ("Write the whole answer again, so that it keeps all rules.",)))
+        sections.append(Section("retry", ("Write the whole answer again. It must follow all rules.",)))
     sections.append(Section("instruction", item.form))
     return Prompt(tuple(sections), SchemaAnswer(to_json(item.schema)))
 
@@ -203,12 +203,12 @@ def prompt_of(item: Item[Any], broken: Sequence[Broken] = (), draft: str | None 
 def read(item: Item[T], text: str) -> Checked[T]:
     """Read an answer: its products, and the rules that it breaks."""
     try:
-        answer = only_one(text, lambda value: value if isinstance(value, dict) else None, "it holds no JSON object")
+        answer = only_one(text, lambda value: value if isinstance(value, dict) else None, "it contains no JSON object")
     except UnreadableError as error:
-        return Checked((), (Broken(gate=NO_JSON, text=f"The answer is one JSON object: {one_line(error, 200)}."),))
+        return Checked((), (Broken(gate=NO_JSON, text=f"The answer must be one JSON object: {one_line(error, 200)}."),))
     flat = {name: _flat(value) for name, value in answer.items()}
     if any(shown(text) != text for text in _texts(flat)):
-        return Checked((), (Broken(gate=CHARACTERS, text="Texts have no characters that cannot be seen."),))
+        return Checked((), (Broken(gate=CHARACTERS, text="Texts must not contain invisible characters."),))
     try:
         return item.check(flat)
     except ValidationError as error:
@@ -239,7 +239,7 @@ def _texts(value: Json) -> Iterator[str]:
 
 def _told(error: Any) -> str:
     place = ".".join(str(part) for part in error["loc"])
-    return one_line(f"The answer has the form that is asked for: {place or 'the object'}: {error['msg']}.", 200)
+    return one_line(f"The answer must have the form that was asked for: {place or 'the object'}: {error['msg']}.", 200)
 
 
 # Asking the model for a stage's items: answers are checked by rules, repaired, and never asked for twice.
@@ -513,9 +513,9 @@ def _runs(text: str) -> set[tuple[str, ...]]:
 def name_problems(name: str) -> Iterator[Broken]:
     """The rules that a tool's name breaks."""
     if not re.fullmatch(NAME, name) or len(name) > LONGEST:
-        yield broken("name", f"Tool names are snake_case of two to five words; {name!r:.60} is not.")
+        yield broken("name", f"Tool names must be snake_case with two to five words; {name!r:.60} is not.")
     elif set(name.split("_")) <= _VAGUE:
-        yield broken("vague", f"A tool does one specific thing; {name} could do anything.")
+        yield broken("vague", f"A tool must do one specific thing; {name} could do anything.")
 
 
 def stands_in(value: Json, text: str) -> bool:

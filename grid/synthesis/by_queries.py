@@ -164,17 +164,17 @@ async def _filled(asker: Asker, wanted: Construction, library: Sequence[ToolReco
 
 
 _CHOICE = (
-    "- A tool of the list is used again wherever it does what a substep needs. Only for what none of them does is a "
-    "new one described, such as other queries can use too.",
-    "- The first call's arguments are all stated by the query. Each later call takes a result of an earlier one.",
-    "- Two neighbouring substeps never call the same tool, and different calls use different tools where they can.",
-    "- What the last call returns resolves the query.",
-    "- A tool's name is not the text of a substep in other form.",
+    "- If a tool in the list does what a substep needs, use that tool. Describe a new tool only for something "
+    "that none of them does, and make it one that other queries can use too.",
+    "- The query states all arguments of the first call. Each later call uses a result of an earlier one.",
+    "- Two substeps in a row never call the same tool. Different calls use different tools if they can.",
+    "- The result of the last call resolves the query.",
+    "- A tool's name does not repeat the text of a substep.",
     "New tools:",
 )
 _FORM = (
-    "Answer with JSON only, as in this example of another domain: under `use` the tool of each substep that calls one, "
-    "under `new` those that are not in the list, which may be none:",
+    "Answer with JSON only, as in this example from another domain: under `use`, the tool of each substep that "
+    "calls one; under `new`, the tools that are not in the list, if any:",
     to_json({"use": {"1.2": EXAMPLE.name}, "new": [SHOWN]}),
 )
 
@@ -201,18 +201,18 @@ async def of_outlines(
     library: list[ToolRecord] = []
     for outline in outlines:
         offered = nearby(outline.wish.text, library, OFFERED)
-        listed = ("Tools that are there:", *map(line, offered)) if offered else ("No tool is there yet.",)
+        listed = ("Existing tools:", *map(line, offered)) if offered else ("There are no tools yet.",)
         sections = (
             Section(
                 "role",
-                ("You choose the tools by which an assistant carries out a plan.", "Rules:", *_CHOICE, *RULES[1:]),
+                ("You choose the tools that an assistant uses to carry out a plan.", "Rules:", *_CHOICE, *RULES[1:]),
             ),
             notes(domain),
             Section("tools", listed),
             Section(
                 "task",
                 (
-                    f"Query of a {outline.wish.shape.user}: {outline.wish.text}",
+                    f"Query from a {outline.wish.shape.user}: {outline.wish.text}",
                     f"Goal: {outline.goal}",
                     "Plan:",
                     *outline.lines(),
@@ -233,7 +233,7 @@ def _checking(
     def check(answer: Mapping[str, Json]) -> Checked[Grounded]:
         given = _Answer.model_validate(answer)
         if given.use.keys() != {*outline.calling}:
-            told = f"Under `use` stand {', '.join(outline.calling)}, and nothing else."
+            told = f"`use` must have exactly these keys: {', '.join(outline.calling)}."
             return Checked((), (broken("shape", told),))
         problems = [*_new_problems(given, outline, library), *_use_problems(given, outline, offered)]
         if problems:
@@ -255,7 +255,9 @@ def _new_problems(given: _Answer, outline: Outline, library: Sequence[ToolRecord
             yield repeated
         for number in [number for number, name in given.use.items() if name == tool.name]:
             if names_tool(outline.texts[number], tool.name):
-                yield broken("names tool", f"{tool.name:.60} says in its name what {number} says: call it otherwise.")
+                yield broken(
+                    "names tool", f"The name of {tool.name:.60} repeats the text of {number}: choose another name."
+                )
 
 
 def _use_problems(given: _Answer, outline: Outline, offered: Sequence[ToolRecord]) -> Iterator[Broken]:
@@ -322,18 +324,24 @@ async def categorised(
     """Ask for the categories of some tools, which are topics of the domain; returns the tools with their categories."""
     topics = [f"- {topic}: {about}" for topic, about in domain.topics.items()]
     sections = (
-        Section("role", ("You sort the tools of a service. A tool is where what it is mainly for belongs.",)),
+        Section(
+            "role",
+            (
+                "You sort the tools of a service into categories. Each tool belongs to the category of its main "
+                "purpose.",
+            ),
+        ),
         notes(domain),
         Section("tools", ("Categories:", *topics, "Tools:", *map(line, tools))),
     )
-    form = ('Answer with JSON only, an object with the category of each tool: {"name_of_tool": "Category", ...}.',)
+    form = ('Answer with JSON only: an object with the category of each tool, {"name_of_tool": "Category", ...}.',)
     schema = {tool.name: {"enum": [*domain.topics]} for tool in tools}
 
     def check(answer: Mapping[str, Json]) -> Checked[ToolRecord]:
         given = _CATEGORIES.validate_python(dict(answer))
         right = [tool for tool in tools if given.get(tool.name) in domain.topics]
         wrong = [tool.name for tool in tools if tool not in right]
-        problems = [broken("category", f"{name} is in one of the categories that are listed.") for name in wrong]
+        problems = [broken("category", f"{name} must be in one of the listed categories.") for name in wrong]
         kept = tuple(tool.model_copy(update={"category": given[tool.name]}) for tool in right)
         return Checked(kept, tuple(problems))
 
@@ -361,12 +369,13 @@ async def merged(
         Section(
             "role",
             (
-                "You tidy the library of a service: tools that do the same become one.",
+                "You tidy up the tool library of a service: tools that do the same thing become one.",
                 "Rules:",
-                "- Only tools that do the same are merged: a caller could use either. Tools that are only alike stay.",
-                "- The merged tool has the name of one of them. Its arguments and results serve all calls of those "
-                "that it replaces.",
-                "- A tool is replaced once at most. Where no two do the same, the list is empty.",
+                "- Merge only tools that do the same thing, so that a caller could use either. Keep tools that "
+                "are merely similar.",
+                "- The merged tool has the name of one of them. Its arguments and results fit all calls of the "
+                "tools that it replaces.",
+                "- A tool is replaced at most once. If no two tools do the same thing, the list is empty.",
                 *RULES[3:],
             ),
         ),
@@ -374,7 +383,7 @@ async def merged(
         Section("tools", ("Tools:", *map(line, tools))),
     )
     form = (
-        "Answer with JSON only; this example of another domain has one tool for two:",
+        "Answer with JSON only. In this example from another domain, one tool replaces two:",
         to_json({"merged": [{"replaces": [SHOWN["name"], "tell_rain_ahead"], **SHOWN}]}),
     )
 
@@ -413,17 +422,19 @@ def _problems(given: Sequence[_Merged], tools: Sequence[ToolRecord], apart: Set[
         yield from tool_problems(one)
         names = set(one.replaces)
         if len(names) < 2 or len(names) < len(one.replaces):
-            yield broken("group", f"{one.name:.60}: it replaces two or more different tools.")
+            yield broken("group", f"{one.name:.60} must replace two or more different tools.")
         for name in sorted(names - known):
             yield broken("unknown tool", f"{one.name:.60} replaces {name!r:.60}, which is not in the list.")
         for name in sorted(names & taken):
             yield broken("twice", f"{name:.60} is replaced twice.")
         if one.name not in names:
-            yield broken("name", f"{one.name:.60}: a merged tool has the name of one that it replaces.")
+            yield broken(
+                "name", f"{one.name:.60}: a merged tool must have the name of one of the tools that it replaces."
+            )
         for pair in combinations(sorted(names & known), 2):
             if Pair(pair) in apart:
                 yield broken(
-                    "neighbours", f"Leave {pair[0]} and {pair[1]} apart: a plan calls one right after the other."
+                    "neighbours", f"Keep {pair[0]} and {pair[1]} separate: a plan calls one right after the other."
                 )
         taken |= names
 

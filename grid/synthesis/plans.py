@@ -24,10 +24,12 @@ OFFERED = 30
 """The number of tools that a plan may choose from: the topic's own, then the nearest tools of others (figure 10)."""
 LENGTH = 160
 KINDS: Mapping[Complexity, str] = {
-    "simple": "It goes straight to its end.",
-    "moderate": "At least one call takes a result, and one substep decides something.",
-    "complex": "Several calls take results; something is checked first, and what is found decides what follows.",
-    "advanced": "It has several parts whose results meet; special cases are seen to, and the tools are of many kinds.",
+    "simple": "It goes straight to the goal.",
+    "moderate": "At least one call uses a result, and one substep decides something.",
+    "complex": "Several calls use results. Something is checked first, and the finding decides what follows.",
+    "advanced": (
+        "It has several parts whose results are combined. Special cases are handled, and many kinds of tools are used."
+    ),
 }
 """The properties of plans by complexity, in addition to the numbers of their parts (figure 12)."""
 
@@ -86,9 +88,12 @@ async def of_topic(
         before = [plan for one in found for plan in one.products]
         key = f"{slug(topic)}-{number:03}"
         goals = [f"- {plan.goal}" for plan in before]
-        shown = ("Plans that are there already; write one for another goal, with other tools in another order:", *goals)
+        shown = (
+            "These plans exist already. Write one for a different goal, with other tools in another order:",
+            *goals,
+        )
         sections = (
-            Section("role", ("You plan how an assistant resolves what a user asks for, by calling tools.", *_RULES)),
+            Section("role", ("You plan how an assistant resolves a user's request by calling tools.", *_RULES)),
             notes(domain),
             Section("tools", ("Tools:", *map(line, offered))),
             Section(
@@ -127,13 +132,13 @@ def distinct() -> Callable[[Workflow], Broken | None]:
 
 _RULES = (
     "Rules:",
-    "- High-level steps, each with substeps. A substep says what it is for; it calls one tool, or none where something "
-    "is decided, compared or told.",
-    "- The first call needs nothing but what the user says.",
-    "- Each later call takes something that an earlier one returned: the plan is a chain.",
-    "- Two neighbouring substeps never call the same tool, and different calls use different tools where they can.",
-    "- What the last call returns resolves what the user asked for.",
-    "- The goal is one sentence without names, numbers or dates: queries that ask for it are written later.",
+    "- The plan has high-level steps, each with substeps. A substep states its purpose. It calls one tool, or "
+    "none if something is decided, compared or reported.",
+    "- The first call needs only what the user says.",
+    "- Each later call uses something that an earlier one returned: the plan is a chain.",
+    "- Two substeps in a row never call the same tool. Different calls use different tools if they can.",
+    "- The result of the last call resolves the user's request.",
+    "- The goal is one sentence without names, numbers or dates. Queries that ask for it are written later.",
 )
 EXAMPLE: Mapping[str, Any] = {
     GOAL: "A farmer wants to know whether a meadow can be mown on a day.",
@@ -144,7 +149,7 @@ EXAMPLE: Mapping[str, Any] = {
     "2.1": {"purpose": "Tell whether so much rain spoils the hay"},
 }
 _PURPOSES = [part["purpose"] for part in EXAMPLE.values() if isinstance(part, dict)]
-_FORM = (f"Answer with JSON only, as in this short example of another domain: {to_json(EXAMPLE)}",)
+_FORM = (f"Answer with JSON only, as in this short example from another domain: {to_json(EXAMPLE)}",)
 
 
 def parts_of(shape: Shape) -> Iterator[str]:
@@ -152,7 +157,7 @@ def parts_of(shape: Shape) -> Iterator[str]:
     for i, substeps in enumerate(shape.steps, 1):
         yield f"{i} a high-level step"
         for j, calls in enumerate(substeps, 1):
-            told = "calls a tool" if calls else "has no tool: something is decided, compared or told"
+            told = "calls a tool" if calls else "has no tool: something is decided, compared or reported"
             yield f"  {i}.{j} a substep that {told}"
 
 
@@ -174,7 +179,7 @@ def _checking(
     def check(answer: Mapping[str, Json]) -> Checked[Workflow]:
         parts = [GOAL, *heads, *numbers]
         if answer.keys() != {*parts}:
-            return Checked((), (broken("shape", f"The parts of the plan are {', '.join(parts)}, and all of them."),))
+            return Checked((), (broken("shape", f"The plan must have exactly these parts: {', '.join(parts)}."),))
         texts = {name: answer[name] for name in (GOAL, *heads)}
         given = _SUBSTEPS.validate_python({number: answer[number] for number in numbers})
         problems = [*_text_problems(texts, given), *_call_problems(shape, given, tools)]
@@ -198,21 +203,21 @@ def _checking(
 def _text_problems(texts: Mapping[str, Json], given: Mapping[str, _Substep]) -> Iterator[Broken]:
     for name, text in texts.items():
         if not isinstance(text, str):
-            yield broken(FORM, f"The answer has the form that is asked for: {name} is a text.")
+            yield broken(FORM, f"The answer must have the form that was asked for: {name} must be a text.")
         elif not text.strip():
             yield broken("text", f"{name} is a sentence.")
     yield from copied(str(texts[GOAL]), (EXAMPLE[GOAL],), "The goal")
     for number, sub in given.items():
         yield from copied(sub.purpose, _PURPOSES, f"The purpose of {number}")
         if not sub.purpose.strip():
-            yield broken("text", f"The purpose of {number} is a sentence.")
+            yield broken("text", f"The purpose of {number} must be a sentence.")
 
 
 def _call_problems(shape: Shape, given: Mapping[str, _Substep], tools: Mapping[str, ToolRecord]) -> Iterator[Broken]:
     for number, calls in shape.numbered():
         tool = given[number].tool
         if not calls and tool != NO_TOOL:
-            yield broken("shape", f"Substep {number} has no tool: something is decided, compared or told.")
+            yield broken("shape", f"Substep {number} must have no tool: something is decided, compared or reported.")
         elif calls and tool not in tools:
             yield broken("unknown tool", f"Substep {number} calls {tool!r:.60}, which is not in the list.")
     for (first, one), (second, other) in pairwise(given.items()):

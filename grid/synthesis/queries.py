@@ -27,7 +27,7 @@ WORDS: Mapping[Complexity, tuple[int, str]] = {
     "complex": (25, "several conditions, what happened before, a deadline or a preference, in three to five sentences"),
     "advanced": (
         40,
-        "several wishes that hang together, exceptions, deadlines and priorities, in five or more sentences",
+        "several related wishes, exceptions, deadlines and priorities, in five or more sentences",
     ),
 }
 """By complexity, the smallest number of words of a query, and a description of what a query has."""
@@ -39,14 +39,15 @@ EXAMPLE: Mapping[str, Any] = {
     "much is going to come down there?",
 }
 AS_A_PERSON = (
-    "- A person writes it, in the first person, with the details that person would have at hand: names, identifiers "
-    "(such as BK-20417), full dates with the year, amounts with their currency, quantities."
+    "- It is written by a person, in the first person, with the details that this person would have at hand: "
+    "names, identifiers (such as BK-20417), full dates with the year, amounts with their currency, quantities."
 )
 _RULES = (
     "Rules:",
     AS_A_PERSON,
-    "- Every value that the tools need and that no tool returns stands in it. Values that tools return do not.",
-    "- Values stand as a person says them, without the names of arguments. No tool is named, and no step.",
+    "- It contains every value that the tools need and that no tool returns. It contains no value that a tool returns.",
+    "- Values are given in the way a person would say them, without the names of arguments. It names no tool "
+    "and no step.",
 )
 
 
@@ -75,26 +76,26 @@ async def of_workflow(asker: Asker, domain: Domain, plan: Workflow, count: int) 
     for number in range(count):
         before = [query for one in found for query in one.products]
         first = plan.calls[0][1]
-        told = ("Queries that are there already; write another person's, with other values:",)
+        told = ("These queries exist already. Write the query of another person, with other values:",)
         sections = (
-            Section("role", ("You write what users ask an assistant for.", *_RULES)),
+            Section("role", ("You write the requests that users make to an assistant.", *_RULES)),
             notes(domain),
             Section(
                 "task",
                 (
                     f"The user is a {plan.user}. The goal: {plan.goal}",
-                    "The assistant will go this way:",
+                    "The assistant will take these steps:",
                     *(f"- {sub.purpose}{_takes(sub.tool)}" for sub in plan.substeps),
                     f"The query holds {WORDS[plan.complexity][1]}.",
-                    "It must state, for the first call: " + "; ".join(map(described, first.arguments)) + ".",
+                    "For the first call it must state: " + "; ".join(map(described, first.arguments)) + ".",
                     *((*told, *(f"- {query.text}" for query in before)) if before else ()),
                 ),
             ),
         )
         names = " and ".join(one.name for one in first.arguments)
         form = (
-            f"Answer with JSON only, as in this example of another domain: {to_json(EXAMPLE)}",
-            f"Your values are those of {names}, the first call's, as they stand in your query.",
+            f"Answer with JSON only, as in this example from another domain: {to_json(EXAMPLE)}",
+            f"Your values are those of {names}, the arguments of the first call, exactly as in your query.",
         )
         item = Item(f"{plan.key}-{number:03}", sections, form, _schema(first), _checking(plan, number, before))
         found.append(await asker.settle(item))
@@ -117,7 +118,7 @@ def distinct(before: Sequence[Said] = ()) -> Callable[[Said], Broken | None]:
     def rule(query: Said) -> Broken | None:
         text = normal(query.text)
         if text in texts:
-            return broken("duplicate", "Another query says the same: write another one.")
+            return broken("duplicate", "Another query says the same thing: write a different one.")
         texts.add(text)
         return None
 
@@ -158,7 +159,7 @@ def _checking(plan: Workflow, number: int, before: Sequence[Query]) -> Callable[
             elif not stands_in(value, query.text):
                 problems.append(broken("value", f"Write the value of {argument.name}, {value!r:.60}, into the query."))
             elif set(stems(argument.name)) <= set(stems(query.text)):
-                said = f"Say {value!r:.60} without the words of {argument.name}, as people do."
+                said = f"Say {value!r:.60} without the words of {argument.name}, in the way people would."
                 problems.append(broken("argument name", said))
         if len(query.text.split()) < least:
             problems.append(broken("length", f"Write a query of at least {least} words, with all details."))
@@ -185,9 +186,9 @@ _LEAST_DETAILS: Mapping[Complexity, int] = {"simple": 1, "moderate": 2, "complex
 _WISH_RULES = (
     "Rules:",
     AS_A_PERSON,
-    "- It has several such details, which tools can take as they stand.",
-    "- How the assistant will go about it is not known yet: no tool and no step is named.",
-    "- It can be resolved by looking things up, checking them and changing them, without a question back.",
+    "- It has several such details, which tools can use as they are.",
+    "- It is not known yet how the assistant will proceed: it names no tool and no step.",
+    "- It can be resolved by looking things up, checking them and changing them, without asking back.",
 )
 
 
@@ -210,22 +211,22 @@ async def of_topic(asker: Asker, domain: Domain, topic: str, shapes: Sequence[Sh
     found: list[Settled[Wish]] = []
     for number, shape in enumerate(shapes):
         before = [wish for one in found for wish in one.products]
-        told = ("Queries that are there already; write another one, of another wish and with other details:",)
+        told = ("These queries exist already. Write a different one, with another wish and other details:",)
         sections = (
-            Section("role", ("You are a user of a service, and write to its assistant.", *_WISH_RULES)),
+            Section("role", ("You are a user of a service and write to its assistant.", *_WISH_RULES)),
             notes(domain),
             Section(
                 "task",
                 (
                     f"Topic: {topic}: {domain.topics[topic]}.",
                     f"You are a {shape.user}.",
-                    f"The query is {shape.complexity}: it holds {WORDS[shape.complexity][1]}.",
+                    f"The query is {shape.complexity}: it contains {WORDS[shape.complexity][1]}.",
                     *((*told, *(f"- {wish.text}" for wish in before)) if before else ()),
                 ),
             ),
         )
         example = to_json({"query": EXAMPLE["query"]})
-        form = (f"Answer with JSON only, as in this example of another domain: {example}",)
+        form = (f"Answer with JSON only, as in this example from another domain: {example}",)
         key = f"{slug(topic)}-{number:03}"
         item = Item(
             key,
@@ -253,7 +254,7 @@ def _wish_checking(
                 broken("details", f"State {details} or more different identifiers, dates, amounts or quantities.")
             )
         if re.search(r"\b\w+_\w+\b", wish.text):
-            problems.append(broken("names tool", "Write words, no names with an underscore."))
+            problems.append(broken("names tool", "Write in words, without names that contain an underscore."))
         repeated = distinct(before)(wish)
         problems += [repeated] if repeated else []
         return Checked((), tuple(problems)) if problems else Checked((wish,), ())
@@ -266,16 +267,16 @@ def _wish_checking(
 
 _OUTLINE_RULES = (
     "Rules:",
-    "- High-level steps, each with substeps. A substep says what it is for, and in which context.",
-    "- Nobody knows yet which tools there are. No tool is named, and no function.",
-    "- A substep that calls a tool looks up, checks, computes or changes one thing. One without a tool decides, "
-    "compares or tells.",
-    "- The first call needs nothing but what the query says; each later one needs something that came before.",
+    "- The plan has high-level steps, each with substeps. A substep states its purpose and its context.",
+    "- It is not known yet which tools exist. Name no tool and no function.",
+    "- A substep that calls a tool looks up, checks, computes or changes one thing. A substep without a tool "
+    "decides, compares or reports.",
+    "- The first call needs only what the query says. Each later call needs something that came before.",
     "- The last call resolves the query.",
     "- The goal is one sentence without names, numbers or dates.",
 )
 _SHORT = {name: part["purpose"] if isinstance(part, dict) else part for name, part in PLAN_EXAMPLE.items()}
-_FORM = (f"Answer with JSON only, as in this short example of another domain: {to_json(_SHORT)}",)
+_FORM = (f"Answer with JSON only, as in this short example from another domain: {to_json(_SHORT)}",)
 
 
 @dataclass(frozen=True)
@@ -308,13 +309,13 @@ async def of_wish(asker: Asker, domain: Domain, wish: Wish) -> list[Settled[Outl
     sections = (
         Section(
             "role",
-            ("You take apart what a user asks for, before it is known by which tools it is done.", *_OUTLINE_RULES),
+            ("You break a user's request down into a plan, before it is known which tools exist.", *_OUTLINE_RULES),
         ),
         notes(domain),
         Section(
             "task",
             (
-                f"Query of a {shape.user}: {wish.text}",
+                f"Query from a {shape.user}: {wish.text}",
                 f"The plan is {shape.complexity}. {KINDS[shape.complexity]} Its parts are:",
                 *parts_of(shape),
             ),
@@ -339,7 +340,7 @@ def _outline_checking(wish: Wish) -> Callable[[Mapping[str, Json]], Checked[Outl
 
     def check(answer: Mapping[str, Json]) -> Checked[Outline]:
         if answer.keys() != {*parts}:
-            return Checked((), (broken("shape", f"The parts of the plan are {', '.join(parts)}, and all of them."),))
+            return Checked((), (broken("shape", f"The plan must have exactly these parts: {', '.join(parts)}."),))
         if problems := [*_problems({name: answer[name] for name in parts})]:
             return Checked((), tuple(problems))
         texts = {name: str(answer[name]) for name in parts[1:]}
@@ -352,10 +353,10 @@ def _problems(texts: Mapping[str, Any]) -> Iterator[Broken]:
     seen: dict[str, str] = {}
     for name, text in texts.items():
         if not isinstance(text, str):
-            yield broken(FORM, f"The answer has the form that is asked for: {name} is a text.")
+            yield broken(FORM, f"The answer must have the form that was asked for: {name} must be a text.")
             continue
         if not text.strip():
             yield broken("text", f"{name} is a sentence.")
         yield from copied(text, _SHORT.values(), name)
         if "." in name and (other := seen.setdefault(normal(text), name)) != name:
-            yield broken("duplicate", f"{other} and {name} say the same: write another text for {name}.")
+            yield broken("duplicate", f"{other} and {name} say the same thing: write another text for {name}.")

@@ -37,11 +37,12 @@ _EXAMPLE: Mapping[str, Mapping[str, Any]] = {
 }
 _RULES = (
     "Rules:",
-    "- A substep's text says for what it is done in this case, as a colleague would write it: with its details, not "
-    "in the words of its tool's name.",
-    "- Later calls take results of earlier ones wherever one fits, written as OUTPUT_FROM_STEP_i.j.field, and nothing "
-    "around it. Only what no result gives is taken from the query; dates as YYYY-MM-DD. Nothing is made up.",
-    "- The last call takes an earlier result.",
+    "- A substep's text states its purpose in this case, as a colleague would write it: with its details, and "
+    "not in the words of the tool's name.",
+    "- Later calls use results of earlier ones wherever one fits, written as OUTPUT_FROM_STEP_i.j.field with "
+    "nothing around it. Take from the query only what no result provides. Write dates as YYYY-MM-DD. Do not "
+    "make anything up.",
+    "- The last call uses an earlier result.",
 )
 
 
@@ -67,7 +68,7 @@ async def of_query(asker: Asker, domain: Domain, query: Query) -> list[Settled[O
     plan = query.workflow
     later = [number for number, _ in plan.calls[1 if query.values is not None else 0 :]]
     sections = (
-        Section("role", ("You write how an assistant resolves a user's query, substep by substep.", *_RULES)),
+        Section("role", ("You write down how an assistant resolves a user's query, substep by substep.", *_RULES)),
         notes(domain),
         Section(
             "task",
@@ -75,9 +76,9 @@ async def of_query(asker: Asker, domain: Domain, query: Query) -> list[Settled[O
         ),
     )
     form = (
-        f"Answer with JSON only, as in this part of an example of another domain: {to_json(_EXAMPLE)}",
+        f"Answer with JSON only, as in this part of an example from another domain: {to_json(_EXAMPLE)}",
         f"Your substeps are {', '.join(sub.id for sub in plan.substeps)}."
-        + (f" Those with arguments are {', '.join(later)}." if later else " None has arguments."),
+        + (f" These have arguments: {', '.join(later)}." if later else " None has arguments."),
     )
     return [await asker.settle(Item(query.key, sections, form, _schema(query), _checking(query)))]
 
@@ -96,7 +97,7 @@ def _calls(query: Query) -> Iterator[str]:
         if place:
             yield f"- {number} calls {tool.name}, which takes {takes}. Earlier results: {', '.join(results)}."
         elif query.values is None:
-            yield f"- {number} calls {tool.name}, which takes {takes}. All of it stands in the query."
+            yield f"- {number} calls {tool.name}, which takes {takes}. The query states all of it."
         else:
             yield f"- {number} calls {tool.name} with values of the query: {to_json(dict(query.values))}."
         results += [reference(number, field) for field in tool.results]
@@ -109,7 +110,10 @@ def _checking(query: Query) -> Callable[[Mapping[str, Json]], Checked[Outlined]]
         given = _ANSWER.validate_python(dict(answer))
         missing = [sub.id for sub in plan.substeps if sub.id not in given]
         if missing:
-            return Checked((), (broken("form", f"Every substep stands in the answer; {', '.join(missing)} does not."),))
+            return Checked(
+                (),
+                (broken("form", f"The answer must contain every substep; these are missing: {', '.join(missing)}."),),
+            )
         texts = {sub.id: given[sub.id].text for sub in plan.substeps}
         (first, start), *later = plan.calls
         problems = [*_text_problems(plan, texts)]
@@ -137,12 +141,12 @@ def _text_problems(plan: Workflow, texts: Mapping[str, str]) -> Iterator[Broken]
             yield broken("text", f"Write a sentence of at least {_LEAST_WORDS} words for {sub.id}, in words only.")
         if sub.tool and names_tool(text, sub.tool.name):
             words = ", ".join(sub.tool.name.split("_"))
-            yield broken("names tool", f"Write the text of {sub.id} in other words than {words}.")
+            yield broken("names tool", f"Write the text of {sub.id} with words other than {words}.")
         for name in sorted({tool.name for _, tool in plan.calls if tool.name in text}):
             yield broken("names tool", f"Do not name {name} in the text of {sub.id}.")
         if (other := seen.setdefault(normal(text), sub.id)) != sub.id:
             yield broken(
-                "duplicate", f"The texts of {other} and {sub.id} say the same: write another one for {sub.id}."
+                "duplicate", f"The texts of {other} and {sub.id} say the same thing: write another one for {sub.id}."
             )
 
 
@@ -151,33 +155,35 @@ def _call_problems(
 ) -> Iterator[Broken]:
     wanted = {one.name: one for one in tool.arguments}
     if wanted.keys() != call.arguments.keys():
-        yield broken("arguments", f"{number}: {tool.name} takes {', '.join(wanted)}, and all of them.")
+        yield broken("arguments", f"{number}: {tool.name} must have exactly these arguments: {', '.join(wanted)}.")
         return
     if unreadable(call):
-        yield broken("reference", f"{number}: results are written as OUTPUT_FROM_STEP_i.j.field.")
+        yield broken("reference", f"{number}: results must be written as OUTPUT_FROM_STEP_i.j.field.")
         return
     for name, value in call.arguments.items():
         taken = PATTERN.fullmatch(value) if isinstance(value, str) else None
         if taken and taken[2] not in results.get(taken[1], ()):
             known = ", ".join(reference(step, field) for step, fields in results.items() for field in fields)
-            yield broken("reference", f"{number}: {value} is no earlier result; those are {known or 'none'}.")
+            yield broken(
+                "reference", f"{number}: {value} is not an earlier result; the earlier results are: {known or 'none'}."
+            )
         elif taken:
             continue
         elif any(found_in(ToolCall("", {name: value}))):
-            yield broken("reference", f"{number}: {name} is a result with nothing around it.")
+            yield broken("reference", f"{number}: {name} must be a result with nothing around it.")
         elif not fits(value, wanted[name].type):
-            yield broken("type", f"{number}: {name} is a {wanted[name].type}, or an earlier result.")
+            yield broken("type", f"{number}: {name} must be a {wanted[name].type} or an earlier result.")
         elif not stands_in(value, query):
-            yield broken("source", f"{number}: {name}={value!r:.60} stands neither in the query nor in a result.")
+            yield broken("source", f"{number}: {name}={value!r:.60} is neither in the query nor in a result.")
 
 
 def _chain_problems(calls: list[ToolCall]) -> Iterator[Broken]:
     later = calls[1:]
     chained = [any(found_in(call)) for call in later]
     if later and not chained[-1]:
-        yield broken("chain", "The last call takes an earlier result.")
+        yield broken("chain", "The last call must use an earlier result.")
     elif later and sum(chained) < _LEAST_CHAINED * len(later):
-        yield broken("chain", f"{sum(chained)} of the {len(later)} later calls take an earlier result: too few.")
+        yield broken("chain", f"{sum(chained)} of the {len(later)} later calls use an earlier result: too few.")
 
 
 def _schema(query: Query) -> dict[str, Any]:
@@ -208,11 +214,11 @@ _FAILED = re.compile(
 _ANY = [{"type": "number"}, {"type": "boolean"}]
 _OUTCOME_RULES = (
     "Rules:",
-    "- Values are specific and real: identifiers such as RS-48213, amounts, dates as YYYY-MM-DD, names, states.",
-    "- They agree with the query and with each other: what is computed is right, and dates are in their order.",
-    "- All succeed. What the last call returns answers the query or confirms that it is done.",
-    "- What a later call takes is new: the query does not state it.",
-    "- The same call returns the same.",
+    "- Values are specific and realistic: identifiers such as RS-48213, amounts, dates as YYYY-MM-DD, names, states.",
+    "- They agree with the query and with each other: computed values are right, and dates are in order.",
+    "- All calls succeed. The result of the last call answers the query or confirms that it is done.",
+    "- A value that a later call uses is new: the query does not state it.",
+    "- The same call always returns the same.",
 )
 _OUTCOME_ANSWER = TypeAdapter(dict[str, dict[str, str | int | float | bool]])
 Tools = Mapping[str, ToolRecord]
@@ -222,13 +228,11 @@ async def of_case(asker: Asker, domain: Domain, outlined: Outlined, tools: Tools
     """Ask for the outcomes of one case's calls, which complete the case."""
     kinds = _taken(outlined, tools)
     sections = (
-        Section("role", ("You play the tools of a service: you write what calls of them return.", *_OUTCOME_RULES)),
+        Section("role", ("You play the tools of a service: you write the results of their calls.", *_OUTCOME_RULES)),
         notes(domain),
-        Section(
-            "task", (f"Query: {outlined.query.text}", "Calls, in their order:", *_outcome_calls(outlined, tools, kinds))
-        ),
+        Section("task", (f"Query: {outlined.query.text}", "Calls, in order:", *_outcome_calls(outlined, tools, kinds))),
     )
-    form = ('Answer with JSON only, an object with every call by its number: {"1.1": {"field": value, ...}, ...}.',)
+    form = ('Answer with JSON only: an object with every call under its number, {"1.1": {"field": value, ...}, ...}.',)
     item = Item(
         outlined.query.key,
         sections,
@@ -251,7 +255,7 @@ def coherent() -> Callable[[CaseRecord], Broken | None]:
                 made = resolve(call, outcomes)
                 key = to_json([made.tool, dict(sorted(made.arguments.items()))])
                 if known.get(key, outcomes[step]) != outcomes[step]:
-                    return broken("contradiction", f"{made.text():.200} returns something else in another case.")
+                    return broken("contradiction", f"{made.text():.200} returns something different in another case.")
                 own[key] = outcomes[step]
         known.update(own)
         return None
@@ -304,26 +308,26 @@ def _problems(
 ) -> Iterator[Broken]:
     wanted, outcome = tools[outlined.calls[step].tool].results, given[step]
     if outcome.keys() != set(wanted):
-        yield broken("fields", f"{step} returns {', '.join(wanted)}, and nothing else.")
+        yield broken("fields", f"{step} must return exactly {', '.join(wanted)}.")
         return
     for name, value in outcome.items():
         kind = kinds.get((step, name))
         if value == "":
-            yield broken("empty", f"{step}: {name} has a value.")
+            yield broken("empty", f"{step}: {name} must have a value.")
         elif kind and not fits(value, kind):
-            yield broken("type", f"{step}: {name} is a {kind}, as a later call takes it.")
+            yield broken("type", f"{step}: {name} must be a {kind}, because a later call uses it.")
         elif kind and isinstance(value, str) and stands_in(value, outlined.query.text):
-            yield broken(
-                "given away", f"{step}: a later call takes {name}, so that the query may not state {value!r:.60}."
-            )
+            yield broken("given away", f"{step}: a later call uses {name}, so the query must not state {value!r:.60}.")
         if isinstance(value, str) and PATTERN.search(value):
-            yield broken("reference", f"{step}: {name} is a value, not the name of another result.")
+            yield broken("reference", f"{step}: {name} must be a value, not the name of another result.")
     if step == [*outlined.calls][-1]:
         given_to = {to_json(value) for value in resolve(outlined.calls[step], given).arguments.values()}
         if any(value is False or (isinstance(value, str) and _FAILED.search(value)) for value in outcome.values()):
-            yield broken("resolves", f"{step} is the last call: it succeeds, and its result resolves the query.")
+            yield broken(
+                "resolves", f"{step} is the last call: it must succeed, and its result must resolve the query."
+            )
         elif {to_json(value) for value in outcome.values()} <= given_to:
-            yield broken("resolves", f"{step} is the last call: it returns more than it was given.")
+            yield broken("resolves", f"{step} is the last call: it must return more than it was given.")
 
 
 def _contradictions(calls: Mapping[str, ToolCall], given: Mapping[str, Mapping[str, Json]]) -> Iterator[Broken]:
@@ -331,14 +335,14 @@ def _contradictions(calls: Mapping[str, ToolCall], given: Mapping[str, Mapping[s
     try:
         entries = build_entries(calls, given)
     except ValueError as error:
-        yield broken("contradiction", f"The same call returns the same: {error}."[:300])
+        yield broken("contradiction", f"The same call must return the same: {error}."[:300])
         return
     for place, one in enumerate(entries):
         for other in entries[:place]:
             same = one.call.tool == other.call.tool and means(other, one.call.arguments)
             if same and one.outcome != other.outcome:
                 steps = f"{min(other.substeps)} and {min(one.substeps)}"
-                yield broken("contradiction", f"{steps} make the same call, and return the same.")
+                yield broken("contradiction", f"{steps} make the same call and must return the same.")
 
 
 def _case(outlined: Outlined, outcomes: Mapping[str, Mapping[str, Json]]) -> CaseRecord:

@@ -36,13 +36,13 @@ _WORDS = range(5, 41)  # allowed numbers of words of a tool's description
 _LENGTH, _SHORT = 200, 100
 RULES = (
     "Rules:",
-    "- A tool does one thing, and its name and description say which. No tool that could do anything.",
-    "- Names are snake_case of two to five words: what is done, and to what. Every name is new.",
-    f"- One to {_MOST} arguments of the types {', '.join(TYPES)}. An argument's description says what the value means, "
-    "in other words than the argument's name.",
-    f"- One to {_MOST} result fields in snake_case: what somebody who calls the tool wants to know, and identifiers "
-    "that other tools take.",
-    f"- A description is one sentence of {_WORDS.start} to {_WORDS.stop - 1} words.",
+    "- A tool does one thing, and its name and description say which. No tool can do everything.",
+    "- Names are snake_case with two to five words: what is done, and to what. Every name is new.",
+    f"- A tool has one to {_MOST} arguments of the types {', '.join(TYPES)}. An argument's description says what "
+    "the value means, in words other than the argument's name.",
+    f"- A tool has one to {_MOST} result fields in snake_case: what a caller of the tool wants to know, and "
+    "identifiers that other tools need.",
+    f"- A description is one sentence with {_WORDS.start} to {_WORDS.stop - 1} words.",
 )
 EXAMPLE = ToolRecord(
     name="foretell_rainfall",
@@ -57,7 +57,7 @@ EXAMPLE = ToolRecord(
 SHOWN = EXAMPLE.model_dump(exclude={"category", "same_function"})
 """The example as an answer would have it."""
 _FORM = (
-    "Answer with JSON only, as in this example of another domain, which is not to be repeated:",
+    "Answer with JSON only, as in this example from another domain. Do not repeat the example:",
     to_json({"tools": [SHOWN]}),
 )
 
@@ -122,15 +122,18 @@ async def of_topic(
     for number in range(math.ceil(count / AT_A_TIME)):
         known = [*there, *(tool for one in found for tool in one.products)]
         wanted = min(AT_A_TIME, count - number * AT_A_TIME)
-        shown = ["The tools so far, which are not to be written again:", *map(line, known)] if known else []
+        shown = ["The tools so far (do not write them again):", *map(line, known)] if known else []
         sections = (
-            Section("role", ("You design the tools of a service that an assistant calls for its users.", *RULES)),
+            Section("role", ("You design the tools of a service. An assistant calls them for its users.", *RULES)),
             notes(domain),
             Section(
                 "tools",
-                ("Tools hand on to each other: what one returns, such as an identifier, another takes.", *shown),
+                (
+                    "Tools build on each other: one returns something, such as an identifier, that another one needs.",
+                    *shown,
+                ),
             ),
-            Section("task", (f"Topic: {topic}: {domain.topics[topic]}.", f"Write exactly {wanted} new tools of it.")),
+            Section("task", (f"Topic: {topic}: {domain.topics[topic]}.", f"Write exactly {wanted} new tools for it.")),
         )
         check = _checking(topic, known, wanted)
         item = Item(f"{slug(topic)}-{number:03}", sections, _FORM, _schema(wanted), check, wanted)
@@ -146,15 +149,15 @@ async def near(
         Section(
             "role",
             (
-                "You add tools to the library of a service. They are easily mistaken for one that is there, and none "
-                "of them does what that one does: calling one in its place would be wrong.",
+                "You add tools to the library of a service. They are easily mistaken for an existing tool, but "
+                "none of them does what that tool does: it would be wrong to call one of them instead.",
                 *RULES,
-                f"- In length and style they are like the one that is there: descriptions of {style.start} to "
-                f"{style.stop - 1} words.",
+                f"- In length and style they resemble the existing tool: their descriptions have {style.start} "
+                f"to {style.stop - 1} words.",
             ),
         ),
         notes(domain),
-        Section("task", (f"The tool that is there: {line(host)}", f"Write exactly {count} new tools near it.")),
+        Section("task", (f"The existing tool: {line(host)}", f"Write exactly {count} new tools that resemble it.")),
     )
     usual = _checking(host.category, library, count)
 
@@ -162,8 +165,11 @@ async def near(
         found = usual(answer)
         other = [tool for tool in found.kept if len(tool.description.split()) not in style]
         problems = [
-            broken("style", f"{tool.name}: its description has {len(tool.description.split())} words, and needs "
-                            f"{style.start} to {style.stop - 1}.")
+            broken(
+                "style",
+                f"{tool.name}: its description has {len(tool.description.split())} words; it must have "
+                f"{style.start} to {style.stop - 1}.",
+            )
             for tool in other
         ]  # fmt: skip
         return Checked(tuple(tool for tool in found.kept if tool not in other), (*found.broken, *problems))
@@ -180,16 +186,18 @@ async def equivalent(
         Section(
             "role",
             (
-                "You describe a tool that does exactly what another one does: another team wrote it, so that its name, "
-                "its arguments' names and all descriptions are in other words.",
+                "You describe a tool that does exactly what another tool does. A different team wrote it, so "
+                "its name, the names of its arguments and all descriptions use other words.",
                 "Rules:",
-                "- The name is snake_case of two to five words, and new.",
-                "- Each argument repeats one of the other tool's (`same_as`), and each of those is repeated once.",
-                f"- The description is one sentence of {_WORDS.start} to {_WORDS.stop - 1} words of its own.",
+                "- The name is new, and snake_case with two to five words.",
+                "- Each argument corresponds to one argument of the other tool (`same_as`), and each of those "
+                "has exactly one counterpart.",
+                f"- The description is one sentence with {_WORDS.start} to {_WORDS.stop - 1} words that are not "
+                "the other tool's.",
             ),
         ),
         notes(domain),
-        Section("task", (f"The other tool: {line(host)}", "Describe the one that does the same.")),
+        Section("task", (f"The other tool: {line(host)}", "Describe a tool that does the same.")),
     )
     form = (
         'Answer with JSON only: {"name": "...", "description": "...", "arguments": [{"name": "...", "same_as": "...", '
@@ -212,7 +220,7 @@ def distinct(taken: Sequence[ToolRecord] = ()) -> Callable[[ToolRecord], Broken 
     def rule(tool: ToolRecord) -> Broken | None:
         text = normal(tool.description)
         if tool.name in names or text in texts:
-            return broken("duplicate", f"{tool.name}: a tool of this name or description is there already.")
+            return broken("duplicate", f"{tool.name}: a tool with this name or description exists already.")
         names.add(tool.name)
         texts.add(text)
         return None
@@ -235,7 +243,7 @@ def _checking(
                 kept += [] if repeated else [record]
             problems += found
         if len(given) < wanted:
-            problems.append(broken("count", f"There are {len(given)} tools, and {wanted} are asked for."))
+            problems.append(broken("count", f"There are {len(given)} tools, but {wanted} were asked for."))
         return Checked(tuple(kept), tuple(problems))
 
     return check
@@ -247,13 +255,13 @@ def tool_problems(tool: Written) -> Iterator[Broken]:
     name = f"{tool.name:.60}"
     for label, names in (("arguments", [one.name for one in tool.arguments]), ("results", tool.results)):
         if not 1 <= len(names) <= _MOST or len(set(names)) < len(names):
-            yield broken(label, f"{name}: {len(names)} {label}, where 1 to {_MOST} different ones are allowed.")
+            yield broken(label, f"{name} has {len(names)} {label}; 1 to {_MOST} different ones are allowed.")
         for one in names:
             if not _is_field(one):
-                yield broken("name", f"{name}: the names of {label} are snake_case; {one!r:.60} is not.")
+                yield broken("name", f"{name}: the names of {label} must be snake_case; {one!r:.60} is not.")
     for argument in tool.arguments:
         if argument.type not in TYPES:
-            yield broken("type", f"{name}: the type of {argument.name:.40} is one of {', '.join(TYPES)}.")
+            yield broken("type", f"{name}: the type of {argument.name:.40} must be one of {', '.join(TYPES)}.")
         if not _says_more(argument.name, argument.description):
             yield broken("argument text", f"{name}: the description of {argument.name:.40} says no more than its name.")
     yield from _text_problems(name, tool.description)
@@ -262,7 +270,8 @@ def tool_problems(tool: Written) -> Iterator[Broken]:
 def _text_problems(name: str, description: str) -> Iterator[Broken]:
     if len(description.split()) not in _WORDS:
         yield broken(
-            "description", f"{name}: its description is one sentence of {_WORDS.start} to {_WORDS.stop - 1} words."
+            "description",
+            f"{name}: its description must be one sentence with {_WORDS.start} to {_WORDS.stop - 1} words.",
         )
 
 
@@ -279,12 +288,14 @@ def _same(tool: _Equivalent, host: ToolRecord, library: Sequence[ToolRecord]) ->
     wanted, given = [one.name for one in host.arguments], [one.same_as for one in tool.arguments]
     names = [one.name for one in tool.arguments]
     if sorted(wanted) != sorted(given):
-        problems.append(broken("mapping", f"Each of {', '.join(wanted)} is repeated by one argument; yours repeat "
-                                          f"{', '.join(given) or 'none'}."[:300]))  # fmt: skip
+        told = (
+            f"Each of {', '.join(wanted)} must have one counterpart; yours correspond to {', '.join(given) or 'none'}."
+        )
+        problems.append(broken("mapping", told[:300]))
     if len(set(names)) < len(names) or not all(map(_is_field, names)):
-        problems.append(broken("name", "The arguments' names are snake_case, and no two are the same."))
+        problems.append(broken("name", "The names of the arguments must be snake_case and all different."))
     if normal(tool.name.replace("_", " ")) == normal(host.name.replace("_", " ")):
-        problems.append(broken("same words", f"The name has other words than {host.name}."))
+        problems.append(broken("same words", f"The name must use words other than those of {host.name}."))
     if problems:
         return Checked((), tuple(problems))
     types = {one.name: one.type for one in host.arguments}

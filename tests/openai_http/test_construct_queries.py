@@ -77,7 +77,7 @@ def test_near_tools_are_used_again_and_others_made(tmp_path: Path, capsys: pytes
     prompts = [one.body["messages"][1]["content"] for one in server.asked if stage_of(one) == "grounding"]
     answers = [json.loads(line["answer"]) for line in lines(tmp_path / "out", "tools")]
     by_item = {line["item"]: answer for line, answer in zip(lines(tmp_path / "out", "tools"), answers, strict=True)}
-    assert "No tool is there yet." in prompts[0]
+    assert "There are no tools yet." in prompts[0]
     assert "find_repairs(" in prompts[1], "the first query of the other topic is offered what there is"
     assert len(by_item["bike-hire-000"]["new"]) == 3, "which is far from it"
     assert by_item["repairs-002"] == {"use": by_item["repairs-000"]["use"], "new": []}, "and the next finds its own"

@@ -181,6 +181,6 @@ def test_a_plan_over_http_is_all_calls_of_one_answer() -> None:
     _, case, _ = solved(ZeroShot(), called(FIND, END))
     assert not isinstance(case.messages[0].prompt.answer, PlanAnswer)
     assert [line.split(",")[0] for line in case.messages[0].prompt.entries("instruction")[1:]] == [
-        "Make all of these calls at once",
+        "Make all of these calls in this one answer",
         "An answer without a call ends the work.",
     ]

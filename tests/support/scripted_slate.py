@@ -16,16 +16,16 @@ CHAT = "/v1/chat/completions"
 OPENINGS = {
     "You design the tools": "tools",
     "You plan how an assistant": "plans",
-    "You write what users ask": "queries",
-    "You write how an assistant": "substeps",
+    "You write the requests": "queries",
+    "You write down how": "substeps",
     "You play the tools": "outcomes",
     "You describe a tool": "equivalents",
     "You add tools": "distractors",
     "You are a user of a service": "wishes",
-    "You take apart": "outlines",
-    "You choose the tools by which": "grounding",
+    "You break a": "outlines",
+    "You choose the tools that": "grounding",
     "You sort the tools": "categories",
-    "You tidy the library": "merging",
+    "You tidy up": "merging",
 }
 """How a stage's prompt begins."""
 STAGES = ("tools", "plans", "queries", "substeps", "outcomes", "equivalents", "distractors")
@@ -148,8 +148,8 @@ def _equivalents(prompt: str, schema: Mapping[str, Any]) -> dict[str, Json]:
 
 
 def _distractors(prompt: str, schema: Mapping[str, Any]) -> dict[str, Json]:
-    (host,) = re.findall(r"^The tool that is there: (\w+)\(", prompt, re.M)
-    (words,) = re.findall(r"descriptions of (\d+) to \d+ words", prompt)
+    (host,) = re.findall(r"^The existing tool: (\w+)\(", prompt, re.M)
+    (words,) = re.findall(r"descriptions have (\d+) to \d+ words", prompt)
     new = _WORDS[: schema["properties"]["tools"]["minItems"]]
     return {
         "tools": [
@@ -171,7 +171,7 @@ def _outlines(prompt: str, schema: Mapping[str, Any]) -> dict[str, Json]:
 
 def _grounding(prompt: str, schema: Mapping[str, Any]) -> dict[str, Json]:
     """A tool of the list where it has the name of the script; for mechanics the first is a double."""
-    wish = re.search(r"^Query of a (\w+): .* what there is of ([^,]+),", prompt, re.M)
+    wish = re.search(r"^Query from a (\w+): .* what there is of ([^,]+),", prompt, re.M)
     assert wish
     noun = re.sub(r"\W+", "", wish[2].lower())[:12]
     use: dict[str, str] = {}

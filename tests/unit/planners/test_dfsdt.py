@@ -69,7 +69,7 @@ def test_what_a_sibling_was_is_told_also_where_it_was_not_run() -> None:
     script = Script({"": ["a"], "a": ["a", GIVE_UP], "*": ["finish"]})
     done = found(script, order="compared", branching=3)
     told = [prompt.entries("siblings")[1:-1] for prompt in done.script.prompts if prompt.entries("siblings")]
-    assert ('{"tool": "a", "arguments": {}}: not run, since it was made before',) in told
+    assert ('{"tool": "a", "arguments": {}}: not run, because it was made before',) in told
     assert any(lines[1:] == ("give_up: the attempt would have been abandoned",) for lines in told)
 
 

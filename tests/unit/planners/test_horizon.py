@@ -75,7 +75,7 @@ def test_a_failure_alone_brings_a_new_plan_which_is_appended() -> None:
     assert found.world.executed[-1].arguments == {"left": "$0", "right": "$1"}, "the world's results"
     failed, go_on, again, asked, *_ = engine.prompts[1].entries("instruction")
     rest = to_json([added(result(0), result(1))])
-    assert failed == f"Step 1 failed. The rest of its plan was not run: {rest}"
+    assert failed == f"Step 1 failed. The rest of the plan was not run: {rest}"
     assert (go_on, again) == (GO_ON.format(step="1"), ASK_AGAIN)
     assert asked.endswith("The first is step 2.")
     answer = engine.prompts[1].answer

@@ -70,7 +70,7 @@ def test_the_plan_stands_in_every_decision_before_what_was_done() -> None:
     shown = {prompt.entries("plan") for prompt in engine.prompts[1:]}
     assert len(shown) == 1
     lines = next(iter(shown))
-    assert "In short: Find it, then book." in lines, "the model's own lines cannot look like parts of the prompt"
+    assert "Summary: Find it, then book." in lines, "the model's own lines cannot look like parts of the prompt"
     assert any("OUTPUT_FROM_STEP_0.item" in line and line.startswith("1 -> Thought: its price") for line in lines)
     shared = texts[1].partition("\n\n")[0]
     assert all(text.startswith(shared) for text in texts[1:])

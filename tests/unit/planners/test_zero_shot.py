@@ -54,7 +54,7 @@ def test_chain_of_thought_reasons_in_front_of_the_chain() -> None:
     found = solved(ZeroShot(thought=1000), engine)
     assert isinstance(engine.prompts[0].answer, PlanAnswer)
     assert engine.prompts[0].answer.thought == 1000
-    assert '{"thought": which steps' in engine.prompts[0].entries("instruction")[-1]
+    assert '{"thought": your step-by-step reasoning' in engine.prompts[0].entries("instruction")[-1]
     assert [step.thought for step in found.trajectory.steps] == [THOUGHT, None, None]
     assert found.resolved
     (cut,) = {step.thought for step in solved(ZeroShot(thought=4), engine).trajectory.steps} - {None}
