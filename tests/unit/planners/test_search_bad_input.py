@@ -147,7 +147,9 @@ class Drawn(dict):
         return sum(place.encode()) % 6 / 10 + 0.5
 
 words = [letter + digit for letter in "abcde" for digit in "1234"]
-planner = ToolTree(rollouts=10**6, patience=10**6, branching=20, unvisited="prior")
+planner = ToolTree(
+    rollouts=10**6, patience=10**6, branching=20, unvisited="prior", candidates="sampled", dead_end="reopen"
+)
 budget = Budget(llm_calls=10**9, steps=12_500)
 found = searched(planner, Script(proposed={"*": words}, pre=Drawn(), post=Drawn()), tools="abcde", budget=budget)
 print(len(found.episode.nodes), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
