@@ -151,7 +151,9 @@ def main() -> int:
         "overrides", nargs="*", help="keys for all presets, as for a sweep: paths.NAME=FOLDER, model=NAME"
     )
     parser.add_argument("--only", nargs="+", default=[], metavar="PRESET", help="run only these presets")
-    parser.add_argument("--limit", type=int, help="cases of each data set (dataset.limit), instead of the preset's number")
+    parser.add_argument(
+        "--limit", type=int, help="cases of each data set (dataset.limit), instead of the preset's number"
+    )
     parser.add_argument(
         "--into",
         type=Path,

@@ -162,7 +162,10 @@ def test_a_file_that_was_cut_off(stage: str, tmp_path: Path, capsys: pytest.Capt
         assert main(given) == 0
         assert {stage_of(one) for one in server.asked if stage_of(one)} == {stage}
         assert of_stages(server) == len(whole) - 1 - 2
-    assert f"{path}: the last line is incomplete; it is removed, and its answer is asked for again" in capsys.readouterr().out
+    assert (
+        f"{path}: the last line is incomplete; it is removed, and its answer is asked for again"
+        in capsys.readouterr().out
+    )
     assert contents(tmp_path / "out") == before
 
 
@@ -256,4 +259,7 @@ def test_two_at_once_in_a_folder(tmp_path: Path, capsys: pytest.CaptureFixture[s
     with held(tmp_path / "out"):
         status, server = run_in(tmp_path, right())
     assert (status, server.asked) == (2, [])
-    assert capsys.readouterr().err == f"error: out={tmp_path}/out: another construction runs in this folder; wait until it has ended\n"
+    assert (
+        capsys.readouterr().err
+        == f"error: out={tmp_path}/out: another construction runs in this folder; wait until it has ended\n"
+    )

@@ -150,7 +150,10 @@ ENDLESS = Reply(body=b'{"a":' * 100_000)
         (ENDLESS, "the answer is not JSON"),
         (Reply(body=[1, 2]), "the answer does not have the expected form"),
         (Reply(body={"choices": [], "usage": {}}), "the answer does not have the expected form: choices: "),
-        (Reply(body={"choices": [{"message": {"content": 3}}]}), "the answer does not have the expected form: choices.0.message.con"),
+        (
+            Reply(body={"choices": [{"message": {"content": 3}}]}),
+            "the answer does not have the expected form: choices.0.message.con",
+        ),
         (HUGE, f"HTTP 200: the answer has more than {MAX_BYTES:,} bytes"),
     ],
 )

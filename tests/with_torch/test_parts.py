@@ -118,7 +118,10 @@ def test_without_the_wheels_the_hub_and_a_folder_are_offered(links: Path) -> Non
     wheel(links, 1).unlink()
     said = refusal(source)
     assert (said.key, said.value) == ("model.wheels.requirement", "tiny-part1==0.1.0")
-    assert "otherwise use the hub (leave out model.hub=null, or give ++model.hub.id=ID ++model.hub.revision" in said.allowed
+    assert (
+        "otherwise use the hub (leave out model.hub=null, or give ++model.hub.id=ID ++model.hub.revision"
+        in said.allowed
+    )
     assert "a folder (model.wheels=null ++model.path=FOLDER)" in said.allowed
 
 

@@ -247,7 +247,9 @@ def test_a_hub_that_cannot_be_reached_says_what_to_do(tmp_path: Path) -> None:
     )
     environment = os.environ | {"HF_HUB_OFFLINE": "1", "HF_HOME": str(tmp_path)}
     said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment, check=True)
-    assert said.stdout.startswith("model.hub.id='nobody/nothing': the hub must be reachable, or the revision must be in the cache")
+    assert said.stdout.startswith(
+        "model.hub.id='nobody/nothing': the hub must be reachable, or the revision must be in the cache"
+    )
     assert "model.hub=null ++model.path=FOLDER" in said.stdout
 
 

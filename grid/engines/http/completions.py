@@ -178,9 +178,7 @@ class Completions:
             omit = ", ".join(dict.fromkeys([*self.omit, *named]))
             allowed = f"[{omit}], because this server refuses requests with these keys; {told} ({error})"
             return ConfigError("model.omit", self.omit, allowed)
-        allowed = (
-            f"a server that accepts requests made by model.structured, tools, limit_key, extra and omit ({error})"
-        )
+        allowed = f"a server that accepts requests made by model.structured, tools, limit_key, extra and omit ({error})"
         return ConfigError("model.base_url", self.base_url, allowed)
 
     @property

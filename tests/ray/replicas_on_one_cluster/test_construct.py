@@ -43,7 +43,9 @@ def test_a_killed_construction_goes_on_with_new_replicas(
 
     undisturbed = ended(*given, f"out={tmp_path / 'undisturbed'}")
     assert undisturbed.status == 1, "a model with random weights writes no tools"
-    assert undisturbed.err.startswith("stopped: stage tools: none of 60 was kept after 24 answers; these rules refused them: ")
+    assert undisturbed.err.startswith(
+        "stopped: stage tools: none of 60 was kept after 24 answers; these rules refused them: "
+    )
     found = lines(tmp_path / "undisturbed")
     assert [line["output_tokens"] for line in found] == [24] * 24
     killed = subprocess.Popen([*COMMAND, *given, f"out={tmp_path / 'killed'}"], stdout=subprocess.DEVNULL)

@@ -111,9 +111,15 @@ BAD = {
     "nothing": (["--difference", "5"], r"results=\[\]: one folder of a pilot"),
     "folders": (["a", "b", "--difference", "5"], "one folder of a pilot"),
     "gone": (["nosuch", "--difference", "5"], "nosuch: no results here"),
-    "key": (["nosuch", "datset=x", "--difference", "5"], "datset='x': not a key of a pilot; the keys are model, dataset"),
+    "key": (
+        ["nosuch", "datset=x", "--difference", "5"],
+        "datset='x': not a key of a pilot; the keys are model, dataset",
+    ),
     "planner": (["--simulated", "--difference", "5"], "planner=None: two planners"),
-    "model": (["--simulated", "planner=a,b", "model=lexical", "--difference", "5"], "model='lexical': simulated, because"),
+    "model": (
+        ["--simulated", "planner=a,b", "model=lexical", "--difference", "5"],
+        "model='lexical': simulated, because",
+    ),
     "unknown": (["--simulated", "planner=react,egb_logit", "--difference", "5"], r"did you mean egb_logits\?"),
     "mixed": (["--simulated", "results/x", "--difference", "5"], "simulated='results/x': keys of a sweep"),
 }

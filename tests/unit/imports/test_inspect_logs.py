@@ -113,7 +113,10 @@ def test_rows_are_those_of_inspect(tmp_path: Path, logs: list[Path]) -> None:
 def test_the_same_log_again_adds_nothing(tmp_path: Path, logs: list[Path], capsys: pytest.CaptureFixture[str]) -> None:
     for new, there in ((CASES * EPOCHS, 0), (0, CASES * EPOCHS)):
         imported(logs[0], "--into", tmp_path)
-        assert f"{new} new samples, {there} were there before, of {CASES * EPOCHS} planned samples" in capsys.readouterr().out
+        assert (
+            f"{new} new samples, {there} were there before, of {CASES * EPOCHS} planned samples"
+            in capsys.readouterr().out
+        )
 
 
 def test_tables_have_intervals_of_both_solvers(tmp_path: Path, logs: list[Path]) -> None:

@@ -124,7 +124,10 @@ def test_a_project_that_is_there_is_kept_and_told_what_it_needs(
     monkeypatch.chdir(tmp_path)
     Path("pyproject.toml").write_text("[project]\n")
     assert main(["planner", "mine"]) == 0
-    assert f'before the plugin is installed, add [project.entry-points."{plugins.ENTRY_POINTS}"] mylab = "mylab"' in capsys.readouterr().out
+    assert (
+        f'before the plugin is installed, add [project.entry-points."{plugins.ENTRY_POINTS}"] mylab = "mylab"'
+        in capsys.readouterr().out
+    )
     assert Path("pyproject.toml").read_text() == "[project]\n"
 
 

@@ -285,7 +285,10 @@ def test_a_replica_over_machines_has_a_process_for_each_gpu() -> None:
     [
         ({"dtype": "float16"}, r"engine_args\.dtype cannot be given, because its value comes from model\.dtype"),
         ({"trust_remote_code": True}, "it would run code that is neither ours"),
-        ({"hf_token": "secret"}, r"engine_args\.hf_token cannot be given, because its value comes from the variable HF_TOKEN"),
+        (
+            {"hf_token": "secret"},
+            r"engine_args\.hf_token cannot be given, because its value comes from the variable HF_TOKEN",
+        ),
         ({"data_parallel_size": 2}, r"its value comes from model\.serving\.replicas"),
         ({"pipeline_parallel_size": "2"}, "not a whole number from 1 to 64"),
         ({"pipeline_parallel_size": True}, "not a whole number from 1 to 64"),

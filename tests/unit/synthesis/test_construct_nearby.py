@@ -77,7 +77,9 @@ def test_retrievers_that_are_taken(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(dense.Dense, "embedder", lacking)
     assert by_queries.nearby(config("dense"), said.append) is by_words
     assert len(said) == 1
-    assert said[0].startswith("tools are found by the words that they share with a query, because embeddings cannot be used: ")
+    assert said[0].startswith(
+        "tools are found by the words that they share with a query, because embeddings cannot be used: "
+    )
     assert "retriever.hub" in said[0]
 
 
