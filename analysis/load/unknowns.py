@@ -188,7 +188,7 @@ def _kinds(cells: pd.DataFrame) -> str:
 # Why a mean has no interval, said under its table: one case, one cluster of cases, or nothing that varies.
 
 
-ONE_CASE = "there is only one case"
+ONE_CASE = "there is only one case, and so only one cluster"
 ONE_CLUSTER = "all cases are of one cluster, and such cases may succeed and fail together"
 ALIKE = "no two clusters differ, or all cases with known values are of one cluster, or there are too few clusters"
 _LOW = "low"

@@ -124,7 +124,7 @@ def load_class(key: str, config: Mapping[str, Any], room: str | None = None) -> 
     members = _MEMBERS[room or key]
     lacking = [member for member in members if not (hasattr(cls, member) or member in _fields(cls))]
     if lacking:
-        has = f"{allowed}; the class must have {', '.join(members)}, and lacks {', '.join(lacking)}"
+        has = f"{allowed}; the class must have {', '.join(members)} (it lacks {', '.join(lacking)})"
         raise ConfigError(f"{key}._target_", target, has)
     for member in _ASYNC.get(room or key, ()):
         if not inspect.iscoroutinefunction(getattr(cls, member)):

@@ -281,7 +281,7 @@ def test_prices_are_the_tables_with_its_version_where_none_is_given(tmp_path: Pa
     assert [price.input, price.cached, price.output] == pytest.approx(dollars)
     (line,) = found.priced
     shown = ", ".join(f"{key}: {value:g}" for key, value in zip(("input", "cached", "output"), dollars, strict=True))
-    assert f"litellm {metadata.version('litellm')} it is {{{shown}}}" in line
+    assert f"litellm {metadata.version('litellm')} is used: {{{shown}}}" in line
     given = checked(tmp_path, {"model": CLAUDE, "price": {"input": 7, "output": 8}})
     assert given.priced == []
     assert build(given.plan.settings[0], given.plan.budget).prices["actor"] == Price(input=7, output=8)

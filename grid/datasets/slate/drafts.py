@@ -529,14 +529,10 @@ def read_tools(path: Path) -> dict[str, ToolRecord]:
     for tool in tools.values():
         same = tool.same_function
         if same and same.tool not in tools:
-            raise DataError(
-                path, None, f"tool {tool.name!r} has the same function as {same.tool!r}, which is not defined"
-            )
+            raise DataError(path, None, f"tool {tool.name!r} is the same as {same.tool!r}, which is not defined")
         if same and not same.arguments.items() <= {(a, b) for a in _names(tool) for b in _names(tools[same.tool])}:
             raise DataError(
-                path,
-                None,
-                f"tool {tool.name!r} has the same function as {same.tool!r}, but with arguments that they do not have",
+                path, None, f"tool {tool.name!r} and {same.tool!r} do not have the arguments that same_function names"
             )
     return tools
 

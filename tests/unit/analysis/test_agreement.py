@@ -131,8 +131,8 @@ def test_random_errors_are_a_bias_that_goes_by_how_many_plans_are_right() -> Non
 
 WRONG = [
     ('{"case_id": "a"}', "correct is None"),
-    ('{"correct": true}', "it has no case_id"),
-    ('{"case_id": "", "correct": true}', "it has no case_id"),
+    ('{"correct": true}', "the label has no case_id"),
+    ('{"case_id": "", "correct": true}', "the label has no case_id"),
     ('{"case_id": "a", "correct": "perhaps"}', "correct is 'perhaps'"),
     ('{"case_id": "a", "correct": 2}', "correct is 2"),
     ('{"case_id": "a", "correct": true, "grade": 7}', "grade is 7"),
@@ -167,7 +167,7 @@ def test_a_wrong_label_is_refused_with_its_line(tmp_path: Path, line: str, why: 
         ("case_id,correct\na,so\n", "correct is 'so'"),
         ('case_id,correct\n"a,true\n', "broken CSV"),
         ("case_id,correct,grade\na,true,nan\n", "grade is 'nan'"),
-        ("", "it has 0 labels"),
+        ("", "the file has 0 labels"),
     ],
 )
 def test_wrong_tables_of_labels_are_refused(tmp_path: Path, text: str, why: str) -> None:
@@ -188,7 +188,7 @@ def test_both_forms_of_labels_say_the_same(tmp_path: Path) -> None:
     assert [vars(one) | {"line": 0} for one in read_labels(lines)] == [
         vars(one) | {"line": 0} for one in read_labels(table)
     ]
-    with pytest.raises(DataError, match=r"a file \.jsonl or \.csv"):
+    with pytest.raises(DataError, match=r"must end in \.jsonl or \.csv"):
         read_labels(tmp_path / "labels.txt")
 
 

@@ -226,7 +226,7 @@ def test_without_an_outline_corrections_are_counted_and_mechanisms_left_open(tmp
     store.write(tmp_path, {"episodes": [row, episode(1, False, 1)], "steps": steps})
     table = report(tmp_path)
     assert list(table.figures) == ["cells", "failed first", "corrected cells", "corrected"]
-    assert any("no outline is followed" in note for note in table.notes)
+    assert any("they follow no outline" in note for note in table.notes)
 
 
 def test_a_sweep_without_branches_has_no_table(tmp_path: Path) -> None:

@@ -127,8 +127,11 @@ def test_what_is_missing_or_ambiguous_is_left_out() -> None:
 @pytest.mark.parametrize(
     ("how", "message"),
     [
-        ({"label": "hub", "of": [{"metric": "Tool", "weight": 1.0}] * 2}, "combined.AVG.label: hub is none"),
-        ({"label": "mode", "of": [{"metric": "F2", "weight": 1.0}] * 2}, "combined.AVG: no metric 'F2'"),
+        (
+            {"label": "hub", "of": [{"metric": "Tool", "weight": 1.0}] * 2},
+            "combined.AVG.label: hub is not one of the labels",
+        ),
+        ({"label": "mode", "of": [{"metric": "F2", "weight": 1.0}] * 2}, "combined.AVG: the table has no metric 'F2'"),
         ({"label": "mode", "of": [{"metric": "Tool", "weight": 1.0}]}, "at least 2"),
     ],
 )

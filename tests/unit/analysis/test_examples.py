@@ -50,7 +50,7 @@ def test_the_trajectory_that_repeats_a_failed_call_is_shown_with_fhs_plans(tmp_p
     written(tmp_path, [("a", True), ("b", False), ("a", True), (EVIL, False)])
     (table,) = study.example_tables(tmp_path, study.rows(tmp_path))
     assert table.reading.startswith("case-0, tools_forgiving, trial 0: not kept"), "no transcript, no question"
-    assert "1 of 3 episodes" in table.caption
+    assert "1 of 3 SH episodes" in table.caption
     assert [row[:2] for row in table.rows] == [*(["SH", str(place)] for place in range(4)), ["FH", "plan"],
                                                ["FH", "plan 2"]]  # fmt: skip
     assert [row[2].endswith("[again]") for row in table.rows] == [False, False, True, False, False, False]

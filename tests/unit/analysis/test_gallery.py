@@ -83,7 +83,7 @@ def test_overrides_of_the_user_come_last_and_no_key_comes_twice() -> None:
     [
         (
             ["--only", "tooltree_tabel1"],
-            "--only='tooltree_tabel1': presets of conf/experiment: .*did you mean tooltree_table",
+            "--only='tooltree_tabel1': one of the presets of conf/experiment: .*did you mean tooltree_table",
         ),
         (["--limit", "0"], "--limit=0: an integer of 1 or more"),
         (["name=x"], "name='x': overrides of a sweep"),

@@ -149,9 +149,9 @@ def test_what_is_declared_is_held_together() -> None:
     for one in (Many, Twice, Words, Alone):
         with pytest.raises(ConfigError, match=r"\.metrics="):
             declared_by(one())
-    with pytest.raises(ConfigError, match="as one has it: number in share"):
+    with pytest.raises(ConfigError, match="must be declared as in one: number in share"):
         together([("one", [Metric("a", "share")]), ("two", [Metric("a", "%")])])
-    with pytest.raises(ConfigError, match="no column of episodes"):
+    with pytest.raises(ConfigError, match="must not be the name of a column of episodes"):
         together([("one", [Metric("depth")])], reserved=["depth"])
     assert together([("one", [Metric("a", "share")]), ("two", [Metric("a", "share", meaning="as one's")])])
 
@@ -166,7 +166,7 @@ def test_a_value_is_of_its_metrics_kind(value: Any) -> None:
 
 
 def test_a_name_that_nobody_declared_is_no_metric() -> None:
-    with pytest.raises(ValueError, match="metric 'a' is declared by nobody"):
+    with pytest.raises(ValueError, match="metric 'a' is not declared"):
         checked({"a": 1.0}, {})
 
 

@@ -212,7 +212,8 @@ def test_a_row_that_is_not_there_is_told_with_the_file_and_what_there_is() -> No
         table.row(["TorchHub", "LATS"])
     said = str(caught.value)
     assert said.startswith(
-        "analysis/papers/tables/tooltree_table5.yaml: no row 'TorchHub, LATS'; there are: HuggingFace, Zero-shot;"
+        "analysis/papers/tables/tooltree_table5.yaml: there is no row 'TorchHub, LATS'; the rows are: HuggingFace, "
+        "Zero-shot;"
     )
     assert "TorchHub, ReAct" in said
     assert "\n" not in said

@@ -71,7 +71,9 @@ def test_no_more_coefficients_than_clusters_are_fitted() -> None:
 
 
 def test_a_reference_that_no_row_has_is_refused_with_the_nearest() -> None:
-    with pytest.raises(AnalysisError, match=r"planner='reactt' \(did you mean react\?\); there are egb, lats, react"):
+    with pytest.raises(
+        AnalysisError, match=r"planner='reactt' \(did you mean react\?\); the levels are egb, lats, react"
+    ):
         fits(rows(6), spec.parsed(SHORT | {"reference": {"planner": "reactt"}}))
     assert fitted(rows(6), reference={"planner": "react"}).references == {"planner": "react"}
 

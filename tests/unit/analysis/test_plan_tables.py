@@ -131,7 +131,7 @@ def test_behaviours_and_refusals_are_shares_of_their_cases(tmp_path: Path) -> No
     for kind, share in kinds.items():
         assert at(unsolvable, planner="holistic")[f"passed_{kind}"] == pytest.approx(share)
     assert at(unsolvable, planner=REFUSES)["success"] == 1
-    assert found["unsolvable"].notes[-1] == "cases: Conf 20, Info 20, Tool 20, Vis 20"
+    assert found["unsolvable"].notes[-1] == "cases by kind: Conf 20, Info 20, Tool 20, Vis 20"
 
 
 def distracted(count: int = 60, cost: float = 0.2) -> list[dict[str, Any]]:

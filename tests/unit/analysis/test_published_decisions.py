@@ -142,7 +142,10 @@ def test_a_sweep_without_decisions_has_no_such_table(tmp_path: Path) -> None:
     [
         ({"rows": [{**TABLE["rows"][0], "entropy": [0]}]}, "rows.0.entropy: "),
         ({"rows": [{**TABLE["rows"][0], "entropy": ["low", None]}]}, "rows.0.entropy.0: "),
-        ({"metrics": {"Steps": {"column": "success", "unit": "percent"}}}, "no column 'success' of a first pass's"),
+        (
+            {"metrics": {"Steps": {"column": "success", "unit": "percent"}}},
+            "'success' is not one of the measures of a first pass's",
+        ),
     ],
 )
 def test_a_wrong_table_of_decisions_names_its_place(changes: Any, said: str, tmp_path: Path) -> None:

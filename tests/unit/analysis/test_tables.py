@@ -463,7 +463,7 @@ def test_the_largest_difference_that_is_not_told_from_0_says_how_many_cases_woul
     written(tmp_path, {"react": 0.2, "egb": 0.4, "cot": 0.3, "tot": 1.0})
     table = print_report(tmp_path, Console(file=io.StringIO()))[1]
     (note,) = table.notes
-    assert note.startswith("largest open difference: egb less react (none), +20.0 points; about ")
+    assert note.startswith("largest open difference: egb minus react (none), +20.0 points; about ")
     assert "(now 10)" in note
     stars = {line[1]: line[4] for line in table.rows}
     assert stars == {"egb": "+20.0  ", "cot": "+10.0  ", "tot": "+80.0*†"}

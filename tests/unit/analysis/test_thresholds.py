@@ -154,7 +154,7 @@ def test_tested_cases_of_the_pilot_are_refused(run: Run, tmp_path: Path) -> None
     assert (ended.status, ended.out) == (2, "")
     (line,) = ended.err.splitlines()
     assert "tested" in line
-    assert "2 of its 6 cases of slate are in" in line
+    assert "2 of these 6 cases of slate are in" in line
 
 
 @pytest.mark.parametrize(

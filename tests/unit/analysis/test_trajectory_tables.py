@@ -48,7 +48,7 @@ def test_only_metrics_that_apply_are_columns_and_none_that_is_missing_is_0(tmp_p
     both, three = "100.0 [1.2, 100.0]", "100.0 [0.3, 100.0]"  # of two clusters of one size, of 1 and 2 cases
     assert [rows["zero_shot"][name] for name in table.figures] == ["4", "2", both, both, three]
     assert [rows["react"][name] for name in table.figures] == ["4", "2", *["0.0 [0.0, 98.8]"] * 2, "–"]
-    assert table.notes == ["usage: known of 0 to 75% of the cases"]
+    assert table.notes == ["usage: known for 0 to 75% of the cases"]
 
 
 def test_scores_and_counts_keep_their_scale_and_intervals_stay_possible(tmp_path: Path) -> None:

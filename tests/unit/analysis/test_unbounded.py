@@ -85,4 +85,4 @@ def test_calls_of_extraneous_tools_have_no_bound_below_0(tmp_path: Path) -> None
     found = next(one for one in print_report(tmp_path, Console(file=io.StringIO(), width=200)) if "TC" in one.figures)
     low, high = (found.values[f"extraneous_calls_{end}"].iloc[0] for end in ("low", "high"))
     assert 0 < low < 0.1 < high
-    assert "none is below 0" in found.caption
+    assert "no bound is below 0" in found.caption

@@ -160,7 +160,7 @@ def test_two_runs_are_compared_by_the_setting(tmp_path: Path) -> None:
         found = compare(tmp_path / "a", tmp_path / "b", how)
         table = found.tables[0].values
         assert table[table["planner"] == "lats"]["difference"].tolist() == [difference]
-        assert sum("A: warning: x, lats on x: of 14 of 24" in line for line in found.lines) == 1
+        assert sum("A: warning: x, lats on x: the success of 14 of 24" in line for line in found.lines) == 1
 
 
 @pytest.mark.parametrize(

@@ -235,8 +235,8 @@ def test_the_page_counts_unknown_cells_as_the_address_says(tmp_path: Path) -> No
     assert "react 37.5 [" in matrix
     assert "[37.5, 87.5]" in left
     assert "[37.5, 87.5]" in matrix
-    assert "left out; bounds" in left
-    assert "counted as failures; bounds" in matrix
+    assert "they are left out. Bounds" in left
+    assert "they are counted as failures. Bounds" in matrix
     cases = viewer.get("/?unknown=failure").text.split('href="/cases?')[1].split('"')[0]
     assert "unknown=failure" in cases, "links keep it"
     assert [texts(viewer.get(f"/cases?sort=id{query}").text).count("? unknown")

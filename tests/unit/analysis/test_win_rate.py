@@ -201,7 +201,7 @@ def test_who_takes_the_first_gives_a_half_and_nothing_is_asked_again(
     (table,) = win_rates.tables(results)
     assert [row[1] for row in table.rows] == ["zero_shot", "cot", "react"]
     assert [row[6] for row in table.rows] == ["50.0", "50.0", "50.0"]
-    assert "16 compared before" in capsys.readouterr().out
+    assert "; 16 were compared before" in capsys.readouterr().out
     reported = print_report(results, Console(file=io.StringIO()))
     assert any(one.title == table.title for one in reported)
     assert all(one.caption.startswith("simulated tools (restbench): ") for one in reported)

@@ -95,4 +95,4 @@ def test_what_bounds_answers_stands_in_the_record_and_in_the_head_of_the_page(
     (run,) = store.runs(found.plan.root)["runs"]
     assert run.get("cut") == list(found.cut)
     plan_rows.write(found.plan.root, [plan_rows.episode("fh", "holistic", case, success=True) for case in range(2)])
-    assert "bounded by model.max_tokens=96" in dict(provenance.terms(found.plan.root))["answers"]
+    assert "limited by model.max_tokens=96" in dict(provenance.terms(found.plan.root))["answers"]

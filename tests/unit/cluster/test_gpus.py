@@ -24,7 +24,7 @@ def test_gpus_that_become_free_are_waited_for_and_not_for_ever(monkeypatch: pyte
     gpus.check("tiny", 1, [1.0])
     assert clock == [freed]
     freed = 1000.0
-    with pytest.raises(ConfigError, match=r"1 GPUs are needed \(1 for tiny\), 0 of 1 GPUs are free"):
+    with pytest.raises(ConfigError, match=r"1 GPUs are needed \(1 for tiny\), but 0 of 1 GPUs are free"):
         gpus.check("tiny", 1, [1.0])
     assert clock[0] < freed
 

@@ -55,7 +55,9 @@ def test_what_cannot_be_a_case_is_told(desk: Callable[..., Any]) -> None:
     data = desk(line("a"), line("a", "delete"), line("b"))
     assert data.case_ids()
     assert [(skip.record, skip.reason) for skip in data.skipped] == [("desk-2", "there is no tool delete")]
-    with pytest.raises(ConfigError, match=r"dataset.path=.*can be a case; the first of 1 skipped: there is no tool x"):
+    with pytest.raises(
+        ConfigError, match=r"dataset.path=.*usable record; .* first of 1 skipped records: there is no tool x"
+    ):
         desk(line("a", "x")).case_ids()
 
 

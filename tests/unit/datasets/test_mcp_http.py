@@ -408,7 +408,7 @@ def test_a_state_that_was_not_settled_is_not_resolved(tmp_path: Path, shop: tupl
         (
             {"tool": "spoil", "arguments": {"how": "html"}, "result": 1},
             ToolError,
-            "not a message .content type: text/html",
+            r"its answer is not a message \(content type: text/html\)",
         ),
         ({"tool": "long", "arguments": {"size": 30_000}, "contains": "é"}, ToolError, "cannot be read: The result has"),
     ],

@@ -113,7 +113,7 @@ def test_a_user_who_says_nothing_ends_the_run_and_is_counted(path: Path, monkeyp
 def test_without_a_first_message_the_cell_fails_and_says_who(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     ran = Ran(path, calls(CANCEL), [""], monkeypatch)
     assert (ran.row["status"], ran.row["error_kind"], ran.row["success"]) == ("failed", "model", None)
-    assert "user's first message" in ran.row["error_message"]
+    assert "first message of the simulated user" in ran.row["error_message"]
     assert (ran.row["user_calls"], ran.row["user_failures"]) == (2, 1)
 
 

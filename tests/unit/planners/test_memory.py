@@ -324,7 +324,7 @@ def test_of_many_settings_that_a_folder_has_three_are_named(tmp_path: Path, plan
     with pytest.raises(ConfigError) as refused:
         check_sweep(asked(tmp_path, "react", memory={"path": str(tmp_path)}))
     named = ", ".join(f"tiny x {one} x data x none" for one in "abc")
-    assert f"this one has {named}{rest}; the seed" in str(refused.value)
+    assert f"its settings are {named}{rest}; the seed" in str(refused.value)
 
 
 def test_what_is_planted_is_gained_where_a_trace_shows_the_right_tool(tmp_path: Path) -> None:

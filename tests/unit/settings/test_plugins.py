@@ -79,7 +79,7 @@ def test_child_processes_are_told(lab: Path) -> None:
         ("bare", "has no __init__.py"),
         ("yaml", "would hide"),
         ("typing_extensions", "would hide"),
-        ("__main__", "of Python's own"),
+        ("__main__", "of Python itself"),
     ],
 )
 def test_names_that_are_refused(lab: Path, name: str, why: str) -> None:
@@ -134,7 +134,7 @@ CLASSES = {
         ("ending", "SystemExit"),
         ("absent", "has no attribute 'Planner'"),
         ("function", "the dotted name of a class"),
-        ("needless", r"with needs, solve \(it lacks needs\)"),
+        ("needless", r"must have needs, solve \(it lacks needs\)"),
         ("solveless", r"it lacks solve\)"),
         ("waiting", r"solve is async \(async def solve"),
         ("listed", "needs is a frozenset"),
@@ -162,7 +162,7 @@ def test_the_keys_of_a_plain_dataclass_are_checked(lab: Path) -> None:
 
 
 def test_a_config_can_only_name_what_the_command_line_allowed(lab: Path) -> None:
-    with pytest.raises(ConfigError, match="the command line names"):
+    with pytest.raises(ConfigError, match=r"the command line or the file plugins\.yaml in --config-dir names"):
         sweep_config({**SHARED, "plugins": ["mylab"]})
     plugins.allow(["mylab"])
     assert sweep_config({**SHARED, "plugins": ["mylab"]}).plugins == ["mylab"]
@@ -202,7 +202,7 @@ def test_an_installed_package_declares_itself(tmp_path: Path, monkeypatch: pytes
         plugins._expect.cache_clear()
         (site / "mylab_tools-0.2.dist-info").rename(site / "mylab_tools-0.3.dist-info")
         write(site, {"mylab_tools-0.3.dist-info/METADATA": "Metadata-Version: 2.1\nName: mylab-tools\nVersion: 0.3\n"})
-        with pytest.raises(UnfinishedError, match=r"has mylab-tools 0\.3, the sweep's driver 0\.2; install the same"):
+        with pytest.raises(UnfinishedError, match=r"has mylab-tools 0\.3, but the sweep's driver has 0\.2; install"):
             make("planner", {"_target_": "mylab.planners.telling.Telling", "greeting": "hello"})
         assert "mylab" not in sys.modules, "another version is not even imported"
 

@@ -342,7 +342,7 @@ def test_damage_loses_parts_of_transcripts_and_no_result(folder: Folder, table: 
     with pytest.raises(StoreError, match=rf"{table}/.*: damaged"):
         store.transcript(root, chunk[0].cell_id)
     (line,) = store.put_aside(root)
-    assert ("their results are not" in line) == (table == "messages")
+    assert ("but not their results" in line) == (table == "messages")
     assert set(store.finished(root)) == done, "no cell runs again for it"
     after = [store.transcript(root, cell.cell_id) for cell in chunk]
     assert [len(requests) for requests in after] == [len(requests) for requests in before]

@@ -57,9 +57,9 @@ def test_rows_are_there_and_the_same_again_runs_nothing(
 
 
 def test_what_needs_a_cluster_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(ConfigError, match="where fail_fast is given"):
+    with pytest.raises(ConfigError, match="if fail_fast is given"):
         swept(tmp_path, monkeypatch, "fail_fast=3")
-    with pytest.raises(ConfigError, match=r"cluster='inline'.*where budget\.money is given"):
+    with pytest.raises(ConfigError, match=r"cluster='inline'.*if budget\.money is given"):
         swept(tmp_path, monkeypatch, "budget.money=1")
     with pytest.raises(ConfigError, match=r"cluster='inline'.*this command needs a cluster"):
         swept(tmp_path, monkeypatch, "dry_run.pilot=2")

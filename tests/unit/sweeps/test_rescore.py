@@ -213,7 +213,7 @@ def test_what_was_said_before_a_judge_broke_stays_and_is_not_asked_again(results
 def test_a_judge_takes_no_more_money_than_it_may(results: Path) -> None:
     with pytest.raises(UnfinishedError, match=r"budget\.money=2"):
         again(results, odd(price=Price(input=1.0, output=1.0), most=2.0))
-    with pytest.raises(ConfigError, match="its price"):
+    with pytest.raises(ConfigError, match="the judge needs a price"):
         again(results, odd(most=2.0))
 
 
