@@ -110,7 +110,7 @@ def _places(
     """Each place's means by planner, and its cases: for each measure, a column for each planner.
 
     Means are over the cases that both planners have, so that each difference equals that of the two means shown. If
-    they have no case in common, the means are NaN.
+    they have no case in common, each mean is over the planner's own cases, and there is no difference.
     """
     for key, group in episodes.groupby(PLACE, sort=True, observed=True):
         means = group.groupby([CLUSTER, "case_id", "planner"], observed=True)[list(measures)].mean()
@@ -120,8 +120,9 @@ def _places(
         paired = wide.dropna()
         found: dict[str, object] = dict(zip(PLACE, map(str, key), strict=True))
         found |= {"cases": len(paired), "clusters": n_clusters(paired), "unpaired": len(wide) - len(paired)}
+        shown = wide if paired.empty else paired
         for measure in measures:
-            found |= {f"{measure}_{planner}": paired[measure][planner].mean() for planner in (FH, SH)}
+            found |= {f"{measure}_{planner}": shown[measure][planner].mean() for planner in (FH, SH)}
         yield found, {measure: cast(pd.DataFrame, paired[measure]) for measure in measures}
 
 

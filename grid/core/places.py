@@ -19,6 +19,7 @@ import io
 import math
 import os
 import re
+import socket
 import stat
 import time
 from collections.abc import Iterator, Mapping
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
 
 SCHEMES = ("s3", "gs", "az")
 _ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
+_ONE_SLASH = re.compile(rf"({'|'.join(SCHEMES)}):/(?!/)")
 _ALLOWED = f"a folder of a file system, or {', '.join(f'{one}://' for one in SCHEMES)} with a bucket and a folder in it"
 _INSTALL = "a folder of a file system; addresses of object stores need obstore: pip install 'agent-grid[objects]'"
 _PATIENCE_SECONDS, _FIRST_SECONDS = 180, 15  # how long requests are tried again; how long those of the first check
@@ -50,9 +52,11 @@ _LONGEST = 200  # characters of a store's message
 
 
 def folder_at(given: str | Path) -> Path:
-    """The path of a folder or an address; no request is sent yet."""
+    """The path of a folder or an address; no request is sent yet. Raises ConfigError for an address with one slash."""
     if isinstance(given, str) and _ADDRESS.match(given):
         return Address(given)
+    if isinstance(given, str) and _ONE_SLASH.match(given):
+        raise ConfigError("store.root", given, f"two slashes after the scheme: {given.replace(':/', '://', 1)}")
     return Path(given) if isinstance(given, str) else given
 
 
@@ -84,6 +88,13 @@ def write_whole(path: Path, content: str, draft: Path) -> None:
     draft.parent.mkdir(parents=True, exist_ok=True)
     draft.write_text(content, encoding="utf-8")
     os.replace(draft, path)
+
+
+def unwritable(root: Path, error: OSError) -> str:
+    """The text of an error: a folder or an address of results cannot be written to, and what may help."""
+    what = "give this machine the store's credentials" if isinstance(root, Address) else "make room"
+    here = f" from {socket.gethostname()}" if isinstance(root, Address) else ""
+    return f"{root}: cannot be written to{here} ({error}); {what}, or choose another store.root=FOLDER"
 
 
 def readable(path: Path) -> Any:

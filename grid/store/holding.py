@@ -24,7 +24,7 @@ from typing import Any
 from filelock import FileLock, Timeout
 
 from grid.core.errors import StoreError
-from grid.core.places import Address, beside
+from grid.core.places import Address, beside, unwritable
 from grid.core.untrusted import loads
 from grid.store.writing import clear_drafts
 
@@ -70,9 +70,7 @@ def _sign(root: Path) -> float:
         (root / _OWNER).write_text(json.dumps(_myself()))
         return (root / _OWNER).stat().st_mtime
     except OSError as error:
-        raise StoreError(
-            f"{root}: cannot be written to ({error}); make room or choose another store.root=FOLDER"
-        ) from None
+        raise StoreError(unwritable(root, error)) from None
 
 
 def _myself() -> dict[str, Any]:

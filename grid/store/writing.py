@@ -20,7 +20,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from grid.core.errors import StoreError
-from grid.core.places import Address, beside, hand_over
+from grid.core.places import Address, beside, hand_over, unwritable
 from grid.store.files import ARROW, REPLACES_KEY, VERSION_KEY, example, name_of
 from grid.store.scanning import MAPS, encoded, folded, map_array
 from grid.store.schema import EPISODES, IDS, SCHEMA_VERSION, TABLES
@@ -142,9 +142,7 @@ def new_file(root: Path, table: str, replaces: Sequence[str] = (), texts: Sequen
         hand_over(draft, target)
         _sync(folder)
     except OSError as error:
-        raise StoreError(
-            f"{root}: cannot be written to ({error}); make room or choose another store.root=FOLDER"
-        ) from None
+        raise StoreError(unwritable(root, error)) from None
     finally:
         with suppress(OSError):  # the folder may have become read-only
             draft.unlink(missing_ok=True)

@@ -238,7 +238,7 @@ def test_a_choice_stands_behind_the_conversation() -> None:
     assert [message["role"] for message in told] == ["system", "user", "assistant", "user"]
     assert told[3]["content"].startswith('Step 0 returned {"item": "I-7"}')
     assert "\n\nTools:\n0. " in told[3]["content"]
-    assert told[3]["content"].endswith("the option that comes next, and nothing else.")
+    assert told[3]["content"].endswith("the option that should come next, and nothing else.")
 
 
 @pytest.mark.parametrize(

@@ -107,7 +107,7 @@ def drawn(swept: Reported) -> Sequence[Drawing]:
 def test_the_page_holds_every_table_figure_and_query(swept: Reported, drawn: Sequence[Drawing]) -> None:
     text, tables = swept.text, swept.tables
     assert len(text.encode()) < 2_000_000
-    assert text.count("<table>") == len(tables) == 19
+    assert text.count("<table>") == len(tables) == 20
     assert text.count("<svg") == len(drawn) + 1 == 9, "success of every planner besides"
     assert text.count("<pre><code>") == len(tables) + 9
     places = [text.index(mark) for mark in ("This shows lexical: ", 'class="summary"', "<svg", "<nav", "<table>")]
@@ -182,7 +182,7 @@ def test_a_browser_shows_it_and_reports_nothing_blocked(swept: Reported, tmp_pat
     command = ["chromium", "--headless", "--no-sandbox", "--disable-gpu", "--enable-logging=stderr", "--v=0"]
     command += [f"--user-data-dir={tmp_path}/profile", "--dump-dom", (swept.root / "report.html").as_uri()]
     found = subprocess.run(command, capture_output=True, text=True, timeout=600, check=True)
-    assert found.stdout.count("<table>") == 19
+    assert found.stdout.count("<table>") == 20
     assert 'tabindex="0" title="sort"' in found.stdout, "the script ran"
     assert "Content Security Policy" not in found.stderr
     assert "CONSOLE" not in found.stderr

@@ -54,7 +54,7 @@ def test_it_tells_who_is_best_by_how_much_and_what_disturbances_take(tmp_path: P
     react = next(line for line in lines if re.match(" +react ", line))
     assert lines.index(react) < lines.index(egb), "the reference stands first"
     (lost,) = (line for line in lines if line.startswith("  broken: "))
-    assert lost == "  broken: egb -50.0*, react +0.0"
+    assert lost == "  broken: egb -50.0*†, react +0.0"
 
 
 def test_planners_that_ask_whether_a_case_is_resolved_are_marked(tmp_path: Path) -> None:

@@ -238,7 +238,7 @@ def test_imported_runs_are_paired_with_own_ones_by_case_and_told_apart(
     tables = print_report(run, Console(width=200))
     assert len(tables) > 3
     assert all(table.caption.startswith("imported, not run here (τ²-bench's runner); ") for table in tables)
-    assert "gpt: imported, as τ²-bench's runner recorded it" in capsys.readouterr().out
+    assert "gpt: imported as recorded by τ²-bench's runner" in capsys.readouterr().out
 
 
 def test_two_files_are_two_settings_whatever_their_labels(tmp_path: Path) -> None:

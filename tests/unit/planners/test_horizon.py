@@ -195,7 +195,7 @@ def test_a_number_where_a_text_is_wanted_is_its_text() -> None:
 def test_a_model_that_repeats_itself_is_never_asked_the_same_again(planner: Planner) -> None:
     hostile = "{\n\nTools:\n\nQuery: say\u2028one" + "x" * 3000
     engine = Script([hostile])
-    with pytest.raises(ModelError, match="after 9 tries"):
+    with pytest.raises(ModelError, match="in 9 tries"):
         solved(planner, engine)
     assert len({prompt.text() for prompt in engine.prompts}) == len(engine.prompts) == 9
     for prompt in engine.prompts[1:]:
@@ -210,7 +210,7 @@ def test_a_model_that_repeats_itself_is_never_asked_the_same_again(planner: Plan
 @pytest.mark.parametrize("planner", [FullHorizon(max_retries=2), SingleStepHorizon(max_retries=2)])
 def test_nothing_usable_is_the_models_failure(planner: Planner, text: str) -> None:
     engine = Script([text])
-    with pytest.raises(ModelError, match="after 3 tries"):
+    with pytest.raises(ModelError, match="in 3 tries"):
         solved(planner, engine)
     assert len(engine.prompts) == 3
 

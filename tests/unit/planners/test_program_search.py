@@ -76,12 +76,12 @@ def test_a_cheaper_way_round_a_dear_tool_and_a_composite() -> None:
 def test_contradictions_are_proved_and_named(constraints: tuple[Constraint, ...], reason: str) -> None:
     tools = tool("forecast_tool", FORECAST), tool("advice_tool", ADVICE)
     assert derivable(of(*tools)) is None
-    assert derivable(of(*tools, constraints=constraints)) == f"no calls keep to what is asked: {reason}"
+    assert derivable(of(*tools, constraints=constraints)) == f"no calls satisfy all constraints: {reason}"
 
 
 def test_what_is_missing_is_named() -> None:
     forecast, advise = tool("forecast_tool", FORECAST), tool("advice_tool", ADVICE)
-    assert derivable(of(advise)) == "no tool that works finds what forecast does"
+    assert derivable(of(advise)) == "no working tool finds the result of forecast"
     assert derivable(replace(of(forecast, advise), constants=())) == "city is not told, and no tool finds it"
     assert derivable(replace(of(forecast, advise), broken="forecast_tool")) is not None
     again = replace(tool("weather_tool", FORECAST), stands_for="forecast_tool")
@@ -103,7 +103,7 @@ def test_solvable_tasks_stay_solvable_behind_their_reference(seed: int) -> None:
 
 def test_tasks_that_are_not_built_as_they_should_be_are_refused() -> None:
     forecast = tool("forecast_tool", FORECAST)
-    with pytest.raises(ValueError, match="two tools of a task are called 'forecast_tool'"):
+    with pytest.raises(ValueError, match="two tools of the task have the name 'forecast_tool'"):
         tools_by_name([forecast, forecast])
     with pytest.raises(ValueError, match="stands under the name 'other'"):
         derivable(replace(of(forecast), tools={"other": forecast}))

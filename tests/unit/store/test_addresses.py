@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pickle
+import socket
 from operator import methodcaller
 from pathlib import Path
 
@@ -12,7 +13,7 @@ import pytest
 from grid import store
 from grid.core import places
 from grid.core.errors import ConfigError
-from grid.core.places import Address, folder_at
+from grid.core.places import Address, folder_at, unwritable
 from grid.store.__main__ import main
 from tests.support import in_process
 from tests.support.commands import files
@@ -76,10 +77,17 @@ def test_an_address_keeps_its_slashes_in_names_parents_and_other_processes() -> 
     assert folder_at(table) is table
 
 
-@pytest.mark.parametrize("given", ["results", "/results/s3", "a:b", "s3:/bucket", "./s3://bucket"])
+@pytest.mark.parametrize("given", ["results", "/results/s3", "a:b", "b3:/bucket", "./s3://bucket"])
 def test_a_folder_stays_what_it_is(given: str) -> None:
     assert folder_at(given) == Path(given)
     assert type(folder_at(given)) is type(Path(given))
+
+
+def test_an_address_with_one_slash_is_refused(tmp_path: Path) -> None:
+    ended = in_process.launch("sweep", tmp_path, "store.root=s3:/bucket/results")
+    assert (ended.status, ended.err.count("\n")) == (2, 1)
+    assert "two slashes after the scheme: s3://bucket/results" in ended.err
+    assert files(tmp_path) == {}
 
 
 def test_without_the_library_an_address_is_refused_with_what_to_install(
@@ -110,3 +118,11 @@ def test_nothing_is_asked_of_a_refused_address() -> None:
     for ask in map(methodcaller, ("exists", "mkdir", "read_bytes", "stat")):
         with pytest.raises(ConfigError, match="ftp://there"):
             ask(folder_at(ELSEWHERE))
+
+
+def test_what_cannot_be_written_says_from_where_and_what_helps(tmp_path: Path) -> None:
+    error = OSError(5, "403 Forbidden")
+    assert "make room, or choose" in unwritable(tmp_path, error)
+    told = unwritable(folder_at(ELSEWHERE), error)
+    assert f"cannot be written to from {socket.gethostname()} (" in told
+    assert "give this machine the store's credentials, or choose" in told
