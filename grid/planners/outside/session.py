@@ -29,7 +29,7 @@ from grid.text.calls import Call
 from grid.text.objects import UnreadableError
 
 T = TypeVar("T")
-GIVE_UP_TOOL = ToolSpec(GIVE_UP, "Ends the work without an answer, where the request cannot be carried out.", ())
+GIVE_UP_TOOL = ToolSpec(GIVE_UP, "Ends the work without an answer, if the request cannot be carried out.", ())
 MOST_AT_ONCE = 64
 """The most requests and calls of one agent that may be in work at once."""
 OVER = "the work is over: nothing is answered any more"
