@@ -139,7 +139,7 @@ class Address(PosixPath):
                     return
                 obstore.delete(store, probe)
         except OSError as error:
-            allowed = f"must be a folder of a bucket that can be read and written to ({error.strerror})"
+            allowed = f"a folder of a bucket that can be read and written to ({error.strerror})"
             raise ConfigError(key, given, allowed) from None
         raise ConfigError(
             key,

@@ -64,7 +64,7 @@ async def draft(episode: Episode) -> None:
         substeps = tuple(Substep(str(i), line, "", drafted=True) for i, line in enumerate(lines, start=len(done) or 1))
         episode.case = replace(episode.case, plan=Plan((*begun, *substeps)))
         return
-    raise ModelError(f"the model wrote no usable outline in {_TRIES} tries: {why}")
+    raise ModelError(f"the model had written no usable outline after {_TRIES} tries: {why}")
 
 
 def _followed(lines: list[str]) -> list[str]:

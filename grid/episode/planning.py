@@ -292,7 +292,7 @@ async def drafted(episode: Episode, asking: Asking[T], refine: Refine | None) ->
     found = await asking.ask(episode, asking.prompt, *asking.key)
     if found.plan is None:
         tries = asking.acting.max_retries + 1
-        raise ModelError(f"step {asking.where}: the model wrote no usable plan in {tries} tries: {found.why}")
+        raise ModelError(f"step {asking.where}: the model had written no usable plan after {tries} tries: {found.why}")
     if episode.plans.draft is None:
         text = asking.written(found.plan).encode("utf-8", "replace")
         episode.plans.draft = hashlib.sha256(text).hexdigest()[:_DIGITS]

@@ -196,9 +196,7 @@ def read_tools(path: str) -> tuple[ToolSpec, ...]:
     found = made_once("tool_files", made, (_TOOLS,), partial(_write, files)) / _TOOLS
     tools = tuple(_of_json(record) for _, record in read_jsonl(found))
     if not tools:
-        raise ConfigError(
-            key, path, f"a folder whose JSON files describe tools; the {len(files)} files of this folder describe none"
-        )
+        raise ConfigError(key, path, f"a folder whose JSON files describe tools; its {len(files)} files describe none")
     return tools
 
 

@@ -180,11 +180,7 @@ def tell_other_code(plan: Plan, console: Console) -> None:
     """Print how many cells have rows from other code, and whether these rows are kept."""
     other = plan.by_other_code()
     if other.cells:
-        fate = (
-            "they are kept (accept_code=true)"
-            if plan.accept_code
-            else "they run again; to keep them, set accept_code=true"
-        )
+        fate = "they are kept (accept_code=true)" if plan.accept_code else "they run again; accept_code=true keeps them"
         say(console, f"{other.cells:,} cells were run with different code (of {', '.join(other.parts)}): {fate}")
 
 
@@ -303,8 +299,7 @@ def stopped_by_interrupt(run: batch.Run, progress: SweepProgress) -> Iterator[No
             run.stop()
             progress.state = STOPPING
             progress.say(
-                "interrupted: no further cells are started, and running cells are finished; "
-                "interrupt again to stop at once"
+                "interrupted: no further cells are started, running cells finish; interrupt again to stop at once"
             )
 
     if threading.current_thread() is not threading.main_thread():  # only the main thread gets signals

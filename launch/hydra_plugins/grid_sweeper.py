@@ -94,7 +94,7 @@ def _chosen(points: Sequence[dict[str, str]], values: Mapping[str, Sequence[str]
         key, found = next(iter(asked.items()))
         allowed = "; ".join(" ".join(f"{name}={value}" for name, value in point.items()) for point in points)
         raise ConfigError(
-            key, ",".join(found), f"values of one of these points that fit the other given values: {allowed}"
+            key, ",".join(found), f"together with the other given values, those of one of these points: {allowed}"
         )
     return chosen
 

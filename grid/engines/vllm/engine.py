@@ -117,8 +117,8 @@ class Serving(BaseModel):
         """Check that a replica on a share of a GPU uses at most that share of the GPU's memory."""
         if self.gpus and (self.tensor_parallel * self.stages > 1 or self.memory > self.gpus):
             raise ValueError(
-                f"gpus={self.gpus:g} needs a replica on one GPU (tensor_parallel=1, pipeline_parallel_size=1) "
-                "and a gpu_memory_utilization that is not larger"
+                f"gpus={self.gpus:g} needs tensor_parallel=1, pipeline_parallel_size=1 and a gpu_memory_utilization "
+                "that is not larger than gpus"
             )
         return self
 

@@ -40,7 +40,7 @@ def test_gpus_that_others_took_are_waited_for_and_then_only_that_model_is_lost(m
     assert "waiting: llama (1 GPU)" in fleet.told()
     clock[0] += 30
     fleet.advance()
-    assert "1 GPUs are needed (1 for llama), 0 of 1 GPUs are free" in str(fleet.lost(TEAM))
+    assert "1 GPUs are needed (1 for llama), but 0 of 1 GPUs are free" in str(fleet.lost(TEAM))
     assert fleet._turns.waiting == []
     fleet.need([TEAM])
     assert fleet.lost(TEAM) is None, "a further run tries again"

@@ -50,7 +50,7 @@ def test_so_is_an_old_name_that_needs_inspect(old: str) -> None:
 
 def same_module(old: str) -> None:
     sys.modules.pop(old, None)
-    with pytest.warns(FutureWarning, match=f"{old} is {MOVED[old]} now"):
+    with pytest.warns(FutureWarning, match=f"{old} has moved to {MOVED[old]}"):
         module = import_module(old)
     new = import_module(MOVED[old])
     assert module is new
@@ -97,7 +97,7 @@ def test_a_plugin_of_before_runs_and_once_rewritten_without_a_warning(tmp_path: 
     with tarfile.open(BEFORE) as archive:
         archive.extractall(tmp_path, filter="data")
     told = own_tests(folder)
-    assert "FutureWarning: grid.types is grid.core.types now" in told
+    assert "FutureWarning: grid.types has moved to grid.core.types" in told
     program = [sys.executable, str(ROOT / "launch/renamed.py"), str(folder)]
     written = subprocess.run(program, capture_output=True, text=True, check=True).stdout
     assert str(folder / "mylab/planners/two_minds.py") in written

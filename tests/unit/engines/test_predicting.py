@@ -135,7 +135,7 @@ def test_a_refusal_with_a_chain_is_both() -> None:
 @pytest.mark.parametrize("planner", PLANNERS)
 def test_what_is_no_plan_is_shown_and_asked_for_again_and_at_last_the_models_failure(planner: Planner) -> None:
     engine = Says(["First find the order, and then book it."])
-    with pytest.raises(ModelError, match="the model wrote no usable plan in 9 tries"):
+    with pytest.raises(ModelError, match="the model had written no usable plan after 9 tries"):
         asyncio.run(planner.solve(plan_episode(engine, decisions=3)))
     assert len({prompt.text() for prompt in engine.prompts}) == 9
     assert "First find the order" in engine.prompts[1].text()

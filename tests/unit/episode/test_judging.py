@@ -80,7 +80,7 @@ def test_an_unreadable_answer_is_asked_for_again_and_kept() -> None:
 @pytest.mark.parametrize("retries", [0, 2])
 def test_after_the_retries_there_is_no_score(retries: int) -> None:
     judge = Answering(["good"])
-    with pytest.raises(ModelError, match=rf"no JSON object with a score.* {retries + 1} times"):
+    with pytest.raises(ModelError, match=rf"no JSON object with a score.*, after {retries + 1} tries"):
         asyncio.run(asking(judge, max_retries=retries).judge(a_prompt()))
     assert len(judge.asked) == retries + 1
 

@@ -115,7 +115,9 @@ def test_an_outline_that_cannot_be_followed_is_the_models_failure(planner: str, 
     engine = Drafting([UNUSABLE[text][0]])
     (row,) = rows(engine, planner)["episodes"]
     assert (row["status"], row["error_kind"], row["success"], row["n_steps"]) == ("failed", "model", False, 0)
-    assert row["error_message"].startswith(f"the model wrote no usable outline in 3 tries: {UNUSABLE[text][1]}")
+    assert row["error_message"].startswith(
+        f"the model had written no usable outline after 3 tries: {UNUSABLE[text][1]}"
+    )
     assert (row["llm_calls"], row["input_tokens"]) == (3, 30), "what was tried is counted"
     asked = [bool(prompt.entries("retry")) for prompt in engine.prompts]
     assert asked == [False, True, True]

@@ -199,7 +199,7 @@ def test_a_branch_sees_a_view_for_each_step() -> None:
 
 @pytest.mark.parametrize("text", ["", tagged(FIND, ("nobody", {}))])
 def test_a_plan_needs_calls_all_of_which_can_be_read(text: str) -> None:
-    with pytest.raises(ModelError, match="the model wrote no usable plan in 2 tries"):
+    with pytest.raises(ModelError, match="the model had written no usable plan after 2 tries"):
         acted(ZeroShot(max_retries=1), text)
 
 

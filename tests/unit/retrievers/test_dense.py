@@ -202,7 +202,7 @@ def test_a_model_that_cannot_be_had_is_told(tmp_path: Path, monkeypatch: pytest.
     with pytest.raises(ConfigError, match=r"retriever\.hub"):
         Dense().index(TOOLS)
     other = Wheel(holds="someone/else", requirement="wheel==1", folder="model", sha256="0" * 64)
-    with pytest.raises(ConfigError, match=r"retriever\.hub\.id='no/such': a model that the hub has"):
+    with pytest.raises(ConfigError, match=r"retriever\.hub\.id='no/such': the hub must have this model"):
         model_folder(Hub(id="no/such", revision="0"), other, None)
 
 

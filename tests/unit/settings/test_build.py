@@ -161,7 +161,7 @@ def test_a_missing_target_is_refused() -> None:
         ("name", "", "pattern"),
         ("name", "line\n", "pattern"),
         ("name", 7, "string"),
-        ("dry_run", "yes", "boolean"),
+        ("dry_run", "yes", "true or false"),
         ("trails", 3, "did you mean trials?"),
     ],
 )
