@@ -206,6 +206,7 @@ def test_a_folder_is_copied_whole_so_that_links_and_large_ones_are_refused(tmp_p
         ('{"id": "a"}', "query: Field required"),
         ('{"id": "a", "query": "q", "tools": []}', "tools: there is no key 'tools'; the keys are"),
         ('{"id": 7, "query": "q"}', "id: Input should be a valid string"),
+        ('{"id": "a", "query": "q", "answr": "3"}', "there is no key 'answr' (did you mean answer?)"),
         ('{"id": "a", "query": "q", "answer": 3}', "answer: Input should be a valid string"),
         (
             '{"id": "a", "query": "q", "calls": [{"name": "x"}]}',
