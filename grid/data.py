@@ -40,14 +40,16 @@ _MISTAKES = ArithmeticError, AttributeError, LookupError, TypeError, ValueError
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command; the exit status is 1 if a rule does not hold, and 2 if the data set cannot be read."""
+    """Run the command; the exit status is 1 if `check` finds anything, and 2 if the data set cannot be read."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("dataset", help="a file of conf/dataset")
     parser.add_argument("values", nargs="*", metavar="KEY=VALUE", help="such as dataset.path=FOLDER dataset.limit=20")
     parser.add_argument(
         "--stats", action="store_true", help="print its counts, beside the figures of its paper if known"
     )
-    parser.add_argument("--check", action="store_true", help="print every rule that does not hold")
+    parser.add_argument(
+        "--check", action="store_true", help="print every rule that does not hold, and every skipped task of your own"
+    )
     parser.add_argument("--show", type=int, metavar="N", default=0, help="print the first N cases, call by call")
     parser.add_argument("--plugin", action="append", default=[], help="a plugin package whose files may be named, too")
     given = parser.parse_intermixed_args(arguments)

@@ -178,11 +178,11 @@ def wrong_line(error: ValidationError, form: type[BaseModel]) -> str:
 
 
 def _keys(form: type[BaseModel], place: Sequence[str | int]) -> list[str]:
-    """The keys of the object at a place in an object of this form."""
+    """The keys of the object at a place in an object of this form; those that are required come first."""
     for key in place:
         if isinstance(key, str) and key in form.model_fields:
             form = next(iter(_forms(form.model_fields[key].annotation)), form)
-    return [*form.model_fields]
+    return sorted(form.model_fields, key=lambda key: not form.model_fields[key].is_required())
 
 
 def _forms(annotation: Any) -> Iterator[type[BaseModel]]:

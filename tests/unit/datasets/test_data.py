@@ -12,7 +12,8 @@ import pytest
 from grid import data
 from grid.core.types import FINISH, ToolCall
 from grid.datasets.null import Null
-from tests.support import apb, mcp
+from launch import new
+from tests.support import apb, documented, mcp
 from tests.support.plugins import standing_in, write
 
 DESK = '''
@@ -125,6 +126,14 @@ def test_cases_that_are_not_run_are_told_with_the_reason(tmp_path: Path, capsys:
     assert "tasks.jsonl:12 (odd): the reference calls 'prise', which is not a tool of the server (did you mean" in text
     assert "3 cases were not run: calls alone do not resolve them" in text
     assert "8 cases were not run: their tools are live, and calls may change what the tools keep; --show N" in text
+
+
+def test_the_tools_and_tasks_of_the_page_can_be_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    new.write("dataset", "desk", "mylab", tmp_path)
+    documented.with_desk(tmp_path)
+    with standing_in(tmp_path):
+        status, text = said(capsys, "--plugin", "mylab", "desk", "--check")
+    assert (status, text) == (0, "8 cases were run with the calls of their references; 0 rules broken\n")
 
 
 @pytest.mark.parametrize(

@@ -265,7 +265,10 @@ NO_FIELD = "call 1 refers to OUTPUT_FROM_STEP_0.{}, but the result of call 0 has
         ),
         (line(BOOK, ("century", {"year": "OUTPUT_FROM_STEP_0.result.age"})), NO_FIELD.format("result.age")),
         (line(("shot", {})), "there is no tool shot (did you mean shout?); the tools are divide, shout, book"),
-        (json.dumps({"query": "?", "calls": []}), "query: there is no key 'query'; the keys are milestones, in_order"),
+        (
+            json.dumps({"query": "?", "calls": []}),
+            "query: there is no key 'query'; the keys are question, calls, milestones",
+        ),
         (json.dumps({"question": "?", "calls": [{"tol": "book"}]}), "calls.0.tol: there is no key 'tol' (did you mean"),
         (line(("nothing", {})), "there is no tool nothing"),
         (line(("divide", {"a": 1, "b": 0})), "call 0 fails: ZeroDivisionError"),
