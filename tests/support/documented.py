@@ -60,7 +60,7 @@ RUN: Mapping[str, Sequence[str]] = {
     "agent-grid data desk --plugin mylab --check": (),
     "agent-grid data desk --plugin mylab --show 1": (),
     "agent-grid sweep -m 'plugins=[mylab]' dataset=desk planner=react,plan_first robustness=none trials=1 name=try": (
-        "cluster.cpus=2", "cluster.dashboard=false",
+        "cluster=inline",  # workers of this cluster do not know the package
     ),
     "agent-grid sweep -m --config-dir mine planner=my_agent,react dataset.limit=20 robustness=none name=beside": (
         *_SMALL, "trials=1",
