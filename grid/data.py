@@ -40,14 +40,16 @@ _MISTAKES = ArithmeticError, AttributeError, LookupError, TypeError, ValueError
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command; the exit status is 1 if a rule does not hold, and 2 if the data set cannot be read."""
+    """Run the command; the exit status is 1 if `check` finds anything, and 2 if the data set cannot be read."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("dataset", help="a file of conf/dataset")
     parser.add_argument("values", nargs="*", metavar="KEY=VALUE", help="such as dataset.path=FOLDER dataset.limit=20")
     parser.add_argument(
         "--stats", action="store_true", help="print its counts, beside the figures of its paper if known"
     )
-    parser.add_argument("--check", action="store_true", help="print every rule that does not hold")
+    parser.add_argument(
+        "--check", action="store_true", help="print every rule that does not hold, and every skipped task of your own"
+    )
     parser.add_argument("--show", type=int, metavar="N", default=0, help="print the first N cases, call by call")
     parser.add_argument("--plugin", action="append", default=[], help="a plugin package whose files may be named, too")
     given = parser.parse_intermixed_args(arguments)
@@ -82,9 +84,10 @@ def stats(console: Console, dataset: Dataset) -> None:
     """Print counts, skipped records by reason, and the data set's own tables."""
     console.print(counts(dataset))
     if dataset.skipped:
-        table = Table("skipped", "reason", title="skipped")
+        table = Table("skipped", "reason", "first record", title="skipped")
+        first = {skip.reason: f"{skip.place} {skip.record}".lstrip() for skip in reversed(dataset.skipped)}
         for reason, count in Counter(skip.reason for skip in dataset.skipped).most_common(20):
-            table.add_row(f"{count:,}", shown_lines(reason))
+            table.add_row(f"{count:,}", shown_lines(reason), shown_lines(first[reason]))
         console.print(table)
     for table in _own(dataset, "tables", dataset) or ():
         console.print(table)
@@ -111,25 +114,45 @@ def counts(dataset: Dataset) -> Table:
 
 
 def check(console: Console, dataset: Dataset) -> bool:
-    """Print each rule that does not hold; return whether all rules hold."""
-    broken, ran = list[str](), 0
+    """Print each rule that does not hold, and each skipped task of a user's own file.
+
+    Returns whether all rules hold and no such task is skipped. Records of published files may be skipped.
+    """
+    broken, ran, not_run = list[str](), 0, Counter[str]()
     if dataset.outline == GIVEN and OUTLINE not in dataset.provides:
         broken.append("dataset.outline=given, but its cases have no outline (`provides`)")
     for case_id in dataset.case_ids()[:_CHECKED]:
         try:
             problem = dataset.problem(case_id)
             broken += [f"{case_id}: {line}" for line in wrong_calls(problem)]
-            if {REFERENCES, BRANCHING} <= dataset.provides and _by_calls(problem):
+            if why := _not_run(dataset, problem):
+                not_run[why] += 1
+            else:
                 ran += 1
                 if not problem.world.resolved(asyncio.run(_replayed(problem))[1]):
                     broken.append(f"{case_id}: the calls of its reference do not resolve it")
         except _MISTAKES as error:
             broken.append(f"{case_id}: it cannot be made or run: {type(error).__name__}: {error}")
     broken += _own(dataset, "broken", dataset) or ()
-    _lines(console, broken)
+    own = [skip for skip in dataset.skipped if skip.place]
+    _lines(console, (*(f"skipped: {skip.text()}" for skip in own), *broken))
     console.print(f"{ran} cases were run with the calls of their references; {len(broken)} rules broken", end="")
-    console.print(f"; {len(dataset.skipped):,} skipped (--stats says why)" if dataset.skipped else "")
-    return not broken
+    more = "" if len(own) == len(dataset.skipped) else " (--stats says why)"
+    console.print(f"; {len(dataset.skipped):,} skipped{more}" if dataset.skipped else "")
+    _lines(console, (f"{count:,} cases were not run: {why}" for why, count in not_run.items()))
+    return not broken and not own
+
+
+def _not_run(dataset: Dataset, problem: Problem) -> str | None:
+    """Why the calls of a case's reference are not run; None if they can be run, and alone resolve the case."""
+    case = problem.case
+    if not any(problem.reference.calls.values()):
+        return "they have no calls"
+    if case.answered or case.messages or case.diagnosed or problem.reference.told:
+        return "calls alone do not resolve them (an answer, further messages, or a plan that is judged)"
+    if BRANCHING not in dataset.provides:
+        return "their tools are live, and calls may change what the tools keep; --show N runs the calls of N cases"
+    return None if REFERENCES in dataset.provides else "their calls are no references"
 
 
 def wrong_calls(problem: Problem) -> Iterator[str]:
@@ -147,12 +170,6 @@ def wrong_calls(problem: Problem) -> Iterator[str]:
             continue
         for name in sorted(call.arguments.keys() - {parameter.name for parameter in tool.parameters}):
             yield f"step {step} of its reference gives {call.tool} an argument that this tool does not have: {name}"
-
-
-def _by_calls(problem: Problem) -> bool:
-    """Whether calls alone can resolve a case: without an answer, further messages or a plan that is judged."""
-    case = problem.case
-    return not (case.answered or case.messages or case.diagnosed or problem.reference.told)
 
 
 def shown(dataset: Dataset, case_id: str) -> Iterable[str]:

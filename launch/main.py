@@ -8,15 +8,20 @@ from __future__ import annotations
 
 import difflib
 import os
+import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import redirect_stdout, suppress
 from importlib import import_module, metadata
+from io import StringIO
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 CANNOT_RUN = 2
 _NO_READER = 128 + 13  # a shell's status for SIGPIPE
 _COMPLETION = ("-sc", "--shell-completion")
+_LISTED = re.compile(r"^([\w./@+]+=[\w./:-]*),.*")
+"""A key with several values; the first value is enough to know which keys there are."""
 
 
 class Command(NamedTuple):
@@ -97,18 +102,55 @@ def _help(program: str) -> str:
 
 
 def _complete(program: str, given: Sequence[str]) -> int:
-    """Complete a word for the shell: command names after `agent-grid`, Hydra's words after `agent-grid sweep`."""
+    """Complete a word for the shell: command names, flags of commands, Hydra's words after `agent-grid sweep`."""
     line = os.environ.get("COMP_LINE", "")
     words = line.split(maxsplit=2)
     begun = words[1] if len(words) > 1 else ""
     if line and (len(words) < 2 or (words == [words[0], begun] and not line.endswith(" "))):
         print(" ".join(name for name in COMMANDS if name.startswith(begun)))
         return 0
+    word = line.rpartition(" ")[2]
     if line and begun != "sweep":
+        if begun in COMMANDS and word.startswith("-"):
+            print(" ".join(flag for flag in _flags(begun) if flag.startswith(word)))
         return 0  # the shell completes files itself
-    os.environ["COMP_LINE"] = f"{program} {line.partition(begun)[2].lstrip()}" if line else ""
     sys.argv = [program, *given]
-    status: int = import_module(COMMANDS["sweep"].module).main()
+    main: Callable[[], int] = import_module(COMMANDS["sweep"].module).main
+    return _complete_key(f"{program} {line.partition(begun)[2].lstrip()}", word, main) if line else main()
+
+
+def _flags(name: str) -> list[str]:
+    """A command's flags, as its help lists them."""
+    sys.argv = [name, "--help"]
+    with redirect_stdout(StringIO()) as shown, suppress(SystemExit):
+        import_module(COMMANDS[name].module).main()
+    return re.findall(r"^  (?:-\w, )?(--[\w-]+)", shown.getvalue(), re.MULTILINE)
+
+
+def _complete_key(line: str, word: str, main: Callable[[], int]) -> int:
+    """Complete the last word of a sweep's line by Hydra, which does not know lists of values (`planner=react,...`)."""
+    from hydra.plugins.completion_plugin import CompletionPlugin
+    from omegaconf import OmegaConf
+
+    matches = CompletionPlugin._get_matches
+
+    def with_lists(config: Any, word: str) -> list[str]:
+        """Hydra's matches; a list is given as a whole (`dataset.args=`), and no key goes on below it."""
+        found = matches(config, word)
+        lists = {one for one in found if one.endswith(".") and OmegaConf.is_list(OmegaConf.select(config, one[:-1]))}
+        return [f"{one[:-1]}=" if one in lists else one for one in found]
+
+    CompletionPlugin._get_matches = staticmethod(with_lists)
+    key, _, values = word.partition("=")
+    given = [] if set("[{(") & set(values) else values.split(",")[:-1]
+    earlier = (_LISTED.sub(r"\1", one) for one in line[: len(line) - len(word)].split())
+    os.environ["COMP_LINE"] = " ".join([*earlier, f"{key}={values.rpartition(',')[2]}" if given else word])
+    with redirect_stdout(StringIO()) as shown:
+        status = main()
+    found = shown.getvalue().split()
+    if given:
+        found = [f"{key}={','.join([*given, value])}" for one in found if (value := one.partition("=")[2]) not in given]
+    print(" ".join(found))
     return status
 
 

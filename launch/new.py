@@ -45,6 +45,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if plugins.ENTRY_POINTS not in project.read_text(encoding="utf-8", errors="replace"):
         lines = f'[project.entry-points."{plugins.ENTRY_POINTS}"] {given.package} = "{given.package}"'
         print(f"{project} was not changed: before the plugin is installed, add {lines} and package-data **/*.yaml")
+    if given.kind == "dataset":
+        print(f"check it: agent-grid data {given.name} --plugin {given.package} --check")
     tried = _TRIES[given.kind].format(name=given.name)
     print(f"run it:  agent-grid sweep -m 'plugins=[{given.package}]' {tried} name={given.name}")
     print(f"test it: pytest tests/test_{given.name}.py; pytest --pyargs grid.contracts --plugin {given.package}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 import statistics
 import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
@@ -103,13 +104,15 @@ class Took:
 class Batch:
     """Cells that were run together: `side` of them at most in parallel, with `seconds` until the last had ended.
 
-    `calls` is the mean number of calls in flight.
+    `calls` is the mean number of calls in flight. `cpu` is the processor time in seconds of this process and of the
+    programs that it started and that have ended, such as servers of MCP.
     """
 
     took: Sequence[Took]
     side: int
     seconds: float
     calls: float
+    cpu: float = 0.0
 
     @property
     def cells(self) -> float:
@@ -122,13 +125,14 @@ class Pilot:
     """The result for a setting, or the reason `why` there is none. `calls` also counts the calls of capped cells.
 
     `start` is the time in seconds from the order to the first cell: starting a worker, imports, and reading the
-    dataset.
+    dataset. `broken_off`: the calls were used up within cells, which do not count, and which may be the longer ones.
     """
 
     batches: Sequence[Batch] = ()
     calls: int = 0
     why: str | None = None
     start: float = 0.0
+    broken_off: bool = False
 
     @property
     def took(self) -> list[Took]:
@@ -183,12 +187,14 @@ def piloted(trial: Trial, built: Built) -> Pilot:
 
 async def _run(trial: Trial, built: Built, cap: Cap) -> Pilot:
     batches: list[Batch] = []
+    broken_off = False
     waiting, size, most = list(trial.cells), 1, 1
     while count := min(size, cap.left // most, len(waiting)):
         cells, waiting = waiting[:count], waiting[count:]
         try:
             batch, rows = await _batch(trial, built, cells, cap)
         except CapError:
+            broken_off = True
             break
         broken = next((row for row in rows if row["error_kind"] in _NO_RESULT), None)
         if broken:
@@ -201,13 +207,13 @@ async def _run(trial: Trial, built: Built, cap: Cap) -> Pilot:
         return Pilot(
             calls=used, why=f"one cell takes more than {cap.calls} calls" if trial.cells else "no cell is left"
         )
-    return Pilot(batches, used)
+    return Pilot(batches, used, broken_off=broken_off)
 
 
 async def _batch(
     trial: Trial, built: Built, cells: Sequence[Cell], cap: Cap
 ) -> tuple[Batch, Sequence[Mapping[str, Any]]]:
-    began, asked, result = time.perf_counter(), cap.seconds, ChunkResult()
+    began, asked, busy, result = time.perf_counter(), cap.seconds, _cpu_seconds(), ChunkResult()
     await run_chunk(
         built,
         trial.setting,
@@ -220,7 +226,12 @@ async def _batch(
     )
     seconds, rows = time.perf_counter() - began, result.take()["episodes"]
     took, side = [_took(row) for row in rows], min(trial.side, len(cells))
-    return Batch(took, side, seconds, (cap.seconds - asked) / seconds), rows
+    return Batch(took, side, seconds, (cap.seconds - asked) / seconds, _cpu_seconds() - busy), rows
+
+
+def _cpu_seconds() -> float:
+    """The processor time of this process, and of the programs that it started and that have ended."""
+    return math.fsum(os.times()[:4])
 
 
 def _took(row: Mapping[str, Any]) -> Took:

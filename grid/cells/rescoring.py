@@ -47,7 +47,7 @@ from grid.core.types import (
 )
 from grid.core.untrusted import loads
 from grid.core.util import can
-from grid.core.world import Conversation, State, resolved_by
+from grid.core.world import ByAnswer, Conversation, State, resolved_by
 from grid.episode.episode import Episode
 from grid.metrics.scores import SUCCESS, UNSCORED, solvable
 from grid.metrics.stepwise import scored
@@ -235,9 +235,11 @@ class _Scorer:
         """Whether the path resolves the case; None if the state after the path is not known."""
         if self._kind is not None:
             return False
-        steps, reached = found.trajectory.steps, self._stored.episode["budget_reached"]
+        steps, reached, world = found.trajectory.steps, self._stored.episode["budget_reached"], problem.world
+        if not world.branches and can(type(world), ByAnswer):
+            return cast(ByAnswer, world).resolved_by_answer(self._stored.episode["answer"])
         try:
-            return resolved_by(problem.world, steps, found.trajectory.end, broken_off(reached, problem.case, steps))
+            return resolved_by(world, steps, found.trajectory.end, broken_off(reached, problem.case, steps))
         except NotStoredError:
             return None
 

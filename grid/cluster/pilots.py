@@ -29,23 +29,25 @@ class Side:
 
     `cells`: the number of cells that run side by side with replicas, or of tasks without replicas. `capacity`: the
     number of calls that the replicas answer at once, if the time of a call does not depend on the number of other
-    calls; None if it depends on it, or if there are no replicas.
+    calls; None if it depends on it, or if there are no replicas. `cpus`: the CPUs that all cells share.
     """
 
     settings: Sequence[Setting]
     cells: int
     pooled: bool
     capacity: int | None
+    cpus: int = 1
 
     def seconds(self, settings: Sequence[Setting], pilots: Mapping[str, Pilot], pending: Mapping[str, int]) -> float:
         """How long the `pending` cells of some settings take, according to the pilots that have results."""
-        total = longest = 0.0
+        total = longest = busy = 0.0
         for setting in settings:
             pilot = pilots.get(setting.id)
             if pilot and pilot.batches and pending[setting.id]:
                 total += pending[setting.id] * self._share(pilot)
                 longest = max(longest, *(one.seconds for one in pilot.largest.took))
-        return max(total, longest) if self.pooled else total
+                busy += pending[setting.id] * pilot.largest.cpu / len(pilot.largest.took)
+        return max(total, longest, busy / self.cpus) if self.pooled else total
 
     def _share(self, pilot: Pilot) -> float:
         """The seconds that one cell adds to a sweep."""
@@ -88,7 +90,7 @@ def _side(plan: Plan, lane: Lane) -> Side:
     if not lane.pools:
         return Side(lane.settings, _tasks(plan, lane), pooled=False, capacity=None)
     capacity = None if "replica" in homes else ceil(lane.target / AHEAD)
-    return Side(lane.settings, lane.target, pooled=True, capacity=capacity)
+    return Side(lane.settings, lane.target, pooled=True, capacity=capacity, cpus=cpus())
 
 
 def _together(plan: Plan, lane: Lane, settings: Sequence[Setting], done: CellIds, calls: int) -> dict[str, Pilot]:

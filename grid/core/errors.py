@@ -38,8 +38,8 @@ def one_line(text: object, limit: int = _LINE) -> str:
 
 
 def nearest(name: str, names: Sequence[str]) -> str:
-    """A part of a sentence with the name that may have been meant; empty if no name is close."""
-    close = difflib.get_close_matches(name, names, n=1)
+    """A part of a sentence with the name that may have been meant; empty if no name is close, or begins like it."""
+    close = difflib.get_close_matches(name, names, n=1) or [one for one in names if name and one.startswith(name)]
     return f" (did you mean {close[0]}?)" if close else ""
 
 

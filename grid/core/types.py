@@ -401,7 +401,15 @@ class Usage:
 
 @dataclass(frozen=True)
 class Skipped:
-    """A dataset record that cannot be a case, and why."""
+    """A dataset record that cannot be a case, and why.
+
+    `place` is the file and line of a task that the user wrote, `desk.jsonl:3`; empty for published records.
+    """
 
     record: str
     reason: str
+    place: str = ""
+
+    def text(self) -> str:
+        """Place, record and reason on one line: `desk.jsonl:3 (desk-0003): there is no tool`."""
+        return f"{self.place} ({self.record}): {self.reason}" if self.place else f"{self.record}: {self.reason}"

@@ -120,6 +120,15 @@ class ComparesTexts(World, Protocol):
         ...
 
 
+@runtime_checkable
+class ByAnswer(Protocol):
+    """A world whose tools are live, and which knows whether an answer alone resolves the case."""
+
+    def resolved_by_answer(self, answer: str | None) -> bool | None:
+        """Whether an episode with this answer resolves the case; None if more than the answer counts."""
+        ...
+
+
 def resolved_by(world: World, steps: Sequence[Step], end: State, broken_off: bool = False) -> bool:
     """Whether a path of `steps` that leads to `end` resolves the case.
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 import codecs
 import hashlib
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, get_args
 
 import yaml
+from pydantic import BaseModel, ValidationError
 
-from grid.core.errors import ConfigError, DataError
+from grid.core.errors import ConfigError, DataError, nearest, one_line
 from grid.core.untrusted import DECODER, check_storable, loads_storable
 from grid.text.objects import LOADER
 
@@ -157,6 +158,39 @@ def read_jsonl(path: Path, own: bool = False) -> Iterator[tuple[int, dict[str, A
             if not isinstance(record, dict):
                 raise DataError(path, number, f"a JSON object is expected, not {type(record).__name__}")
             yield number, record
+
+
+def wrong_line(error: ValidationError, form: type[BaseModel]) -> str:
+    """What is wrong with a line of a user's file, by its form: first the keys that it does not have, with those it has.
+
+    No value is shown.
+    """
+    errors = error.errors(include_url=False, include_context=False, include_input=False)
+    first = next((one for one in errors if one["type"] == "extra_forbidden"), errors[0])
+    place = ".".join(map(str, first["loc"]))
+    if first["type"] != "extra_forbidden":
+        return one_line(f"{place}: {first['msg']}", 300)
+    keys = _keys(form, first["loc"][:-1])
+    key = str(first["loc"][-1])
+    return one_line(
+        f"{place:.80}: there is no key {key!r:.80}{nearest(key, keys)}; the keys are {', '.join(keys)}", 400
+    )
+
+
+def _keys(form: type[BaseModel], place: Sequence[str | int]) -> list[str]:
+    """The keys of the object at a place in an object of this form; those that are required come first."""
+    for key in place:
+        if isinstance(key, str) and key in form.model_fields:
+            form = next(iter(_forms(form.model_fields[key].annotation)), form)
+    return sorted(form.model_fields, key=lambda key: not form.model_fields[key].is_required())
+
+
+def _forms(annotation: Any) -> Iterator[type[BaseModel]]:
+    """The forms of objects in an annotation such as `list[Call]`."""
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        yield annotation
+    for one in get_args(annotation):
+        yield from _forms(one)
 
 
 def read_json(path: Path, most: int = MAX_FILE_BYTES, own: bool = False) -> Any:

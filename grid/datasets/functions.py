@@ -1,8 +1,9 @@
 """Small datasets: tasks in a JSON Lines file, and tools that are Python functions.
 
 A line has a `question` and the `calls` that answer it ({"tool", "arguments"}; `OUTPUT_FROM_STEP_0.result` is replaced
-by the result of the first call). If tasks are made from one template, a line also has the template's name as `cluster`.
-It may have `milestones` and `forbidden` calls (`grid.datasets.milestones`).
+by the result of the first call, and `OUTPUT_FROM_STEP_0.year` by the field `year` of a returned dict). If tasks are
+made from one template, a line also has the template's name as `cluster`. It may have `milestones` and `forbidden` calls
+(`grid.datasets.milestones`).
 """
 
 from __future__ import annotations
@@ -14,17 +15,17 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass as plain_dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, get_type_hints
+from typing import Annotated, Any, ClassVar, get_type_hints, is_typeddict
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, PydanticUserError, TypeAdapter, ValidationError
 from pydantic.dataclasses import dataclass
 
-from grid.core.errors import ConfigError, ToolError
+from grid.core.errors import ConfigError, ToolError, nearest
 from grid.core.problem import BRANCHING, REFERENCES, Milestone, Outline, Problem, Reference
-from grid.core.types import RESULT, Case, Json, Parameter, Plan, Skipped, ToolCall, ToolSpec
+from grid.core.types import RESULT, Case, Json, Parameter, Plan, Skipped, ToolCall, ToolSpec, to_json
 from grid.core.util import STRICT
 from grid.datasets.dataset import Order, ordered
-from grid.datasets.files import fingerprint, read_jsonl
+from grid.datasets.files import fingerprint, read_jsonl, wrong_line
 from grid.datasets.grading import listed
 from grid.datasets.milestones import Milestones
 from grid.datasets.parameters import alternatives, details, type_text, whole
@@ -139,14 +140,13 @@ class FunctionTasks(ABC):
     def _read(self) -> tuple[dict[str, _Task], list[Skipped]]:
         tasks, skipped = dict[str, _Task](), list[Skipped]()
         for number, record in read_jsonl(self._file, own=True):
-            case_id = f"{self._file.stem}-{number:04d}"
+            case_id, place = f"{self._file.stem}-{number:04d}", f"{self._file.name}:{number}"
             try:
                 tasks[case_id] = self._task(_Record.model_validate(record), case_id)
             except ValidationError as error:
-                first = error.errors(include_url=False)[0]
-                skipped.append(Skipped(case_id, f"{'.'.join(map(str, first['loc']))}: {first['msg']}"))
+                skipped.append(Skipped(case_id, wrong_line(error, _Record), place))
             except (ValueError, ToolError) as error:
-                skipped.append(Skipped(case_id, str(error)))
+                skipped.append(Skipped(case_id, str(error), place))
         return tasks, skipped
 
     def _task(self, record: _Record, case_id: str) -> _Task:
@@ -155,11 +155,13 @@ class FunctionTasks(ABC):
         outcomes = dict[str, Mapping[str, Json]]()
         for step, call in calls.items():
             if call.tool not in self._by_name:
-                raise ValueError(f"there is no tool {call.tool}")
-            concrete = references.resolve(call, outcomes)
-            if any(references.found_in(concrete)):
-                raise ValueError(f"call {step} refers to a result that no earlier call returns")
-            found = called(self._by_name[call.tool], concrete)
+                known = [*self._by_name]
+                raise ValueError(
+                    f"there is no tool {call.tool:.80}{nearest(call.tool, known)}; the tools are {', '.join(known)}"
+                )
+            if why := references.without_value(call, outcomes):
+                raise ValueError(f"call {step} {why}")
+            found = called(self._by_name[call.tool], references.resolve(call, outcomes))
             if found.failed:
                 raise ValueError(f"call {step} fails: {found.content['error']}")
             outcomes[step] = found.content
@@ -179,6 +181,7 @@ def tool_of(function: Function) -> ToolSpec:
     """A function as planners see it: its name, the first paragraph of its docstring, and its annotated arguments.
 
     The description of an argument is its text in the docstring's `Args:`. An argument with a default may be left out.
+    If the function returns a TypedDict, the tool's outcome has the TypedDict's fields, otherwise the field `result`.
 
     Raises:
         ConfigError: the function has no docstring, or an argument without a name or without a type that JSON has.
@@ -190,7 +193,9 @@ def tool_of(function: Function) -> ToolSpec:
     parameters = tuple(
         _parameter(name, one, hint, described.get(one.name, "")) for one, hint in _arguments(name, function)
     )
-    return ToolSpec(name, " ".join(text.split("\n\n")[0].split()), parameters, (RESULT,))
+    returned = get_type_hints(function).get("return")
+    fields = tuple(get_type_hints(returned)) if is_typeddict(returned) else ()
+    return ToolSpec(name, " ".join(text.split("\n\n")[0].split()), parameters, fields or (RESULT,))
 
 
 def _arguments(name: str, function: Function) -> Iterator[tuple[inspect.Parameter, Any]]:
@@ -212,8 +217,10 @@ def _parameter(tool: str, one: inspect.Parameter, hint: Any, description: str) -
     chosen = choices[0] if len(choices) == 1 else schema
     default = {} if one.default in (one.empty, None) else {"default": one.default}
     told = chosen | {"description": description} | default
-    kept = whole(chosen) if len(choices) > 1 and "$defs" not in schema else ""  # its $defs have no place there
-    return Parameter(one.name, type_text(chosen), details(told), one.default is one.empty, listed(chosen), kept)
+    values = listed(chosen)  # functions that are handed over natively need them as `enum`
+    kept = to_json(chosen) if values else whole(chosen) if len(choices) > 1 else ""
+    kept = "" if "$defs" in schema else kept  # the $defs have no place in it
+    return Parameter(one.name, type_text(chosen), details(told), one.default is one.empty, values, kept)
 
 
 def _described(text: str) -> Iterator[tuple[str, str]]:

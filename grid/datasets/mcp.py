@@ -107,7 +107,7 @@ class Mcp(RecordDataset[Task]):
     def provides(self) -> frozenset[str]:
         """REFERENCES if all tasks have calls. Never BRANCHING, because a server cannot go back to an earlier state."""
         try:
-            told = all(task.calls for task in self._tasks)
+            told = all(task.calls for task in self._tasks.values())
         except GridError:  # raised again when the cases are read
             told = True
         return frozenset({REFERENCES} if told else ())
@@ -128,13 +128,14 @@ class Mcp(RecordDataset[Task]):
     @cached_property
     def skipped(self) -> Sequence[Skipped]:
         """Tools that are left out, and tasks that cannot be cases."""
-        tasks = ((task.id, self._unusable(task)) for task in self._tasks)
-        return [*self._specs[1], *(Skipped(name, why) for name, why in tasks if why is not None)]
+        tasks = ((line, task.id, self._unusable(task)) for line, task in self._tasks.items())
+        left_out = [Skipped(name, why, f"{self._file.name}:{line}") for line, name, why in tasks if why is not None]
+        return [*self._specs[1], *left_out]
 
     @cached_property
     def records(self) -> Mapping[str, Task]:
         """The usable tasks by their ids."""
-        found = {task.id: task for task in self._tasks if self._unusable(task) is None}
+        found = {task.id: task for task in self._tasks.values() if self._unusable(task) is None}
         if not found:
             why = next((one.reason for one in self.skipped), "the file is empty")
             raise ConfigError("dataset.path", self.path, f"a file with at least one usable task ({why})")
@@ -170,7 +171,7 @@ class Mcp(RecordDataset[Task]):
         return file_of(self.path)
 
     @cached_property
-    def _tasks(self) -> Sequence[Task]:
+    def _tasks(self) -> Mapping[int, Task]:
         return read_tasks(self._file)
 
     @cached_property

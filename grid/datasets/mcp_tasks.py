@@ -18,10 +18,10 @@ from pydantic import (
 )
 from pydantic_core import PydanticCustomError
 
-from grid.core.errors import ConfigError, DataError, nearest, one_line
+from grid.core.errors import ConfigError, DataError, nearest
 from grid.core.types import RESULT, Json, ToolCall, ToolSpec, to_json
 from grid.core.untrusted import loads
-from grid.datasets.files import read_jsonl
+from grid.datasets.files import read_jsonl, wrong_line
 from grid.datasets.milestones import Milestones
 from grid.text import references
 from grid.text.objects import MAX_DEPTH
@@ -146,29 +146,28 @@ def file_of(path: str | None) -> Path:
     return file
 
 
-def read_tasks(file: Path) -> list[Task]:
-    """All tasks in the file's order; raises DataError for a line that is no task, and for an id that comes twice."""
-    tasks: dict[str, Task] = {}
+def read_tasks(file: Path) -> dict[int, Task]:
+    """All tasks by line; raises DataError for a line that is no task, and for an id that comes twice."""
+    tasks, ids = dict[int, Task](), set[str]()
     try:
         for line, row in read_jsonl(file, own=True):
             task = _task(file, line, row)
-            if task.id in tasks:
+            if task.id in ids:
                 raise DataError(file, line, f"id: an earlier task has the id {task.id!r:.80}")
-            tasks[task.id] = task
+            tasks[line] = task
+            ids.add(task.id)
             if len(tasks) > _MOST:
                 raise DataError(file, line, f"more than {_MOST:,} tasks")
     except OSError as error:
         raise DataError(file, None, f"cannot be read: {error.strerror}") from None
-    return list(tasks.values())
+    return tasks
 
 
 def _task(file: Path, line: int, row: dict[str, Any]) -> Task:
     try:
         return Task.model_validate(row)
     except ValidationError as error:
-        first = error.errors(include_url=False, include_context=False, include_input=False)[0]
-        place = ".".join(map(str, first["loc"]))
-        raise DataError(file, line, one_line(f"{place}: {first['msg']}", 300)) from None
+        raise DataError(file, line, wrong_line(error, Task)) from None
 
 
 def unusable(task: Task, tools: Mapping[str, ToolSpec], left_out: Sequence[str]) -> str | None:

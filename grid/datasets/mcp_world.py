@@ -162,9 +162,13 @@ class McpWorld:
         if self.wanted is None:
             return len(own.obtained) == len(self.calls)
         given = self.answer(own)
-        if given is None:
-            return False
-        return same_answer(given, self.wanted)
+        return given is not None and same_answer(given, self.wanted)
+
+    def resolved_by_answer(self, answer: str | None) -> bool | None:
+        """Whether an episode with this answer resolves the case; None if calls or expectations count."""
+        if self.wanted is None or self.expect:
+            return None
+        return answer is not None and same_answer(answer, self.wanted)
 
     def answer(self, state: State) -> str | None:
         """The planner's answer; if an outline ends the work, the last result. None if no answer is wanted."""

@@ -86,6 +86,18 @@ class Checked:
         """By dataset label, the reasons for skipping records with their counts, the most frequent first."""
         return {name: by_kind(skips) for name, skips in self.skipped.items()}
 
+    def skipped_lines(self) -> list[str]:
+        """Lines on what is skipped: one for each task of a user's own file, one for each reason of other records."""
+        lines = []
+        for name, skips in self.skipped.items():
+            own = [skip.text() for skip in skips if skip.place]
+            lines += [f"{name}: a task is left out: {text}" for text in own[:MOST_REASONS]]
+            if len(own) > MOST_REASONS:
+                lines.append(f"{name}: {len(own) - MOST_REASONS:,} more tasks are left out (agent-grid data: --check)")
+            others = by_kind(skip for skip in skips if not skip.place)
+            lines += [f"{name}: {count} records skipped: {reason}" for reason, count in others.items()]
+        return lines
+
 
 _NOBODY = {JUDGE: "no planner and no tool of this sweep needs it", CRITIC: "no setting has refine.mode=critic"}
 
@@ -203,7 +215,7 @@ def check_sweep(jobs: Sequence[Job]) -> Checked:
 def _check_cases(dataset: Dataset, case_ids: Sequence[str], label: str) -> None:
     """Raise ConfigError if there is no case, or if a case has no cluster: intervals need the clusters of all cases."""
     if not case_ids:
-        reasons = "; ".join(sorted({skip.reason for skip in dataset.skipped}))
+        reasons = "; ".join(sorted({skip.text() if skip.place else skip.reason for skip in dataset.skipped}))
         raise ConfigError(
             "dataset", label, f"the dataset must have at least one usable case ({reasons or 'it has none'})"
         )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import difflib
 import inspect
 import json
 import math
@@ -15,7 +14,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from grid import plugins
-from grid.core.errors import ConfigError, GridError, one_line
+from grid.core.errors import ConfigError, GridError, nearest, one_line
 
 ROOMS = {
     "model": "grid.engines",
@@ -158,7 +157,7 @@ def _check_keys(key: str, cls: type, values: Mapping[str, Any]) -> None:
     for name in values:
         if name not in taken:
             value = "(not shown)" if key == "model" else values[name]
-            raise ConfigError(f"{key}.{name}", value, f"no such key{_near(name, list(taken))}; {keys}")
+            raise ConfigError(f"{key}.{name}", value, f"no such key{nearest(name, list(taken))}; {keys}")
     for name, one in taken.items():
         if one.default is one.empty and one.kind is not one.VAR_POSITIONAL and name not in values:
             raise ConfigError(f"{key}.{name}", None, f"this key has no default and must be given; {keys}")
@@ -168,22 +167,21 @@ def _told(error: BaseException) -> str:
     return one_line(f"{type(error).__name__}: {error}", 400)
 
 
-def _near(name: str, names: Sequence[str]) -> str:
-    close = difflib.get_close_matches(name, names, n=1)
-    return f" (did you mean {close[0]}?)" if close else ""
-
-
 def _fields(cls: type) -> Sequence[str]:
     return [field.name for field in dataclasses.fields(cls) if field.init] if dataclasses.is_dataclass(cls) else []
 
 
 def config_error(prefix: str, error: ValidationError, fields: Sequence[str]) -> ConfigError:
-    """The first of a validation's errors, as a ConfigError."""
-    first = error.errors()[0]
+    """The first of a validation's errors, as a ConfigError; an unknown key comes before all other errors.
+
+    A missing key may be the unknown one, misspelt.
+    """
+    errors = error.errors()
+    unknown = [one for one in errors if one["type"] in ("unexpected_keyword_argument", "extra_forbidden")]
+    first = [*unknown, *errors][0]
     place = ".".join(str(part) for part in first["loc"])
-    unknown = first["type"] in ("unexpected_keyword_argument", "extra_forbidden")
     if unknown:
-        hint = _near(place.split(".")[-1], fields)
+        hint = nearest(place.split(".")[-1], fields)
         # A user who mistypes a key of a model may have given a secret as its value.
         value = "(not shown)" if prefix == "model." else first["input"]
         return ConfigError(prefix + place, value, f"no such key{hint}; the keys here are {', '.join(fields)}")

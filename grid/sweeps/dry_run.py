@@ -81,6 +81,7 @@ def settings_table(
         if asked
         else f" with {CASES} cells of each setting; dry_run.pilot=N tries more cells and also forecasts the time"
     )
+    caption += "; time: of a setting's cells alone, without the start" if asked else ""
     table = Table(title="dry run: no results were kept", caption=caption, box=box.SIMPLE_HEAD, title_justify="left")
     names = (*GROUPS, *(name for name in (*FURTHER, *ASKED) if any(name in setting.labels for setting in settings)))
     priced = any(one.money and one.money.value for one in forecasts.values() if one)
@@ -110,9 +111,16 @@ def _times(tried: Tried, pending: Mapping[str, int]) -> dict[str, float]:
 
 
 def _unknown(tried: Tried) -> list[str]:
-    """Lines on the settings without a forecast, with the reason, and on times that rest on an assumption."""
+    """Lines on the settings without a forecast, with the reason, and on forecasts that may be wrong."""
     reasons = Counter(pilot.why for pilot in tried.pilots.values() if pilot.why)
     lines = [f"forecast unknown for {count:,} settings: {why}" for why, count in reasons.items()]
+    if low := sum(pilot.broken_off for pilot in tried.pilots.values() if pilot.batches):
+        lines.append(
+            f"forecasts of {low:,} settings may be too low: the pilot's calls were used up within cells, which do not "
+            "count, and which may be longer than the others; a larger dry_run.pilot is more exact"
+        )
+    if single := sum(len(pilot.took) == 1 for pilot in tried.pilots.values() if tried.sides):
+        lines.append(f"forecasts of {single:,} settings rest on one cell, so their error (±) is not known")
     for side in tried.sides:
         few = [p for s in side.settings if (p := tried.pilots.get(s.id)) and p.batches and p.largest.side < side.cells]
         if few and side.pooled:

@@ -169,8 +169,7 @@ def announce(checked: Checked, console: Console, already_done: int) -> None:
     for setting, reason in checked.invalid:
         place = " x ".join(setting.labels[group] for group in ("model", "planner", "dataset"))
         lines.append(f"left out {place}: {reason}")
-    for dataset, reasons in checked.skipped_by_reason().items():
-        lines += [f"{dataset}: {count} records skipped: {reason}" for reason, count in reasons.items()]
+    lines += checked.skipped_lines()
     for line in (*lines, *checked.unasked, *checked.cut, *checked.remembered, *checked.priced, *checked.moved):
         say(console, line)
     tell_other_code(plan, console)

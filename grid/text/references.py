@@ -12,11 +12,13 @@ from functools import lru_cache
 from operator import attrgetter
 from typing import Any
 
-from grid.core.errors import one_line
+from grid.core.errors import nearest, one_line
 from grid.core.problem import Reference
 from grid.core.types import FINISH, RESULT, Json, Observation, Parameter, Step, ToolCall, ToolSpec, to_json
 
 PATTERN = re.compile(r"OUTPUT_FROM_STEP_(\d+(?:\.\d+)*)\.([A-Za-z_]\w*)")
+_WITH_PART = re.compile(rf"{PATTERN.pattern}(?:(?<=\.{RESULT})\.([A-Za-z_]\w*))?")
+"""A reference; after `.result` perhaps a field of the object that the result is."""
 
 
 def reference(step: str, field: str) -> str:
@@ -37,10 +39,16 @@ def numbered(texts: Sequence[str]) -> str:
 
 def found_in(call: ToolCall) -> Iterator[tuple[str, str]]:
     """Every (step id, field) to which a call's arguments refer, also in nested values."""
+    for text in _texts(call):
+        yield from PATTERN.findall(text)
+
+
+def _texts(call: ToolCall) -> Iterator[str]:
+    """The texts in a call's arguments, also in nested values."""
     pending: list[Json] = list(call.arguments.values())
     for value in pending:  # which grows
         if isinstance(value, str):
-            yield from PATTERN.findall(value)
+            yield value
         elif isinstance(value, list):
             pending += value
         elif isinstance(value, dict):
@@ -60,7 +68,11 @@ def refers(call: ToolCall) -> bool:
 
 
 def resolve(call: ToolCall, outputs: Mapping[str, Mapping[str, Json]]) -> ToolCall:
-    """The call with references replaced by the values in `outputs` (fields by step id); other references stay."""
+    """The call with references replaced by the values in `outputs` (fields by step id); other references stay.
+
+    If an output's field `result` is an object, its fields are fields of the output too: `OUTPUT_FROM_STEP_0.year` and
+    `OUTPUT_FROM_STEP_0.result.year` are the same.
+    """
     return ToolCall(call.tool, {name: _fill(value, outputs) for name, value in call.arguments.items()})
 
 
@@ -76,15 +88,49 @@ def _fill(value: Json, outputs: Mapping[str, Mapping[str, Json]]) -> Json:
         return {name: _fill(item, outputs) for name, item in value.items()}
     if not isinstance(value, str):
         return value
-    whole = PATTERN.fullmatch(value)
+    whole = _WITH_PART.fullmatch(value)
     if whole:
-        return outputs.get(whole[1], {}).get(whole[2], value)
+        found, rest = _read(whole, outputs)
+        if not rest:
+            return found
 
     def within(match: re.Match[str]) -> str:
-        found = outputs.get(match[1], {}).get(match[2], match[0])
-        return found if isinstance(found, str) else to_json(found)
+        found, rest = _read(match, outputs)
+        return (found if isinstance(found, str) else to_json(found)) + rest
 
-    return PATTERN.sub(within, value)
+    return _WITH_PART.sub(within, value)
+
+
+def _read(match: re.Match[str], outputs: Mapping[str, Mapping[str, Json]]) -> tuple[Json, str]:
+    """A reference's value (without a value, the reference), and the part of the matched text that is no reference."""
+    step, field, part = match.groups()
+    output = outputs.get(step, {})
+    parts = _parts(output)
+    if part in parts:
+        return parts[part], ""
+    return output.get(field, parts.get(field, reference(step, field))), f".{part}" if part else ""
+
+
+def _parts(output: Mapping[str, Json]) -> Mapping[str, Json]:
+    """The fields of the object that an output's result is; empty for other results."""
+    result = output.get(RESULT)
+    return result if isinstance(result, dict) else {}
+
+
+def without_value(call: ToolCall, outputs: Mapping[str, Mapping[str, Json]]) -> str | None:
+    """Why a reference of a call has no value in `outputs`, with the fields that there are; None if all have values."""
+    for text in _texts(call):
+        for match in _WITH_PART.finditer(text):
+            step, field, part = match.groups()
+            if step not in outputs:
+                return f"refers to the result of call {step}, which is no earlier call"
+            parts = _parts(outputs[step])
+            fields = [*dict.fromkeys([*outputs[step], *parts])]
+            wanted = part if part and parts and match[0] == text else field
+            if wanted not in fields:
+                told = f"the result of call {step} has the fields {', '.join(fields)}{nearest(wanted, fields)}"
+                return f"refers to {match[0]}, but {told}"
+    return None
 
 
 def order(calls: Mapping[str, ToolCall]) -> list[str]:

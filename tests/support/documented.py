@@ -57,8 +57,11 @@ RUN: Mapping[str, Sequence[str]] = {
     "agent-grid sweep -m 'plugins=[mylab]' planner=careful,react dataset=desk robustness=none trials=1 name=first": (
         "dry_run=true",
     ),
-    "agent-grid sweep -m 'plugins=[mylab]' dataset=desk planner=react,self_consistency robustness=none trials=1 "
-    "name=desk": ("dry_run=true",),
+    "agent-grid data desk --plugin mylab --check": (),
+    "agent-grid data desk --plugin mylab --show 1": (),
+    "agent-grid sweep -m 'plugins=[mylab]' dataset=desk planner=react,plan_first robustness=none trials=1 name=try": (
+        "cluster=inline",  # workers of this cluster do not know the package
+    ),
     "agent-grid sweep -m --config-dir mine planner=my_agent,react dataset.limit=20 robustness=none name=beside": (
         *_SMALL, "trials=1",
     ),
@@ -80,6 +83,15 @@ def with_agent(folder: Path) -> None:
     )
     agent = Path(__file__).with_name("agent.py").read_text(encoding="utf-8")
     (folder / "my_agent.py").write_text(agent.replace("sys.argv[1]", "'loop'"))
+
+
+def with_desk(folder: Path) -> None:
+    """Put the tools and tasks of `tools.md` into the package that `agent-grid new dataset desk` has written."""
+    page = (ROOT / "docs/tools.md").read_text(encoding="utf-8")
+    for kind, ending in (("python", "py"), ("json", "jsonl")):
+        blocks = re.findall(rf"```{kind}\n(.*?)```", page, re.S)
+        text = next(block for block in blocks if "find_book" in block)
+        (folder / f"mylab/datasets/desk.{ending}").write_text(text, encoding="utf-8")
 
 
 EXCUSED: Mapping[str, str] = {

@@ -12,7 +12,7 @@ import pytest
 import grid.store.__main__
 from grid import store
 from tests.support import in_process
-from tests.support.documented import CELL, FIRST, RUN, Shown, with_agent
+from tests.support.documented import CELL, FIRST, RUN, Shown, with_agent, with_desk
 from tests.support.plugins import standing_in
 
 
@@ -27,6 +27,8 @@ def test_the_commands_of_the_pages_run(cluster: None, tmp_path: Path) -> None:
             if command.text == FIRST:
                 assert "ran 24 cells" in said
                 shutil.copytree(tmp_path / "results/first", tmp_path / "results/mine")
+            if command.text == "agent-grid new dataset desk":
+                with_desk(tmp_path)
     assert (tmp_path / "results/both/report.html").is_file()
     assert list((tmp_path / "tables").glob("*.md"))
     assert (tmp_path / "results/mine/comparison.html").is_file()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -52,6 +53,17 @@ def test_reasons_that_differ_in_a_records_own_words_are_of_one_kind() -> None:
     assert len(many) == MOST_REASONS + 1
     assert many[OTHER_REASONS] == 7
     assert sum(many.values()) == MOST_REASONS + 7
+
+
+def test_a_task_of_ones_own_file_has_a_line_before_the_sweep(results: Path, tmp_path: Path) -> None:
+    own = Skipped("desk-0003", "there is no tool", "desk.jsonl:3")
+    found = replace(
+        checked(tmp_path / "more", tmp_path), skipped={"desk": [own, Skipped("r", "odd"), Skipped("s", "odd")]}
+    )
+    assert found.skipped_lines() == [
+        "desk: a task is left out: desk.jsonl:3 (desk-0003): there is no tool",
+        "desk: 2 records skipped: odd",
+    ]
 
 
 def test_it_is_in_the_record_of_the_run_and_the_latest_counts(results: Path) -> None:

@@ -12,6 +12,8 @@ import pytest
 from grid import data
 from grid.core.types import FINISH, ToolCall
 from grid.datasets.null import Null
+from launch import new
+from tests.support import apb, documented, mcp
 from tests.support.plugins import standing_in, write
 
 DESK = '''
@@ -87,13 +89,51 @@ def test_a_case_that_its_own_calls_do_not_resolve_is_told(lab: Path, capsys: pyt
         status, text = said(capsys, "--plugin", "mylab", "desk", "--check")
         assert status == 1
         assert "desk-0002: the calls of its reference do not resolve it" in text
-        assert "2 cases were run with the calls of their references; 1 rules broken" in text
+        assert "2 cases were run with the calls of their references; 1 rules broken; 1 skipped\n" in text
+        assert "skipped: desk.jsonl:3 (desk-0003): there is no tool subtract; the tools are add" in text
         status, text = said(capsys, "--plugin", "mylab", "desk")
         assert status == 0
         assert "there is no tool subtract" in text, "what is skipped is told"
+        assert "desk.jsonl:3 desk-0003" in text, "and where it is"
         status, text = said(capsys, "--plugin", "mylab", "desk", "--show", "1")
         assert '"a": 3' in text
         assert '"result": 7' in text
+
+
+def test_a_skipped_task_of_ones_own_file_breaks_a_rule(lab: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    lines = (lab / "mylab/datasets/desk.jsonl").read_text(encoding="utf-8").splitlines()
+    write(lab, {"mylab/datasets/desk.jsonl": "\n".join([lines[0], lines[2]])})
+    with standing_in(lab):
+        status, text = said(capsys, "--plugin", "mylab", "desk", "--check")
+    assert status == 1, text
+    assert "0 rules broken; 1 skipped" in text
+
+
+def test_skipped_records_of_published_files_break_none(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = apb.write(tmp_path, apb.row("1"), apb.row("2", query=" "))
+    status, text = said(capsys, "apb", f"dataset.path={path}", "dataset.scorer=rules", "--check")
+    assert status == 0, text
+    assert "0 rules broken; 1 skipped (--stats says why)" in text
+
+
+def test_cases_that_are_not_run_are_told_with_the_reason(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    row = {"id": "odd", "query": "q", "calls": [{"tool": "prise"}]}
+    values = [f"dataset.{key}={value}" for key, value in mcp.command().items()]
+    given = [f"dataset.path={mcp.write(tmp_path, [*mcp.tasks(), row])}", *values]
+    status, text = said(capsys, "mcp", *given, "--check")
+    assert status == 1, text
+    assert "0 cases were run with the calls of their references; 0 rules broken; 1 skipped" in text
+    assert "tasks.jsonl:12 (odd): the reference calls 'prise', which is not a tool of the server (did you mean" in text
+    assert "3 cases were not run: calls alone do not resolve them" in text
+    assert "8 cases were not run: their tools are live, and calls may change what the tools keep; --show N" in text
+
+
+def test_the_tools_and_tasks_of_the_page_can_be_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    new.write("dataset", "desk", "mylab", tmp_path)
+    documented.with_desk(tmp_path)
+    with standing_in(tmp_path):
+        status, text = said(capsys, "--plugin", "mylab", "desk", "--check")
+    assert (status, text) == (0, "8 cases were run with the calls of their references; 0 rules broken\n")
 
 
 @pytest.mark.parametrize(

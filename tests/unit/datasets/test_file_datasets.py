@@ -21,7 +21,8 @@ LINE = json.loads(re.findall(r"```json\n(.*?)```", PAGE.read_text(encoding="utf-
 @pytest.fixture(scope="module")
 def cls(tmp_path_factory: pytest.TempPathFactory) -> Any:
     """The class that the page shows."""
-    code = re.findall(r"```python\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.S)[0]
+    blocks = re.findall(r"```python\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.S)
+    code = next(block for block in blocks if "FileDataset" in block)
     module = tmp_path_factory.mktemp("page") / "desk.py"
     module.write_text(code, encoding="utf-8")
     return runpy.run_path(str(module))["Desk"]
@@ -56,7 +57,8 @@ def test_what_cannot_be_a_case_is_told(desk: Callable[..., Any]) -> None:
     assert data.case_ids()
     assert [(skip.record, skip.reason) for skip in data.skipped] == [("desk-2", "there is no tool delete")]
     with pytest.raises(
-        ConfigError, match=r"dataset.path=.*usable record; .* first of 1 skipped records: there is no tool x"
+        ConfigError,
+        match=r"dataset.path=.*usable record; reason for the first of 1 skipped records: there is no tool x",
     ):
         desk(line("a", "x")).case_ids()
 

@@ -17,7 +17,7 @@ from grid.datasets.mcp_tasks import Task, read_tasks
 from grid.datasets.mcp_world import McpWorld, same_answer
 
 FOLDER = Path(__file__).parents[3] / "examples" / "mcp"
-TASKS = {task.id: task for task in read_tasks(FOLDER / "tasks.jsonl")}
+TASKS = {task.id: task for task in read_tasks(FOLDER / "tasks.jsonl").values()}
 
 
 def told(task: Task) -> list[str]:

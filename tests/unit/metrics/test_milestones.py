@@ -106,7 +106,7 @@ def test_what_is_forbidden_is_counted_and_success_is_as_it_was() -> None:
 @pytest.mark.parametrize(
     ("wrong", "why"),
     [
-        ([Milestone("a", "x"), Milestone("a", "y")], "same name"),
+        ([Milestone("a", "x"), Milestone("a", "y")], "the same name"),
         ([Milestone("a", "x", after=("b",))], "comes after 'b'"),
         ([Milestone("a", "x", after=("b",)), Milestone("b", "x", after=("a",))], "wait for one another: a, b"),
         ([Milestone("a", "x", after=("a",))], "wait for one another: a"),
@@ -200,9 +200,9 @@ def test_a_line_names_them(tmp_path: Path) -> None:
     [
         ({"milestones": [{"tool": "fetsh"}]}, "'fetsh', which is not a tool (did you mean fetch?)"),
         ({"milestones": [{"tool": "fetch", "after": ["x"]}]}, "comes after 'x', which is no milestone"),
-        ({"milestones": [{"tool": "fetch", "name": "1"}, {"tool": "send"}]}, "same name"),
+        ({"milestones": [{"tool": "fetch", "name": "1"}, {"tool": "send"}]}, "the same name"),
         ({"forbidden": [{"tool": "fetch", "after": ["x"]}]}, "forbidden at any time"),
-        ({"milestones": [{"tool": "fetch", "state": 3}]}, "milestones.0.state: Extra inputs"),
+        ({"milestones": [{"tool": "fetch", "state": 3}]}, "milestones.0.state: there is no key 'state'"),
         ({"milestones": [{"arguments": {}}]}, "milestones.0.tool: Field required"),
         ({"milestones": {"tool": "fetch"}}, "milestones: Input should be a valid list"),
         ({"milestones": [{"tool": "fetch"}] * 101}, "at most 100"),

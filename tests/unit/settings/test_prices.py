@@ -106,6 +106,7 @@ def test_a_price_is_part_of_no_id_and_no_engine_knows_it(tmp_path: Path) -> None
         ({"input": 1, "output": True}, "model.price.output", "number"),
         ({"input": 1, "output": float("inf")}, "model.price.output", "finite"),
         ({"input": 1, "output": 2, "outptu": 3}, "model.price.outptu", "did you mean output?"),
+        ({"in": 2, "out": 3}, "model.price.in", "did you mean input?); the keys here are input, cached, output"),
         (3, "model.price", "US dollars per million tokens"),
         ([1, 2], "model.price", "US dollars per million tokens"),
     ],

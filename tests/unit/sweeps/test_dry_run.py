@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import permutations
 
 import pytest
@@ -15,7 +16,7 @@ from grid.cluster.pilots import Side
 from grid.settings.config import DryRun, SweepConfig, sweep_config
 from grid.settings.setting import GROUPS, Setting
 from grid.sweeps.arguments import with_pilot
-from grid.sweeps.dry_run import Tried, _sums, clock, told
+from grid.sweeps.dry_run import Tried, _sums, _unknown, clock, told
 from tests.support.configs import CONF
 
 SETTING = Setting({group: {"name": group} for group in GROUPS}, {}, 0)
@@ -86,6 +87,21 @@ SERVER, MODEL = (Side([SETTING], 20, pooled=True, capacity=capacity) for capacit
 def test_how_long_cells_take_by_hand(side: Side, tried: Pilot, cells: int, seconds: float) -> None:
     assert side.seconds([SETTING], {SETTING.id: tried}, {SETTING.id: cells}) == pytest.approx(seconds)
     assert side.seconds([SETTING], {SETTING.id: tried}, {SETTING.id: 0}) == 0.0
+
+
+def test_programs_that_cells_start_share_the_cpus() -> None:
+    """A cell waits for its server for 1 of 2 seconds, and needs 1.5 seconds of a CPU: of 4 CPUs here."""
+    tried = Pilot([Batch([Took(1, 1, 1, None, 2.0)] * 4, 4, 2.0, 2.0, cpu=6.0)])
+    side = replace(SERVER, cpus=4)
+    assert side.seconds([SETTING], {SETTING.id: tried}, {SETTING.id: 160}) == pytest.approx(160 * 1.5 / 4)
+
+
+def test_a_forecast_that_may_be_wrong_says_so() -> None:
+    one = pilot((1, 3.0, 3.0, 1.0))
+    (low, single) = _unknown(Tried({SETTING.id: replace(one, broken_off=True)}, (TASKS,)))
+    assert low.startswith("forecasts of 1 settings may be too low: the pilot's calls were used up within cells")
+    assert single.startswith("forecasts of 1 settings rest on one cell")
+    assert _unknown(Tried({SETTING.id: pilot((10, 9.0, 10.0, 0.0))}, (TASKS,))) == []
 
 
 def test_a_sweep_takes_its_start_its_models_and_its_cells() -> None:

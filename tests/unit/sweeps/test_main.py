@@ -123,6 +123,10 @@ def test_hydras_own_ways_to_look_at_a_config_work(words: list[str], tmp_path: Pa
             {"planner=egb_logits", "planner=egb_names", "planner=egb_sampling", "planner=egb_tree"},
         ),
         ("agent-grid report res", set()),
+        ("agent-grid view results/first --e", {"--export", "--episodes"}),
+        ("agent-grid sweep -m planner=react,egb_t", {"planner=react,egb_tree"}),
+        ("agent-grid sweep -m planner=react,fh dataset=mcp dataset.arg", {"dataset.args="}),
+        ("agent-grid sweep -m dataset=mcp dataset.pa", {"dataset.path="}),
     ],
 )
 def test_tab_completion(line: str, expected: set[str]) -> None:

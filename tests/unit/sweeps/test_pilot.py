@@ -99,10 +99,20 @@ def test_no_more_calls_are_made_than_allowed(
     assert sum(made) == found.calls <= calls
     counts = [one.calls for one in found.took]
     assert bool(counts) == (found.why is None)
+    assert not (found.broken_off and calls == 10_000)
     if not counts:
         assert found.why == f"one cell takes more than {calls} calls"
     if calls == 10_000:
         assert len(counts) == 12
+
+
+def test_calls_that_are_used_up_within_cells_are_told(tmp_path: Path) -> None:
+    """The forecast then rests on the shorter cells."""
+    checked = plan(tmp_path, 9)  # whose first cells make 11 and 13 calls
+    assert [(len(found.took), found.broken_off) for found in (pilot_of(checked, calls) for calls in (22, 24))] == [
+        (1, True),
+        (2, False),
+    ]
 
 
 def test_a_cap_lets_none_through_that_it_has_not() -> None:

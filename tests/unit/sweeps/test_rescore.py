@@ -308,6 +308,17 @@ def test_states_of_live_tools_are_not_known(tmp_path: Path, small_mcp: str) -> N
     assert {one.why for one in differing(found)} == {"its tools are live, and their state is not stored"}
 
 
+def test_tasks_of_live_tools_are_scored_again_where_the_answer_alone_counts(tmp_path: Path) -> None:
+    rows = [row for row in mcp.tasks() if "answer" in row]
+    first, values = tmp_path / "first", {"path": mcp.write(tmp_path, rows)}
+    run(first, whole(model="simulated", planner="react", dataset="mcp", dataset_values=values), limit=3)
+    found = again(first)
+    assert {(one.metric, one.state) for one in differing(found)} == {("nothing_success", UNKNOWN)}
+    assert {one.state for one in found.compared if one.metric == "success"} == {EQUAL}
+    other = altered(tmp_path / "other", first, "episodes", lambda row: row | {"answer": "too much"})
+    assert {(one.then, one.now) for one in again(other).compared if one.metric == "success"} == {(1.0, 0.0)}
+
+
 def test_what_was_expected_of_live_tools_is_not_asked_again(tmp_path: Path, small_mcp: str) -> None:
     expect = {"tool": "count_items", "arguments": {"name": "mug"}, "result": 1000}
     path = mcp.write(tmp_path, [{**row, "expect": expect} for row in mcp.tasks()])

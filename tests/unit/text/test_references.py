@@ -16,6 +16,7 @@ OUTPUTS: dict[str, dict[str, Json]] = {
     "1.1": {"id": "X-1", "count": 3, "items": ["a", "b"], "none": None},
     "1.10": {"id": "X-10"},
     "2": {"done": True},
+    "3": {"result": {"year": 1851, "of": {"id": 7}}, "place": "here"},
 }
 
 
@@ -38,6 +39,13 @@ def filled(value: Json) -> Json:
         ("OUTPUT_FROM_STEP_1.1.unknown", "OUTPUT_FROM_STEP_1.1.unknown"),
         ("a OUTPUT_FROM_STEP_9.9.id b OUTPUT_FROM_STEP_1.1.id", "a OUTPUT_FROM_STEP_9.9.id b X-1"),
         ("OUTPUT_FROM_STEP_", "OUTPUT_FROM_STEP_"),
+        ("OUTPUT_FROM_STEP_3.year", 1851),
+        ("OUTPUT_FROM_STEP_3.result.year", 1851),
+        ("OUTPUT_FROM_STEP_3.result.of", {"id": 7}),
+        ("in OUTPUT_FROM_STEP_3.result.year, OUTPUT_FROM_STEP_3.place.txt", "in 1851, here.txt"),
+        ("OUTPUT_FROM_STEP_3.result.pdf", '{"year": 1851, "of": {"id": 7}}.pdf'),
+        ("OUTPUT_FROM_STEP_1.1.id.count", "X-1.count"),
+        ("OUTPUT_FROM_STEP_9.result.year", "OUTPUT_FROM_STEP_9.result.year"),
         (7, 7),
         (None, None),
     ],

@@ -6,16 +6,18 @@ import asyncio
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypedDict
 
 import pytest
 from pydantic.dataclasses import dataclass
 
 from grid.contracts.trying import reference_resolves
+from grid.core.engine import Prompt, Section, ToolCallAnswer
 from grid.core.errors import ConfigError, DataError, ToolError
 from grid.core.types import Parameter, ToolCall
 from grid.core.util import STRICT
 from grid.datasets.functions import FunctionTasks, tool_of
+from grid.engines.functions import handed_over
 from grid.text.references import misfit
 from grid.worlds.functions import Function, FunctionWorld, called, outcome
 
@@ -58,9 +60,52 @@ def test_a_function_as_planners_see_it() -> None:
     assert tool.parameters == (
         Parameter("a", "number", "what is divided."),
         Parameter("b", "number", "by what, not 0."),
-        Parameter("unit", "string", 'of the result. One of: "m", "km". Default: "m".', False, ("m", "km")),
+        Parameter(
+            "unit",
+            "string",
+            'of the result. One of: "m", "km". Default: "m".',
+            False,
+            ("m", "km"),
+            '{"enum": ["m", "km"], "type": "string"}',
+        ),
     )
+    assert tool.returns == ("result",), "the fields of a dict are not known ahead"
     assert tool_of(shout).parameters[1] == Parameter("times", "integer", "", required=False)
+
+
+def test_values_that_a_signature_lists_are_an_enum_of_native_functions() -> None:
+    tool = tool_of(divide)
+    asked = Prompt((Section("tools", ("Tools:",), (tool.name,)),), ToolCallAnswer((tool,), may_decline=False))
+    (definition,) = handed_over(asked).sections[0].entries
+    unit = json.loads(definition)["function"]["parameters"]["properties"]["unit"]
+    assert unit["enum"] == ["m", "km"]
+    assert unit["description"] == tool.parameters[2].description
+
+
+class Book(TypedDict):
+    """What `book` returns."""
+
+    title: str
+    year: int
+
+
+def book(title: str) -> Book:
+    """A book by its title."""
+    return {"title": title, "year": 1851}
+
+
+def century(year: int) -> int:
+    """The century of a year."""
+    return year // 100 + 1
+
+
+def cover(of: dict[str, Any], text: str = "") -> str:
+    """The text on a cover."""
+    return f"{of['title']}, {of['year']}{text}"
+
+
+def test_the_fields_of_a_typed_dict_are_told_to_planners() -> None:
+    assert tool_of(book).returns == ("title", "year")
 
 
 def either(a: bool | int, b: list[int] | str | None = None) -> str:
@@ -163,7 +208,7 @@ class Tasks(FunctionTasks):
     """Divisions."""
 
     def functions(self) -> Sequence[Function]:
-        return divide, shout
+        return divide, shout, book, century, cover
 
 
 def line(*calls: tuple[str, dict[str, Any]], **more: Any) -> str:
@@ -191,24 +236,58 @@ def test_tasks_are_resolved_by_their_own_calls(tmp_path: Path) -> None:
     assert len(tasks(tmp_path, *[line(one)] * 9, limit=4).case_ids()) == 4
 
 
+BOOK = ("book", {"title": "Moby-Dick"})
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        ("century", {"year": "OUTPUT_FROM_STEP_0.year"}),
+        ("century", {"year": "OUTPUT_FROM_STEP_0.result.year"}),
+        ("cover", {"of": "OUTPUT_FROM_STEP_0.result", "text": "OUTPUT_FROM_STEP_0.title.pdf"}),
+    ],
+)
+def test_a_field_of_a_returned_dict_feeds_the_next_call(tmp_path: Path, call: tuple[str, dict[str, Any]]) -> None:
+    data = tasks(tmp_path, line(BOOK, call))
+    assert data.case_ids() == ["tasks-0001"], data.skipped
+    assert reference_resolves(data.problem("tasks-0001"))
+
+
+NO_FIELD = "call 1 refers to OUTPUT_FROM_STEP_0.{}, but the result of call 0 has the fields result, title, year"
+
+
 @pytest.mark.parametrize(
     ("bad", "why"),
     [
+        (
+            line(BOOK, ("century", {"year": "OUTPUT_FROM_STEP_0.yeer"})),
+            f"{NO_FIELD.format('yeer')} (did you mean year?)",
+        ),
+        (line(BOOK, ("century", {"year": "OUTPUT_FROM_STEP_0.result.age"})), NO_FIELD.format("result.age")),
+        (line(("shot", {})), "there is no tool shot (did you mean shout?); the tools are divide, shout, book"),
+        (
+            json.dumps({"query": "?", "calls": []}),
+            "query: there is no key 'query'; the keys are question, calls, milestones",
+        ),
+        (json.dumps({"question": "?", "calls": [{"tol": "book"}]}), "calls.0.tol: there is no key 'tol' (did you mean"),
         (line(("nothing", {})), "there is no tool nothing"),
         (line(("divide", {"a": 1, "b": 0})), "call 0 fails: ZeroDivisionError"),
-        (line(("shout", {"text": "OUTPUT_FROM_STEP_0.result"})), "refers to a result that no earlier call returns"),
+        (
+            line(("shout", {"text": "OUTPUT_FROM_STEP_0.result"})),
+            "call 0 refers to the result of call 0, which is no earlier",
+        ),
         (line(), "calls: List should have at least 1 item"),
         ('{"question": 3, "calls": []}', "question: Input should be a valid string"),
         (line(("shout", {"text": "a"}), question=" "), "question: String should match pattern"),
         (line(*CHAIN), "text: Input should be a valid string"),
-        (line(("shout", {"text": "a"}), answer="A"), "answer: Extra inputs"),
+        (line(("shout", {"text": "a"}), answer="A"), "answer: there is no key 'answer'"),
     ],
 )
 def test_lines_that_can_be_no_cases_are_skipped_with_their_reason(tmp_path: Path, bad: str, why: str) -> None:
     data = tasks(tmp_path, line(("shout", {"text": "a"})), bad)
     assert data.case_ids() == ["tasks-0001"]
     (skipped,) = data.skipped
-    assert skipped.record == "tasks-0002"
+    assert (skipped.record, skipped.place) == ("tasks-0002", "tasks.jsonl:2")
     assert why in skipped.reason
 
 
