@@ -106,10 +106,17 @@ class Plan:
         return {setting.id: sum(1 for _ in self._pending(setting, done)) for setting in self.settings}
 
     def chunks(
-        self, done: store.CellIds, size: Callable[[Setting], int], settings: Sequence[Setting]
+        self,
+        done: store.CellIds,
+        size: Callable[[Setting], int],
+        settings: Sequence[Setting],
+        grouped: bool = True,
     ) -> Iterator[tuple[Setting, list[Cell]]]:
-        """The settings' cells that are not `done`; settings take turns (`by_turns`)."""
-        for group in together(settings):
+        """The settings' cells that are not `done`; settings take turns (`by_turns`), by default in groups (`together`).
+
+        Where each cell costs money, all settings should take turns: the run may end before the first group does.
+        """
+        for group in together(settings) if grouped else [settings]:
             block = max(_BLOCK // len(group), _LEAST_BLOCK)
             yield from by_turns([(setting, self._pending(setting, done, block)) for setting in group], size)
 

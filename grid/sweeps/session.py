@@ -93,7 +93,7 @@ def run_checked(checked: Checked, report: bool = True) -> bool:
             mended, retries = False, iter(range(1, plan.cluster.retries + 1))
             for turn in count():
                 needing = [setting for setting in plan.settings if pending[setting.id]]
-                if told := spending.begins_nothing(setting.id for setting in needing):
+                if told := spending.begins_nothing(pending):
                     say(console, told)
                     break
                 if fleet is None or not loaded.issuperset(setting.id for setting in needing):
@@ -233,7 +233,7 @@ def _run(
     totals = fleet.totals()
     seconds, last = time.monotonic() - started, progress.document()
     say(console, f"ran {last['done']:,} cells in {seconds:.1f} s: {last['ok']:,} ok, {last['failed']:,} failed")
-    if paid := spending.ended(run):
+    for paid in spending.ended(run):
         say(console, paid)
     if run.stopping and unknowns.reached(run):
         for line in why_unknown(plan.root, ids):
