@@ -75,7 +75,7 @@ class Run:
         self.stopping = False
         """Whether `stop` was called."""
         self.unaffordable: Setting | None = None
-        """The setting whose next cell was expected to cost more than what was left of the money, which ended the run."""
+        """The setting whose next cell costs more on average than the money that was left, so the run ended."""
 
     @property
     def cells_in_flight(self) -> Counter[str]:
