@@ -74,7 +74,7 @@ def test_rows_are_told_by_the_id_that_they_have(tmp_path: Path) -> None:
 
 
 def test_two_addresses_in_one_sweep_are_no_two_models(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=r"one value for the whole sweep; .* two models, set model\.identity=NAME"):
+    with pytest.raises(ConfigError, match=r"one value for the whole sweep, .* a file for each .*its own identity"):
         sweep(tmp_path, HERE, THERE)
 
 
