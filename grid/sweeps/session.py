@@ -172,7 +172,8 @@ def announce(checked: Checked, console: Console, already_done: int) -> None:
         lines.append(f"left out {place}: {reason}")
     for dataset, reasons in checked.skipped_by_reason().items():
         lines += [f"{dataset}: {count} records skipped: {reason}" for reason, count in reasons.items()]
-    for line in (*lines, *checked.unasked, *checked.cut, *checked.remembered, *checked.priced, *checked.moved):
+    lines += [*checked.unasked, *checked.cut, *checked.remembered, *checked.priced, *checked.moved, *plan.about_rows()]
+    for line in lines:
         say(console, line)
     tell_other_code(plan, console)
 
