@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from heapq import heapify, heappop, heappush
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
 import pyarrow.compute as pc
 
@@ -127,7 +128,12 @@ class Plan:
             for name, cells in other.items()
         ]
         without = "they ran before model.price was given, or tokens are not known; tables of money leave them out"
-        return lines + ([f"{unpaid:,} stored cells have no money: {without}"] if unpaid else [])
+        lines += [f"{unpaid:,} stored cells have no money: {without}"] if unpaid else []
+        return lines + [
+            f"dataset.args: the contents of {file} are no part of the cells' ids, so cells that are done stay although "
+            "it may have changed; if it lies in dataset.folder, and dataset.args has its name alone, its contents count"
+            for file in dict.fromkeys(file for one in self.settings for file in _programs(one.config["dataset"]))
+        ]
 
     def missing(self, done: store.CellIds) -> dict[str, int]:
         """By setting id, the number of cells that are not `done`."""
@@ -156,6 +162,14 @@ class Plan:
             for placed, known in zip(found, done.holds(names), strict=True):
                 if not known:
                     yield placed
+
+
+def _programs(dataset: Mapping[str, Any]) -> Iterator[str]:
+    """The files of this machine that the arguments of an MCP server name by their whole paths."""
+    for server in (dataset, *(dataset.get("servers") or {}).values()):
+        for given in server.get("args") or ():
+            if Path(given).is_absolute() and Path(given).is_file():
+                yield given
 
 
 # Settings take turns, so that an interrupted sweep has about the same cases of each.

@@ -84,6 +84,24 @@ def test_rows_of_other_data_are_told(tmp_path: Path) -> None:
     assert line.startswith("2 stored cells have other data of dataset: they stay, and reports show them beside")
 
 
+def test_a_program_that_is_known_by_its_path_alone_is_told(tmp_path: Path) -> None:
+    plan, server = plan_of(tmp_path), tmp_path / "server.py"
+    server.touch()
+
+    def lines(**keys: object) -> list[str]:
+        dataset = plan.settings[0].config["dataset"] | keys
+        settings = [replace(one, config={**one.config, "dataset": dataset}) for one in plan.settings]
+        return replace(plan, settings=settings, dataset_versions={settings[0].id: ""}).about_rows()
+
+    for keys in (
+        {"args": [str(server), "-v"]},
+        {"servers": {"a": {"args": ["server.py"]}, "b": {"args": [str(server)]}}},
+    ):
+        (line,) = lines(**keys)
+        assert line.startswith(f"dataset.args: the contents of {server} are no part of the cells' ids")
+    assert lines(args=["server.py", "/nowhere.py"]) == []
+
+
 def test_rows_without_money_are_told_if_a_price_is_given_later(tmp_path: Path) -> None:
     model = yaml("model", "openai_http") | {"model": "m"}
     first, priced = (plan_of(tmp_path, model=model | {"price": price}) for price in (None, {"input": 1, "output": 2}))
