@@ -80,20 +80,26 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--plugin", action="append", default=[], help="a plugin package whose files may be named, too")
     parser.add_argument("--first", type=int, metavar="N", help="only the first N requests")
     parser.add_argument(
-        "values", nargs="*", metavar="KEY=VALUE", help="such as dataset.outline=hidden options.order=ranked"
+        "values",
+        nargs="*",
+        metavar="KEY=VALUE",
+        help="such as dataset.outline=hidden options.order=ranked robustness=unsolvable",
     )
     return parser
 
 
 def _setting(given: argparse.Namespace) -> Setting:
     """The setting of the files and values that the user gives; raises ConfigError."""
+    changed = OmegaConf.from_dotlist(given.values)
     labels = {group: getattr(given, group) for group in (*GROUPS, *FURTHER)}
+    labels |= {
+        group: changed.pop(group) for group in labels if isinstance(changed.get(group), str)
+    }  # as sweeps take it
     roles = {role: getattr(given, role) for role in ASKED if getattr(given, role)}
     files = {group: file_of(group, name) for group, name in labels.items()}
     config = OmegaConf.create(files | {role: file_of("model", name, f"model@{role}") for role, name in roles.items()})
     if "limit" in config.dataset:
         config.dataset.limit = None  # any case can be shown
-    changed = OmegaConf.from_dotlist(given.values)
     for group in changed:
         if group not in _KEYS:
             raise ConfigError(str(group), changed[group], f"a key of {', '.join(_KEYS)}")
@@ -101,11 +107,11 @@ def _setting(given: argparse.Namespace) -> Setting:
             raise ConfigError(
                 str(group),
                 changed[group],
-                f"a key of this group, such as {group}.KEY=VALUE; to choose its file, use --{group} NAME",
+                f"a key of this group, such as {group}.KEY=VALUE, or a file of it, {group}=NAME",
             )
     merged = cast(dict[str, Any], OmegaConf.to_container(OmegaConf.merge(config, changed)))
     merged = named_today(merged)
-    resolved, told = with_ordering(merged, with_roles(merged)), labels | {JUDGE: given.model} | roles
+    resolved, told = with_ordering(merged, with_roles(merged)), labels | {JUDGE: labels["model"]} | roles
     return Setting(resolved, told, seed=0, budget=BudgetConfig().model_dump())
 
 

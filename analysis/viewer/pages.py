@@ -145,7 +145,7 @@ class Pages:
             reference=places.reference_of(table.settings, filters),
             summaries=index.summed_up(filters.cells),
             rows=rows,
-            again=run.again([row.case_id for row in rows]) if rows else None,
+            again=run.again([row.case_id for row in rows], place[1]) if rows else None,
             count=len(order),
             first=first,
             last=last,

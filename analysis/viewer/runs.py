@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import ast
 import os
 import re
+import shlex
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -22,6 +24,7 @@ from grid.store.runs import runs
 _AT_ONCE_SECONDS = 0.5  # an index that took longer is made in the background; the old one is shown until then
 _LOOK_SECONDS = 1.0
 _PLAIN_ID = re.compile(r"[A-Za-z0-9_./:@%+ -]+")  # ids that a shell and Hydra read unchanged, in quotes
+_FOLDER, _SECRET = ".../", "***"  # what a run's record has in the place of folders and secrets
 
 
 @dataclass(frozen=True)
@@ -42,6 +45,31 @@ The table's columns are `cell_id`, `failure`, `failure_detail` and `failure_step
 
 def _nothing() -> None:
     return None
+
+
+def _with_values(command: str, values: Mapping[str, str]) -> tuple[str, list[str]]:
+    """A sweep's command with these values, and its other arguments of which runs do not keep the whole value.
+
+    A results folder whose place is not kept is left out: the new results lie in the current folder.
+    """
+    called = command.startswith("grid.sweep(")
+    given = [ast.literal_eval(one) for one in _called(command).args] if called else shlex.split(command)
+    kept = [one for one in given if _key(one) not in values and not one.startswith(f"store.root={_FOLDER}")]
+    arguments = [*kept, *(f"{key}={value}" for key, value in values.items())]
+    line = f"grid.sweep({', '.join(map(repr, arguments))})" if called else shlex.join(arguments)
+    return line, [one for one in kept if _FOLDER in one or _SECRET in one]
+
+
+def _called(command: str) -> ast.Call:
+    """The call of the Python API in a run's record; raises SyntaxError."""
+    found = ast.parse(command, mode="eval").body
+    if not isinstance(found, ast.Call):
+        raise SyntaxError(command)
+    return found
+
+
+def _key(argument: str) -> str:
+    return argument.partition("=")[0].lstrip("+~") if "=" in argument else ""
 
 
 @dataclass
@@ -68,10 +96,11 @@ class Run:
         """The sweep's name."""
         return self.root.resolve().name
 
-    def again(self, case_ids: Sequence[str]) -> str | None:
-        """The newest run's command with these cases and a new name.
+    def again(self, case_ids: Sequence[str], dataset: str) -> tuple[str, list[str]] | None:
+        """The newest run's command with these cases of a data set (its label) and a new name.
 
-        None if no run is known, or if a case's id has unusual characters.
+        With it the command's values that must be filled in, as runs do not keep folders and secrets. None if no run is
+        known, or if a case's id has unusual characters.
         """
         try:
             ran = runs(self.root)["runs"]
@@ -79,9 +108,14 @@ class Run:
             return None
         if not ran or not all(map(_PLAIN_ID.fullmatch, case_ids)):
             return None
-        command, quoted = ran[-1]["command"], ",".join(f'"{case_id}"' for case_id in case_ids)
-        halves = " part=all" if " part=" in command else ""
-        return f"{command}{halves} name={self.name}-again 'cases=[{quoted}]'"
+        values = {"part": "all"} if " part=" in ran[-1]["command"] else {}
+        values |= {"name": f"{self.name}-again", "cases": "[" + ",".join(f'"{one}"' for one in case_ids) + "]"}
+        if len({place[1] for place in self.index().places}) > 1:  # the cases are of one data set alone
+            values["dataset"] = dataset.partition("[")[0]
+        try:
+            return _with_values(ran[-1]["command"], values)
+        except (SyntaxError, ValueError):  # no command of ours
+            return None
 
     def index(self) -> Index:
         """The index of the cells as they are now, or were a moment ago.

@@ -28,7 +28,7 @@ from grid.core.untrusted import shown
 from grid.settings.build import build
 from grid.settings.plan import Plan
 from grid.settings.roles import at_least, by_pool, models
-from grid.settings.setting import Cell
+from grid.settings.setting import Cell, Setting
 
 __all__ = ["Report", "Run"]
 DEATHS = 3  # deaths of a worker with a single cell, after which the cell's row says that its worker died
@@ -65,7 +65,7 @@ class Run:
         self._limits = Limits(plan.cluster.case_seconds, plan.cluster.worker_memory_gib)
         self._lanes = lanes_of(plan, done, fleet)
         for lane in self._lanes:
-            lane.fresh = plan.chunks(done, partial(self._size, lane), lane.settings)
+            lane.fresh = plan.chunks(done, partial(self._size, lane), lane.settings, grouped=money is None)
             lane.ended = not lane.loaded and not lane.any
         fleet.need(lane.team for lane in self._lanes if not lane.ended)
         self._writes, self._compacting = 0, None
@@ -74,6 +74,8 @@ class Run:
         self.room = Room(plan.root, plan.keep, plan.transcripts_bytes)
         self.stopping = False
         """Whether `stop` was called."""
+        self.unaffordable: Setting | None = None
+        """The setting whose next cell costs more on average than the money that was left, so the run ended."""
 
     @property
     def cells_in_flight(self) -> Counter[str]:
@@ -122,8 +124,6 @@ class Run:
             in_flight = {task: lane for lane in self._lanes for task in lane.in_flight}
             waiting = not self.stopping and any(not lane.ended and not lane.loaded for lane in self._lanes)
             if not in_flight:
-                if any(lane.again for lane in self._lanes if lane.loaded):
-                    self.stop()  # there is no money for the cells that wait
                 if self.stopping or not waiting:
                     break
                 time.sleep(_TURN_SECONDS)
@@ -180,8 +180,9 @@ class Run:
         """The number of chunks that may be in flight now; it changes as machines come and go."""
         return self._plan.cluster.chunks_in_flight or 2 * cpus()
 
-    def _size(self, lane: Lane, setting: Any) -> int:
-        return lane.size(setting, self._plan.cluster.chunk_cells, self._limit)
+    def _size(self, lane: Lane, setting: Setting) -> int:
+        size = lane.size(setting, self._plan.cluster.chunk_cells, self._limit)
+        return max(self._paid(self._money, setting, size), 1) if self._money else size
 
     def _has_room(self, lane: Lane) -> bool:
         if self._plan.cluster.chunks_in_flight:
@@ -192,7 +193,7 @@ class Run:
         import ray
 
         remote = ray.remote(max_retries=0)(solve_chunk)  # the cells of a task that died are divided, not only repeated
-        for lane in self._lanes:
+        for lane in self._in_turn():
             while not self.stopping and lane.loaded and self._has_room(lane):
                 work = lane.next()
                 if work is not None and self._money:
@@ -217,14 +218,40 @@ class Run:
                 task = remote.options(num_cpus=cpus_of, name=work.name).remote(chunk)
                 lane.in_flight[task] = Try(work, chunk.attempt_id, time.monotonic())
 
+    def _in_turn(self) -> list[Lane]:
+        """The lanes; with a limit on money first the lane whose next cell is of the setting with the fewest cells."""
+        if (money := self._money) is None:
+            return self._lanes
+        flying = Counter[str]()
+        for tried in (one for lane in self._lanes for one in lane.in_flight.values()):
+            flying[tried.work.setting.id] += len(tried.work.cells)
+
+        def begun(lane: Lane) -> int:
+            first = lane.again[0].setting.id
+            return money.done[first][0] + flying[first]
+
+        return sorted((lane for lane in self._lanes if lane.loaded and lane.any), key=begun)
+
     def _affordable(self, money: Money, lane: Lane, work: Work) -> Work | None:
-        """The work, with only as many of its cells as there is money for; the other cells wait."""
-        tries = [one for each in self._lanes for one in each.in_flight.values()]
-        spends = [(one.work.setting.id, len(one.work.cells), one.sign.money if one.sign else 0.0) for one in tries]
-        count = money.cells(work.setting.id, len(work.cells), spends)
+        """The work, with only as many of its cells as there is money for; the other cells wait.
+
+        If there is not enough for the next cell and no cell is in flight, the run stops, although cells of another
+        setting may cost less: the settings are to have about the same cases.
+        """
+        count = self._paid(money, work.setting, len(work.cells))
         if rest := work.cells[count:]:
             lane.again.appendleft(replace(work, cells=rest))
+        if not count and not any(one.in_flight for one in self._lanes):
+            self.unaffordable = work.setting
+            self.stop()
         return replace(work, cells=work.cells[:count]) if count else None
+
+    def _paid(self, money: Money, setting: Setting, most: int) -> int:
+        """How many cells of a setting there is money for, `most` at the most."""
+        tries = [one for each in self._lanes for one in each.in_flight.values()]
+        spends = [(one.work.setting.id, len(one.work.cells), one.sign.money if one.sign else 0.0) for one in tries]
+        beside = [one.id for each in self._lanes if each.loaded for one in each.settings if one.id in money.done]
+        return money.cells(setting.id, most, spends, beside)
 
     def _end(self, lane: Lane, task: Any, tried: Try) -> None:
         import ray

@@ -14,7 +14,7 @@ import tempfile
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any, cast
@@ -222,6 +222,7 @@ def _start(cluster: ClusterConfig, undo: ExitStack) -> str:
             include_dashboard=cluster.dashboard,
             dashboard_host="127.0.0.1",
             _temp_dir=str(folder),
+            job_config=_job(),
             **_with_plugins(inherited=True),
             **_QUIET,
         )
@@ -254,6 +255,27 @@ def _begun(**how: Any) -> Any:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
+class _Known(list[str]):
+    """Folders that workers search for modules before all others: only those that this process searches as well.
+
+    Ray adds the current folder. If a user's folder there has our package's name, workers would import that folder.
+    """
+
+    def extend(self, folders: Iterable[str]) -> None:
+        """Add the folders that are on `sys.path`."""
+        known = {os.path.abspath(entry) for entry in sys.path}
+        super().extend(folder for folder in folders if folder in known)
+
+
+def _job() -> Any:
+    """What Ray is told about this process as a driver."""
+    from ray.job_config import JobConfig
+
+    job = JobConfig()
+    job._py_driver_sys_path = _Known()
+    return job
+
+
 def _guarded(folder: Path) -> str:
     """Have Ray guard its ports by a token in the folder, unless the user has set another way; returns a text about it.
 
@@ -281,7 +303,7 @@ def _join(cluster: ClusterConfig) -> str:
     logging.getLogger("ray").setLevel(logging.ERROR)
     _authenticate(cluster)
     try:
-        ray.init(address=cluster.address, **_with_plugins(inherited=False), **_QUIET)
+        ray.init(address=cluster.address, job_config=_job(), **_with_plugins(inherited=False), **_QUIET)
     except (ConnectionError, RuntimeError, ValueError) as error:
         allowed = f"must be a Ray cluster with the same versions of Ray and Python ({error})"
         raise ConfigError("cluster.address", cluster.address, allowed) from None

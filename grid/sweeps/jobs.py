@@ -12,6 +12,7 @@ from rich.console import Console
 
 from grid.core.engine import ASKED, EVALUATOR, JUDGE
 from grid.core.errors import ConfigError, GridError, UnfinishedError, one_line
+from grid.core.labels import without_folders
 from grid.core.moved import named_today
 from grid.core.places import folder_at
 from grid.core.untrusted import shown, shown_lines
@@ -150,14 +151,17 @@ def _absolute(key: str, path: str) -> str:
 
 
 def _label(group: str, name: str, overrides: Sequence[str]) -> str:
-    """The YAML's name with the changed values, `egb_logits[trajectories=3]`, except values without influence."""
+    """The YAML's name with the changed values, `egb_logits[trajectories=3]`, except values without influence.
+
+    Of a path only the last part is shown: tables and names of files are for others too.
+    """
     changed = []
     for override in overrides:
         key, _, value = override.lstrip("+").partition("=")
         value = value.lower() if value in ("True", "False") else value  # the form in which a list of values has them
         if key.startswith(f"{group}.") and not f"{key}.".startswith(tuple(f"{left}." for left in NO_INFLUENCE)):
             # `robustness.extraneous.k` of the setting `extraneous` becomes `k`.
-            changed.append(f"{key[len(group) + 1 :].removeprefix(f'{name}.')}={value}")
+            changed.append(f"{key[len(group) + 1 :].removeprefix(f'{name}.')}={without_folders(value)}")
         elif group == "retriever" and key.startswith(f"{OPTIONS}."):  # the options have no label of their own
             changed.append(f"{key}={value}")
     # If the judge is the acting model, its name already shows that model's changes.

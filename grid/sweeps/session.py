@@ -48,7 +48,7 @@ from grid.core.places import steady
 from grid.core.untrusted import shown
 from grid.settings.build import build
 from grid.settings.check import Checked, Job, check_sweep
-from grid.settings.extras import expect_installed
+from grid.settings.extras import expect_installed, expect_listed
 from grid.settings.plan import Plan
 from grid.settings.roles import expect_counts, models
 from grid.settings.setting import GROUPS, REST_SHARE, Setting
@@ -93,7 +93,7 @@ def run_checked(checked: Checked, report: bool = True) -> bool:
             mended, retries = False, iter(range(1, plan.cluster.retries + 1))
             for turn in count():
                 needing = [setting for setting in plan.settings if pending[setting.id]]
-                if told := spending.begins_nothing(setting.id for setting in needing):
+                if told := spending.begins_nothing(pending):
                     say(console, told)
                     break
                 if fleet is None or not loaded.issuperset(setting.id for setting in needing):
@@ -146,7 +146,8 @@ def fleet_of(plan: Plan, settings: Sequence[Setting], console: Console) -> Itera
         ConfigError: a model can never work, or cannot work under the plan's budget; or a package is not installed.
         EngineError: a model does not become ready.
     """
-    for line in expect_installed(settings, here=plan.cluster.kind != "address"):
+    here = plan.cluster.kind != "address"
+    for line in (*expect_installed(settings, here), *(expect_listed(settings) if here else ())):
         say(console, line)
     say(console, cluster.connect(plan.cluster))
     try:
@@ -169,8 +170,8 @@ def announce(checked: Checked, console: Console, already_done: int) -> None:
     for setting, reason in checked.invalid:
         place = " x ".join(setting.labels[group] for group in ("model", "planner", "dataset"))
         lines.append(f"left out {place}: {reason}")
-    lines += checked.skipped_lines()
-    for line in (*lines, *checked.unasked, *checked.cut, *checked.remembered, *checked.priced, *checked.moved):
+    lines += [*checked.skipped_lines(), *checked.unasked, *checked.cut, *checked.remembered, *checked.priced]
+    for line in (*lines, *checked.moved, *plan.about_rows()):
         say(console, line)
     tell_other_code(plan, console)
 
@@ -202,11 +203,8 @@ def _run(
 
         def ended(report: batch.Report) -> None:
             progress.update(report, run.signs_in_flight)
-            metrics.count(report)
-            tally.count(report)
-            spending.count(report)
-            failures.count(report)
-            unknowns.count(report)
+            for counter in (metrics, tally, spending, failures, unknowns):
+                counter.count(report)
             stop_if_reached()
 
         def tick() -> None:
@@ -228,13 +226,9 @@ def _run(
     totals = fleet.totals()
     seconds, last = time.monotonic() - started, progress.document()
     say(console, f"ran {last['done']:,} cells in {seconds:.1f} s: {last['ok']:,} ok, {last['failed']:,} failed")
-    if paid := spending.ended(run):
-        say(console, paid)
-    if run.stopping and unknowns.reached(run):
-        for line in why_unknown(plan.root, ids):
-            say(console, line)
-    if run.room.since:
-        say(console, _sampled(*run.room.since))
+    why = why_unknown(plan.root, ids) if run.stopping and unknowns.reached(run) else []
+    for line in (*spending.ended(run), *why, *([_sampled(*run.room.since)] if run.room.since else [])):
+        say(console, line)
     if totals:
         wide(console).print(replicas_table(totals))
     return run.stopping, last["failed"]

@@ -6,6 +6,8 @@ import asyncio
 import subprocess
 import sys
 from dataclasses import replace
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -13,6 +15,10 @@ from grid.core.engine import CHOOSE, SAMPLE
 from grid.core.errors import ConfigError, EngineError
 from grid.engines.http.client import checked_url
 from grid.engines.http.engine import OpenAIHTTP
+from grid.settings.check import check_sweep
+from grid.settings.extras import expect_listed
+from grid.settings.setting import Setting
+from tests.support.configs import job, yaml
 from tests.support.http_server import Asked, LocalServer, Reply, refusal
 from tests.support.openai_engine import CHAT, KEY, KEY_ENV, engine, failure, well
 
@@ -74,6 +80,28 @@ def test_a_model_that_the_server_does_not_have() -> None:
     assert isinstance(error, ConfigError)
     assert (error.key, error.value) == ("model.model", "mm")
     assert str(error).endswith(f"{server.url} lists: m, other")
+
+
+def settings_of(folder: Path, *models: dict[str, Any]) -> list[Setting]:
+    """A setting for each model."""
+    given = [yaml("model", "openai_http") | {"serving": {}} | model for model in models]
+    return [setting for one in given for setting in check_sweep([job(folder, model=one)]).plan.settings]
+
+
+def test_servers_are_asked_before_ray_starts(tmp_path: Path) -> None:
+    with LocalServer(well) as gone:
+        pass
+    with LocalServer(well) as server, LocalServer(lambda asked: refusal(404, "No.")) as bare:
+        known, without = ({"base_url": one.url, "model": "m"} for one in (server, bare))
+        away = {"base_url": gone.url, "model": "m"}
+        (line,) = expect_listed(settings_of(tmp_path, known, without, away, known))
+        assert line.startswith(f"no server answers yet: {gone.url}/models: ConnectError")
+        assert (server.paths(), bare.paths()) == (["/v1/models"], ["/v1/models"]), "each once, for its list"
+        with pytest.raises(ConfigError, match=r"model\.model='mm'.* lists: m, other"):
+            expect_listed(settings_of(tmp_path, {"base_url": server.url, "model": "mm"}))
+        with pytest.raises(ConfigError, match="NO_SUCH_KEY"):
+            expect_listed(settings_of(tmp_path, known | {"serving": {"api_key_env": "NO_SUCH_KEY"}}))
+    assert expect_listed(check_sweep([job(tmp_path)]).plan.settings) == []
 
 
 def test_a_server_without_a_list_of_models_is_asked_for_a_completion() -> None:

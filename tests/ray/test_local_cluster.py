@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
@@ -112,6 +113,18 @@ def test_a_cluster_that_is_not_there_leaves_no_folder(tmp_path: Path) -> None:
     (line,) = ended.err.splitlines()
     assert line.startswith("error: cluster.address='127.0.0.1:1': no Ray cluster answers there")
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("joins", [False, True], ids=["local", "address"])
+def test_folders_of_the_user_with_our_names_hide_nothing_from_workers(joins: bool, tmp_path: Path) -> None:
+    """Each of them a package, and each says so if it is imported."""
+    for name in ("grid", "analysis", "launch", "conf"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "__init__.py").write_text("raise ImportError('of the user')\n")
+    with head(environment={"HOME": str(tmp_path)}) if joins else nullcontext("") as address:
+        where = ("cluster=address", f"cluster.address={address}") if joins else ("cluster.dashboard=false",)
+        ended = run(tmp_path, tmp_path, *SMALL, *where)
+        assert (ended.status, ended.err) == (0, "")
 
 
 def no_room() -> None:

@@ -27,6 +27,11 @@ PAGES = [file.name for file in _FILES]
 _FENCED = re.compile(r"^ *```bash\n(?P<body>.*?)^ *```$", re.S | re.M)
 _TOLD = commands.told
 _SMALL = ("dataset.limit=4", "cluster.cpus=2", "cluster.dashboard=false")
+ENDPOINTS = (
+    "agent-grid sweep -m --config-dir endpoints model=lab-7b,lab-70b planner=react,plan_first robustness=none "
+    "dataset.limit=20 name=two"
+)
+"""Of two servers; `tests/openai_http/test_two_endpoints.py` runs it."""
 FIRST = (
     "agent-grid sweep -m planner=react,zero_shot,self_consistency robustness=none dataset.limit=20 trials=2 name=first"
 )
@@ -65,6 +70,7 @@ RUN: Mapping[str, Sequence[str]] = {
     "agent-grid sweep -m --config-dir mine planner=my_agent,react dataset.limit=20 robustness=none name=beside": (
         *_SMALL, "trials=1",
     ),
+    ENDPOINTS: ("dry_run=true",),
     f"python -m grid.store transcript results/first {CELL}": (),
     "python -m grid.store compact results/first": (),
     "agent-grid data slate --show 5": (),
@@ -92,6 +98,15 @@ def with_desk(folder: Path) -> None:
         blocks = re.findall(rf"```{kind}\n(.*?)```", page, re.S)
         text = next(block for block in blocks if "find_book" in block)
         (folder / f"mylab/datasets/desk.{ending}").write_text(text, encoding="utf-8")
+
+
+def with_endpoints(folder: Path, urls: Sequence[str]) -> None:
+    """Put the files of `endpoint.md` into a scratch folder, with the addresses of servers."""
+    page = (ROOT / "docs/endpoint.md").read_text(encoding="utf-8")
+    files = re.findall(r"```yaml\n# (endpoints/\S+)\n(.*?)```", page, re.S)
+    for (name, text), url in zip(files, urls, strict=True):
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(re.sub(r"http://\S+", url, text))
 
 
 EXCUSED: Mapping[str, str] = {

@@ -24,6 +24,7 @@ PRICE = "model.price={input: 1000, cached: 100, output: 10000}"
 DOLLARS = (800 * 1000 + 200 * 100 + 10 * 10000) / 1_000_000
 """Of one answer."""
 CHAT = "/v1/chat/completions"
+PLANNERS = ("react", "plan_first", "zero_shot")
 
 
 def talking(asked: Asked) -> Reply:
@@ -61,7 +62,9 @@ def test_a_limit_on_money_ends_a_sweep_and_a_larger_one_goes_on(tmp_path: Path) 
         first = sweep(tmp_path, server.url, *values, f"budget.money={limit}")
         assert first.status == 1, first.out + first.err
         spent = f"budget.money={limit:g}: all runs of this name have spent {40 * DOLLARS:g} US dollars"
-        assert f"{spent}; to go on, run again with a higher budget.money" in first.out
+        left = f"; {DOLLARS / 2:g} are left, but the next cell (react) costs {DOLLARS:g} on average"
+        assert f"{spent}{left}; to go on, run again with a higher budget.money" in first.out
+        assert "cells that have ended: react 40 of 200" in first.out
         assert "160 cells are missing: run again with the same name" in first.out
         rows, attempts = first.rows("x"), first.rows("x", "attempts")
         assert len(rows) == asked(server) == 40, "no cell was begun that there is no money for"
@@ -71,7 +74,7 @@ def test_a_limit_on_money_ends_a_sweep_and_a_larger_one_goes_on(tmp_path: Path) 
 
         again = sweep(tmp_path, server.url, *values, f"budget.money={limit}")
         assert (again.status, len(again.rows("x"))) == (1, len(rows)), "what earlier runs spent counts"
-        assert f"US dollars, and a cell costs {DOLLARS:g} on average, so none is started" in again.out
+        assert f"the next cell (react) costs {DOLLARS:g} on average, so none is started" in again.out
         less = sweep(tmp_path, server.url, *values, f"budget.money={39 * DOLLARS}")
         assert (
             f"is reached: all runs of this name have spent {40 * DOLLARS:g} US dollars, so no cell is started"
@@ -84,6 +87,18 @@ def test_a_limit_on_money_ends_a_sweep_and_a_larger_one_goes_on(tmp_path: Path) 
         assert (more.status, len(more.rows("x"))) == (0, 200)
         assert "to go on" not in more.out
         assert f"budget.money={1000 * DOLLARS:g}: all runs of this name have spent {200 * DOLLARS:g} US" in more.out
+
+
+def test_all_planners_have_the_same_cases_when_the_money_is_spent(tmp_path: Path) -> None:
+    planners = ("planner=react,plan_first,zero_shot", "dataset.limit=12", PRICE)
+    with LocalServer(talking) as server:
+        ended = sweep(tmp_path, server.url, "-m", *planners, "robustness=none", f"budget.money={60.5 * DOLLARS}")
+        assert ended.status == 1, ended.out + ended.err
+    cases = {name: {row["case_id"] for row in ended.rows("x") if row["planner"] == name} for name in PLANNERS}
+    assert min(map(len, cases.values())) >= max(map(len, cases.values())) - 1 > 1
+    (line,) = (line for line in ended.out.splitlines() if line.startswith("cells that have ended: "))
+    assert all(f"{name} {len(found)} of 12" in line for name, found in cases.items())
+    assert "; to go on, run again with a higher budget.money" in ended.out
 
 
 def growing(asked: Asked) -> Reply:
@@ -112,7 +127,7 @@ def test_a_request_beyond_the_limit_is_refused_and_its_cell_is_begun_again(tmp_p
             f"budget.money={3 * DOLLARS:g} is reached: no further cells are started, and requests that would exceed it"
             in first.out
         )
-        assert "1 cells were started but have no row; to go on, run again with a higher budget.money" in first.out
+        assert "1 cells were started but have no row, because their next request would exceed it; to go" in first.out
         assert "30 cells are missing" in first.out
         (attempt,) = first.rows("x", "attempts")
         assert (attempt["cells"], attempt["money"]) == (0, pytest.approx(paid))

@@ -12,7 +12,7 @@ import pytest
 import grid.store.__main__
 from grid import store
 from tests.support import in_process
-from tests.support.documented import CELL, FIRST, RUN, Shown, with_agent, with_desk
+from tests.support.documented import CELL, FIRST, RUN, Shown, with_agent, with_desk, with_endpoints
 from tests.support.plugins import standing_in
 
 
@@ -20,6 +20,7 @@ def test_the_commands_of_the_pages_run(cluster: None, tmp_path: Path) -> None:
     shown = [Shown("", text) for text in RUN]
     assert shown[0].text == FIRST
     with_agent(tmp_path)
+    with_endpoints(tmp_path, ["http://127.0.0.1:1/v1"] * 2)
     with standing_in(tmp_path):  # some have plugins
         for command, added in zip(shown, RUN.values(), strict=True):
             status, said = ran(command, list(added), tmp_path)

@@ -27,7 +27,7 @@ from analysis.viewer.addresses import OTHER, UNKNOWN, Filters, reference_of
 from analysis.viewer.app import app
 from analysis.viewer.index import Index
 from analysis.viewer.matrix import Matrix, against_planner
-from analysis.viewer.runs import Progress, Run
+from analysis.viewer.runs import Progress, Run, _with_values
 from grid import store
 from grid.core.errors import StoreError
 from grid.store.runs import RunRecord, record_run
@@ -461,8 +461,42 @@ def test_the_cases_shown_can_be_run_again_by_the_line_that_stands_there(tmp_path
     without, damaged, line, *evil = map(texts, pages)
     rows = re.findall(r"case-\d+", without)
     quoted = ",".join(f'"{row}"' for row in dict.fromkeys(rows))
-    assert f"agent-grid sweep -m part=test planner=react part=all name=small-again 'cases=[{quoted}]'" in line
+    assert f"agent-grid sweep -m planner=react part=all name=small-again 'cases=[{quoted}]'" in line
     assert not any("cases=[" in page for page in (without, damaged, *evil))
+
+
+@pytest.mark.parametrize(
+    ("command", "line", "missing"),
+    [
+        ("agent-grid sweep -m name=a dataset=b,c planner=react", "agent-grid sweep -m planner=react {}", []),
+        ("agent-grid sweep -m 'cases=[x]' store.root=.../r +dataset=b", "agent-grid sweep -m {}", []),
+        (
+            "agent-grid sweep 'dataset.args=[.../desk_server.py]' model.serving.x=***",
+            "agent-grid sweep 'dataset.args=[.../desk_server.py]' 'model.serving.x=***' {}",
+            ["dataset.args=[.../desk_server.py]", "model.serving.x=***"],
+        ),
+        ("grid.sweep('name=a', 'planner=react')", "grid.sweep('planner=react', 'name=n', 'cases=1', 'dataset=b')", []),
+    ],
+)
+def test_a_line_that_runs_again_has_each_key_once(command: str, line: str, missing: list[str]) -> None:
+    values = {"name": "n", "cases": "1", "dataset": "b"}
+    assert _with_values(command, values) == (line.format("name=n cases=1 dataset=b"), missing)
+
+
+def test_a_line_is_about_one_data_set_and_says_what_is_to_be_filled_in(tmp_path: Path) -> None:
+    episodes = [
+        viewed.episode("react", case, 0, dataset=name) for case, name in ((1, "slate"), (2, "kqa[outline=given]"))
+    ]
+    store.write(tmp_path / "r", {"episodes": episodes})
+    command = "agent-grid sweep -m dataset=slate,kqa 'dataset.args=[.../desk.py]' name=r"
+    record_run(tmp_path / "r", {**RUN, "command": command}, {})
+    viewer = client(tmp_path / "r")
+    for label, name, case in (("slate", "slate", 1), ("kqa[outline=given]", "kqa", 2)):
+        page = texts(viewer.get(addresses.address("/cases", {"dataset": label})).text)
+        assert "agent-grid sweep -m 'dataset.args=[.../desk.py]' name=r-again 'cases=[" in page
+        assert f"]' dataset={name}" in page
+        assert f'"{episodes[case - 1]["case_id"]}"' in page
+        assert "Fill in before you run it: dataset.args=[.../desk.py]" in page
 
 
 def test_nothing_of_a_hostile_folder_is_markup(tmp_path: Path) -> None:

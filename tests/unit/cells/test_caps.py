@@ -31,6 +31,12 @@ def planned(planner: str, cap: int, **planner_values: Any) -> str | None:
     return cut(cast(Engine, engine), cast(Planner, made), {"model": "local", "planner": planner})
 
 
+def test_a_file_without_a_limit_is_told_where_its_class_has_one(tmp_path: Path) -> None:
+    model = {"_target_": yaml("model", "openai_http")["_target_"], "base_url": "http://127.0.0.1:1/v1", "model": "m"}
+    with pytest.raises(ConfigError, match=r"default of the class.*defaults: \[openai_http, _self_\]"):
+        check_sweep([job(tmp_path, model=model, planner=yaml("planner", "plan_first"))])
+
+
 @each("planner", solvers())
 def test_a_limit_below_the_planners_is_told_or_refused(planner: str) -> None:
     wanted = yaml("planner", planner)["max_tokens"]
@@ -40,6 +46,7 @@ def test_a_limit_below_the_planners_is_told_or_refused(planner: str) -> None:
             planned(planner, wanted - 1)
         assert (refused.value.key, refused.value.value) == ("model.max_tokens", wanted - 1)
         assert f"at least planner.max_tokens={wanted}" in str(refused.value)
+        assert "default of the class" not in str(refused.value)
         assert planned(planner, 96, max_tokens=96) is None
     else:
         line = planned(planner, wanted - 1)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import os
 import signal
 import socket
+import sys
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -74,6 +76,25 @@ def test_rays_processes_do_not_hear_of_a_terminal_that_closes(monkeypatch: pytes
     connection._begun(address="local")
     assert mask == [{*before, signal.SIGHUP}]
     assert signal.pthread_sigmask(signal.SIG_BLOCK, []) == before
+
+
+def test_workers_search_a_folder_first_only_if_this_process_searches_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Ray adds the current folder, in which a user's folder may be called `grid`."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [str(tmp_path / "bin"), str(tmp_path / "lib")])
+    assert searched(tmp_path / "bin", tmp_path) == [str(tmp_path / "bin")]
+    monkeypatch.setattr(sys, "path", ["", str(tmp_path / "lib")])  # as in a notebook
+    assert searched(tmp_path) == [str(tmp_path)]
+
+
+def searched(*added: Path) -> list[str]:
+    """What workers are told after Ray has added folders."""
+    job = connection._job()
+    job._py_driver_sys_path.extend(map(str, added))
+    found: list[str] = json.loads(json.dumps(job._py_driver_sys_path))
+    return found
 
 
 # A head that goes while a sweep runs.

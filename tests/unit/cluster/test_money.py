@@ -87,7 +87,9 @@ def test_what_a_dead_worker_had_at_servers_is_waited_for_no_more_and_counts() ->
 
 
 def money(limit: float = 10.0, dollars: float = 0.0, **known: tuple[float, int]) -> Money:
-    return Money(limit, True, dollars, known)
+    purse = Money(limit, True, dollars, known)
+    purse.expect(dict.fromkeys(("s", "other"), (0, 100)))
+    return purse
 
 
 @pytest.mark.parametrize(
@@ -113,7 +115,43 @@ def money(limit: float = 10.0, dollars: float = 0.0, **known: tuple[float, int])
     ],
 )
 def test_how_many_cells_there_is_money_for(purse: Money, in_flight: list[tuple[str, int, float]], cells: int) -> None:
-    assert purse.cells("s", 100, in_flight) == cells
+    assert purse.cells("s", 100, in_flight, ["s"]) == cells
+
+
+@pytest.mark.parametrize(
+    ("done", "in_flight", "cells"),
+    [
+        ((0, 0), [], 3),  # three of each are 9 dollars
+        ((0, 3), [], 5),  # the other has three already
+        ((4, 0), [], 1),  # four of the other are for the other; one cell runs if no other does
+        ((4, 0), [("other", 1, 0.0)], 0),
+        ((0, 0), [("other", 4, 0.0)], 1),  # 1.98 dollars are free
+        ((0, 99), [], 9),  # the other is far ahead
+        ((98, 0), [("other", 1, 0.0)], 0),
+    ],
+)
+def test_settings_share_the_money(done: tuple[int, int], in_flight: list[tuple[str, int, float]], cells: int) -> None:
+    """A cell of the one costs a dollar, of the other two."""
+    purse = money(9.99, s=(1000.0, 1000), other=(2000.0, 1000))
+    purse.expect({"s": (done[0], 100), "other": (done[1], 100)})
+    assert purse.cells("s", 100, in_flight, ["s", "other"]) == cells
+
+
+@pytest.mark.parametrize("limit", [5.0, 30.0, 61.0, 300.0, 3000.0])
+def test_settings_end_with_about_the_same_cells_whatever_a_cell_costs(limit: float) -> None:
+    """As a run does it: in turns, each with as many cells as there is money for."""
+    costs = {"a": 0.1, "b": 3.0, "c": 1.0}
+    purse = Money(limit, True, 0.0, {})
+    purse.expect(dict.fromkeys(costs, (0, 200)))
+    while True:
+        first = min((one for one in costs if purse.done[one][0] < 200), key=lambda one: purse.done[one][0], default="")
+        if not first or not (cells := purse.cells(first, 25, [], costs)):
+            break
+        purse.count(Report(first, cells, ok=cells, money=cells * costs[first]))
+    fewest, *_, most = sorted(done for done, _ in purse.done.values())
+    assert most - fewest <= 1
+    assert most == 200 or limit - purse.dollars < max(costs.values())
+    assert purse.dollars <= limit
 
 
 def test_what_cells_take_is_learnt_from_reports() -> None:

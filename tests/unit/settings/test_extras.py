@@ -68,6 +68,21 @@ def test_a_model_that_runs_elsewhere_is_told_of_and_not_refused_once_for_all_set
         extras.expect_installed([one(retriever="dense")], here=False)
 
 
+def test_a_script_that_is_not_there_is_refused_where_it_would_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "agent.py").touch()
+    agent = one(planner="outside")
+    for command in ("python3 agent.py", "python3 -m agent", "true agnt.py", f"python3 {tmp_path}/agent.py data.py"):
+        agent.config["planner"]["command"] = command
+        assert extras.expect_installed([agent]) == []
+    agent.config["planner"]["command"] = "python3 agnt.py"
+    assert extras.expect_installed([agent], here=False) == []
+    with pytest.raises(ConfigError, match=rf"planner\.command='python3 agnt.py'.* {tmp_path}/agnt.py does not"):
+        extras.expect_installed([agent])
+
+
 def test_every_extra_is_known() -> None:
     named = tomllib.loads((CHECKOUT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
     assert {need.extra for need in extras.NEEDS} == set(named) - TOLD_ELSEWHERE

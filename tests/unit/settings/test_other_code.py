@@ -6,6 +6,7 @@ import asyncio
 import datetime as dt
 import re
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -22,7 +23,8 @@ from grid.settings.build import build, expect_code
 from grid.settings.check import check_sweep
 from grid.settings.plan import OtherCode, Plan
 from grid.sweeps import session
-from tests.support.configs import job
+from tests.support import plan_rows
+from tests.support.configs import job, yaml
 
 OTHER = "0123456789abcdef"
 
@@ -71,6 +73,46 @@ def test_changed_code_is_told_and_its_cells_run_again(tmp_path: Path, request: p
     assert OTHER in rows[0]["code_parts"]
     steps = store.read(second.root, "steps", ["cell_id"])["cell_id"].to_pylist()
     assert set(steps) == {row["cell_id"] for row in rows}
+
+
+def test_rows_of_other_data_are_told(tmp_path: Path) -> None:
+    first = plan_of(tmp_path)
+    run(first)
+    assert first.about_rows() == []
+    edited = replace(first, dataset_versions=dict.fromkeys(first.dataset_versions, "edited"))
+    (line,) = edited.about_rows()
+    assert line.startswith("2 stored cells have other data of dataset: they stay, and reports show them beside")
+
+
+def test_a_program_that_is_known_by_its_path_alone_is_told(tmp_path: Path) -> None:
+    plan, server = plan_of(tmp_path), tmp_path / "server.py"
+    server.touch()
+
+    def lines(**keys: object) -> list[str]:
+        dataset = plan.settings[0].config["dataset"] | keys
+        settings = [replace(one, config={**one.config, "dataset": dataset}) for one in plan.settings]
+        return replace(plan, settings=settings, dataset_versions={settings[0].id: ""}).about_rows()
+
+    for keys in (
+        {"args": [str(server), "-v"]},
+        {"servers": {"a": {"args": ["server.py"]}, "b": {"args": [str(server)]}}},
+    ):
+        (line,) = lines(**keys)
+        assert line.startswith(f"dataset.args: the contents of {server} are no part of the cells' ids")
+    assert lines(args=["server.py", "/nowhere.py"]) == []
+
+
+def test_rows_without_money_are_told_if_a_price_is_given_later(tmp_path: Path) -> None:
+    model = yaml("model", "openai_http") | {"model": "m"}
+    first, priced = (plan_of(tmp_path, model=model | {"price": price}) for price in (None, {"input": 1, "output": 2}))
+    (setting,) = first.settings
+    row = {"setting_id": setting.id, "dataset": "d", "dataset_version": first.dataset_versions[setting.id]}
+    rows = [plan_rows.episode("react", "d", case, success=True) | row | {"money": None} for case in range(3)]
+    rows.append(plan_rows.episode("react", "d", 3, success=True) | row | {"money": 0.5})
+    plan_rows.write(first.root, rows)
+    assert first.about_rows() == []
+    (line,) = priced.about_rows()
+    assert line.startswith("3 stored cells have no money: they ran before model.price was given")
 
 
 def test_rows_of_several_codes_are_told_apart_in_tables(tmp_path: Path, request: pytest.FixtureRequest) -> None:

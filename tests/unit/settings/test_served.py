@@ -12,6 +12,7 @@ import pytest
 from grid import store
 from grid.cells.run import Stamp, killed_cell
 from grid.core.errors import ConfigError, ErrorKind
+from grid.core.labels import without_folders
 from grid.settings.build import build
 from grid.settings.check import Checked, Job, check_sweep
 from grid.settings.plan import Plan
@@ -67,6 +68,23 @@ def test_a_memory_is_found_by_either_id(tmp_path: Path, old: bool) -> None:
     assert checked.plan.settings[0].config["memory"]["held"] == {"traces": 0, "cases": 1}
 
 
+def test_rows_whose_labels_have_folders_keep_them_and_so_do_further_cells(tmp_path: Path) -> None:
+    checked = sweep(tmp_path, HERE)
+    setting = checked.plan.settings[0]
+    long, short = "mcp[args=[/home/me/desk.py,~/x/y.json,-v],url=http\\://h/a/b]", without_folders
+    assert short(long) == "mcp[args=[desk.py,y.json,-v],url=http\\://h/a/b]"
+    assert short("local[path=/data]") == "local[path=/data]"
+    built, stamp = build(setting, checked.plan.budget), Stamp("test", None)
+    (case,) = checked.plan.case_ids[setting.id]
+    told = replace(setting, labels={**setting.labels, "dataset": long})
+    row = killed_cell(built, told, Cell(case, 0, "a", "a", ""), stamp, "a", ErrorKind.TIMEOUT, "late")
+    store.write(checked.plan.root, {"episodes": [row]})
+    for label, kept in ((short(long), long), ("other", "other")):
+        now = replace(setting, labels={**setting.labels, "dataset": label})
+        ((found,), lines) = as_stored(checked.plan.root, [now])
+        assert (found.labels, found.id, lines) == ({**now.labels, "dataset": kept}, setting.id, [])
+
+
 def test_rows_are_told_by_the_id_that_they_have(tmp_path: Path) -> None:
     setting = sweep(tmp_path, HERE).plan.settings[0]
     assert as_in(setting, before(setting).id) == before(setting)
@@ -74,7 +92,7 @@ def test_rows_are_told_by_the_id_that_they_have(tmp_path: Path) -> None:
 
 
 def test_two_addresses_in_one_sweep_are_no_two_models(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=r"one value for the whole sweep; .* two models, set model\.identity=NAME"):
+    with pytest.raises(ConfigError, match=r"one value for the whole sweep, .* a file for each .*its own identity"):
         sweep(tmp_path, HERE, THERE)
 
 

@@ -171,6 +171,22 @@ def test_an_evaluator_is_whoever_is_named_and_nobody_else(
     assert config["evaluator"].get("_target_", "").endswith("Lexical") == bool(overrides)
 
 
+def test_a_path_in_a_label_is_shown_by_its_last_part(hydra: tuple[Composer, DictConfig]) -> None:
+    from grid.sweeps.jobs import resolved
+
+    given = [
+        "planner=react",
+        "dataset=mcp",
+        "dataset.path=/t",
+        "dataset.args=[/home/me/desk.py,-v]",
+        "model=local",
+        "model.path=/home/q",
+    ]
+    config, labels = resolved(hydra[0].compose(given))
+    assert (labels["dataset"], labels["model"]) == ("mcp[args=[desk.py,-v]]", "local[path=q]")
+    assert config["dataset"]["args"] == ["/home/me/desk.py", "-v"]
+
+
 def test_the_order_of_options_stands_in_the_retrievers_label(hydra: tuple[Composer, DictConfig]) -> None:
     from grid.sweeps.jobs import resolved
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
@@ -13,7 +15,7 @@ from grid.cluster.signs import Sign
 from grid.cluster.worker import Report
 from grid.core.errors import ConfigError
 from grid.settings.check import check_sweep
-from grid.sweeps.ending import Failures, Unknowns
+from grid.sweeps.ending import Failures, Spending, Unknowns
 from tests.support.configs import job
 
 
@@ -54,6 +56,27 @@ def test_it_is_in_no_cells_id(tmp_path: Path) -> None:
     one, other = (check_sweep([job(tmp_path, fail_fast=value)]).plan for value in (None, 0.5))
     assert [setting.id for setting in one.settings] == [setting.id for setting in other.settings]
     assert (one.fail_fast, other.fail_fast) == (None, 0.5)
+
+
+@pytest.mark.parametrize(
+    ("spent", "stopping", "unaffordable", "advised"),
+    [(1.0, True, False, False), (1.0, False, False, False), (1.0, True, True, True), (3.0, True, False, True)],
+    ids=["interrupted", "all done", "too little left", "all spent"],
+)
+def test_more_money_is_only_advised_if_the_budget_stopped_the_sweep(
+    tmp_path: Path, spent: float, stopping: bool, unaffordable: bool, advised: bool
+) -> None:
+    plan = replace(check_sweep([job(tmp_path)]).plan, dollars={"money": 3.0})
+    (setting,) = plan.settings
+    spending = Spending(plan, print)
+    assert spending.begins_nothing({setting.id: 4}) is None
+    assert spending.money is not None
+    spending.money.count(Report(setting.id, 2, ok=2, money=spent))
+    run = SimpleNamespace(stopping=stopping, unaffordable=setting if unaffordable else None)
+    first, *more = spending.ended(cast(Run, run))
+    assert first.startswith(f"budget.money=3: all runs of this name have spent {spent:g} US dollars")
+    assert ("higher budget.money" in first, bool(more)) == (advised, advised)
+    assert ("2 are left, but the next cell (" in first) == unaffordable
 
 
 def told(limit: float | None, cells: dict[str, tuple[int, int]], flying: Flying | None = None) -> str | None:

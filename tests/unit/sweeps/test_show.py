@@ -83,7 +83,8 @@ def test_what_the_evaluator_is_asked_is_printed_behind_the_rest(
         (["slates", "0"], "dataset='slates': one of"),
         (["slate", "1000"], "case='1000'"),
         (["slate", "0", "--planner", "best"], "planner='best': one of"),
-        (["slate", "0", "planner=react"], "to choose its file, use --planner NAME"),
+        (["slate", "0", "planner=[react]"], "or a file of it, planner=NAME"),
+        (["slate", "0", "planner=best"], "planner='best': one of"),
         (["slate", "0", "planer.samples=3"], "planer="),
         (["slate", "0", "planner.sampels=3"], "planner.sampels=3: no such key"),
         (["kqa_synthetic", "0", "dataset.outline=given"], "has no outline of its own"),
@@ -97,3 +98,10 @@ def test_what_cannot_be_shown_is_refused_in_one_line(
     assert printed.out == ""
     assert printed.err.count("\n") == 1
     assert told in printed.err
+
+
+def test_files_are_named_as_in_a_sweep_too(capsys: pytest.CaptureFixture[str]) -> None:
+    assert show.main(["slate", "0", "planner=zero_shot", "robustness=unsolvable", "--first", "1"]) == 0
+    named = capsys.readouterr().out
+    assert show.main(["slate", "0", "--planner", "zero_shot", "--robustness", "unsolvable", "--first", "1"]) == 0
+    assert named == capsys.readouterr().out
