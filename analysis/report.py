@@ -101,11 +101,17 @@ def _print_report(
     console.print()
     beside = provenance.answered(episodes) if papers is None else papers
     found = _tables(root, episodes, plan, analysis, named, beside, by)
-    short = [table for table in found if all_columns or not table.name.startswith(_LONG)]
-    spared = [table for table in short if not show(console, table, all_columns)]
+    asked = (*["coefficients"] * bool(analysis), *["metrics "] * bool(named), *["by "] * bool(by))
+    spared = []
+    for table in found:
+        if table.name.startswith(asked):
+            show(console, table, all_columns) or show(console, table, wide=True)
+        elif (all_columns or not table.name.startswith(_LONG)) and not show(console, table, all_columns):
+            spared.append(table)
     names = "; ".join(table.title for table in spared)
     for line in (
         *study.missing(root),
+        *_unfitted(found, analysis),
         *[_WITHOUT] * (not beside),
         *[f"tables that are too wide to be printed here: {names}"] * bool(spared),
     ):
@@ -113,6 +119,14 @@ def _print_report(
     for line in _places(root, all_columns):
         console.print(shown(line), soft_wrap=True, markup=False)  # paths can be copied
     return found
+
+
+def _unfitted(found: Sequence[Table], analysis: Spec | None) -> list[str]:
+    """A line that says why a regression that was asked for has no table."""
+    if analysis is None or any(table.name == "coefficients" for table in found):
+        return []
+    rows = " and ".join(f"{name}={' or '.join(values)}" for name, values in analysis.rows.items())
+    return [f"no regression is shown, because no episode is of the rows that it asks for ({rows or 'all rows'})"]
 
 
 def warned(root: Path) -> list[str]:

@@ -87,14 +87,15 @@ def unsent(episodes: pd.DataFrame) -> list[str]:
 
 
 def first_line(episodes: pd.DataFrame) -> str:
-    """One line that names every model with its engine and every data set with its kind; `EMPTY` without episodes."""
+    """A sentence on each model and its engine, and one on the data sets and their kinds; `EMPTY` without episodes."""
     if episodes.empty:
         return EMPTY
     models = episodes[["model", "engine"]].astype(object).drop_duplicates()
     data = episodes.drop_duplicates(["dataset", "dataset_version", "config"])
     told = [model_line(str(name), engine) for name, engine in models.itertuples(index=False)]
     kinds = [_data(str(row["dataset"]), str(row["dataset_version"]), row["config"]) for row in data.to_dict("records")]
-    return f"This shows {' and '.join(told)}. Data: {'; '.join(sorted(set(kinds)))}. {len(episodes):,} episodes."
+    several = f"{len(told):,} models. " if len(told) > 1 else ""
+    return f"This shows {several}{'. '.join(told)}. Data: {'; '.join(sorted(set(kinds)))}. {len(episodes):,} episodes."
 
 
 def made_up(episodes: pd.DataFrame) -> dict[str, str]:
@@ -171,21 +172,30 @@ def kinds(episodes: pd.DataFrame) -> pd.DataFrame:
 
 
 def captioned(tables: Sequence[Table], kinds: pd.DataFrame, more: str = "") -> list[Table]:
-    """The tables; each caption now begins with the notices about the policy and about the data sets' tools.
+    """The tables; each caption now begins with notices about the table's own models, and about its data sets' tools.
 
     Args:
         tables: the tables.
         kinds: the `kinds` of all episodes of the report.
         more: a further beginning of every caption.
     """
-    simulated, names = simulated_notice(kinds), kinds["dataset"].astype(str)
+    models, names = kinds["model"].astype(str), kinds["dataset"].astype(str)
 
     @cache
-    def before(shown: frozenset[str]) -> str:
-        own = kinds[names.isin(shown)]
-        return simulated + notice(kinds if own.empty else own) + more
+    def before(asked: frozenset[str], shown: frozenset[str]) -> str:
+        of_models, own = kinds[models.isin(asked)], kinds[names.isin(shown)]
+        told = simulated_notice(kinds if of_models.empty else of_models, kinds)
+        return told + notice(kinds if own.empty else own) + more
 
-    return [replace(table, before=before(_shown(table))) for table in tables]
+    return [replace(table, before=before(_models(table), _shown(table))) for table in tables]
+
+
+def _models(table: Table) -> frozenset[str]:
+    """The models in a table's rows, and those with which it compares them; no model if it names none."""
+    if "model" not in table.values:
+        return frozenset()
+    named = [table.values[name].dropna().astype(str) for name in ("model", "reference") if name in table.values]
+    return frozenset().union(*named)
 
 
 def _shown(table: Table) -> frozenset[str]:
@@ -291,17 +301,27 @@ ENGINE, EXPECTED = "engine", "expected_success"
 SIMULATED_COLUMNS = (ENGINE, EXPECTED)
 """The columns that are read of every episode in addition to the columns of other tables."""
 SIMULATED = "simulated"
-_TOLD = "simulated policy: it is no language model and is told the answers"
+_TOLD = {
+    SIMULATED: "simulated policy: it is no language model and is told the answers",
+    "lexical": "lexical engine: it is no language model and matches words",
+    "null": "null engine: it is no language model and gives no real answers",
+}
+"""Engines that are no language models, and what every caption about their figures says."""
 
 
-def simulated_notice(episodes: pd.DataFrame) -> str:
-    """The beginning of every caption if any cell is from a simulated policy or imported; else empty."""
+def simulated_notice(episodes: pd.DataFrame, every: pd.DataFrame | None = None) -> str:
+    """The beginning of a caption if any of its cells was imported, or is from no language model; else empty.
+
+    If `every` (the report's episodes; None: `episodes`) has other models too, the notice names its own.
+    """
     recorded = sorted({told for engine, told in RECORDED.items() if (episodes[ENGINE] == engine).any()})
-    imported = f"imported, not run here ({' and '.join(recorded)}); " if recorded else ""
-    models = episodes["model"][episodes[ENGINE] == SIMULATED].unique()
-    others = set(episodes["model"].unique()) - set(models)
-    of = f" ({', '.join(map(str, models))})" if others else ""
-    return imported + (f"{_TOLD}{of}; " if len(models) else "")
+    found = [f"imported, not run here ({' and '.join(recorded)}); "] if recorded else []
+    there = set((episodes if every is None else every)["model"].unique())
+    for engine, told in _TOLD.items():
+        models = episodes["model"][episodes[ENGINE] == engine].unique()
+        of = f" ({', '.join(map(str, models))})" if there - set(models) else ""
+        found += [f"{told}{of}; "] * bool(len(models))
+    return "".join(found)
 
 
 def closed_form(root: Path, episodes: pd.DataFrame) -> list[Table]:

@@ -19,11 +19,14 @@ import numpy.typing as npt
 import pandas as pd
 from markupsafe import escape
 from matplotlib.axes import Axes
+from matplotlib.axis import Axis
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.backends.backend_svg import RendererSVG
 from matplotlib.figure import Figure
+from matplotlib.ticker import PercentFormatter
 from matplotlib.transforms import Affine2D, Bbox
 
+from grid.core.untrusted import shown
 from grid.store import sql
 
 T = TypeVar("T")
@@ -51,7 +54,10 @@ _RC: Any = {
 
 @dataclass(frozen=True, repr=False)
 class Drawing:
-    """An SVG element with its title, its caption, the query of its numbers, and its section on a page."""
+    """An SVG element with its title, its caption, the query of its numbers, and its section on a page.
+
+    `model` and `dataset` are the only model and data set of the figure; empty if it shows several.
+    """
 
     name: str
     title: str
@@ -59,6 +65,8 @@ class Drawing:
     svg: str
     query: str
     section: str = ""
+    model: str = ""
+    dataset: str = ""
 
     def __post_init__(self) -> None:
         """Make `query` name the columns that it reads, instead of `SELECT *`, as in a table."""
@@ -80,6 +88,12 @@ def each_panel(axes: Sequence[Axes], parts: Sequence[T]) -> Iterator[tuple[Axes,
     return zip(axes, parts, strict=False)
 
 
+def percents(side: Axis, label: str) -> None:
+    """Show an axis of shares in %, under this label."""
+    side.set_major_formatter(PercentFormatter(1.0, decimals=None, symbol=""))
+    side.set_label_text(f"{label}, %")
+
+
 def reach(points: pd.DataFrame, name: str, bounds: npt.NDArray[np.float64] | None = None) -> npt.NDArray[np.float64]:
     """How far bars reach below and above the values of a column, 0 if a value has no bounds; shape (2, n).
 
@@ -90,9 +104,9 @@ def reach(points: pd.DataFrame, name: str, bounds: npt.NDArray[np.float64] | Non
 
 
 class Picture(str):
-    """An SVG element; `file` draws the same figure as a separate file, in a form that papers accept."""
+    """An SVG element; `file` draws the same figure as a separate file, from a form that papers accept and a title."""
 
-    file: Callable[[str], bytes]
+    file: Callable[[str, str], bytes]
 
 
 def svg_of(
@@ -122,9 +136,15 @@ def svg_of(
 
 
 def _file(
-    name: str, rows: int, across: int, draw: Callable[[Sequence[Axes]], None], size: tuple[float, float], form: str
+    name: str,
+    rows: int,
+    across: int,
+    draw: Callable[[Sequence[Axes]], None],
+    size: tuple[float, float],
+    form: str,
+    title: str,
 ) -> bytes:
-    """The figure as `pdf` or `svg`, as wide as a paper's column.
+    """The figure as `pdf` or `svg`, as wide as a paper's column; `title` is in the file's metadata.
 
     If panels are side by side, the figure is as wide as a paper's text.
 
@@ -139,7 +159,7 @@ def _file(
         canvas: Any = FigureCanvasAgg(figure)  # it only measures
         _placed(figure, panels, canvas.get_renderer())
         untold = ("CreationDate", "Creator", "Producer") if form == "pdf" else _UNTOLD
-        figure.savefig(out, format=form, metadata=dict.fromkeys(untold))
+        figure.savefig(out, format=form, metadata={**dict.fromkeys(untold), "Title": shown(title)})
     return out.getvalue()
 
 
