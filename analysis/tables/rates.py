@@ -61,13 +61,12 @@ def by_case(cells: pd.DataFrame, condition: str = "true") -> Asked:
 
     Columns, as far as the cells have them: `cells`, `tried` (cells whose success is known), `won` (successes among
     these), RATES, CHECKS, `money`, `tokens` of all roles, `success_solvable`, `success_least` and `success_most`, and
-    `differ` (whether the case's trials differ in any rate).
+    for each rate RATE_differs (whether the case's trials differ in it).
     """
     rates = [name for name in RATES if name in cells]
     values = {name: name for name in (*rates, CHECKS, "money") if name in cells}
     if set(spending.SPENT) <= set(cells):
         values["tokens"] = spending.SQL
-    differ = " OR ".join(f"max({name}) > min({name}) OR count({name}) NOT IN (0, count(*))" for name in rates)
     further = [
         "count(success) AS tried, coalesce(sum(success::DOUBLE), 0) AS won",
         *["avg(success::DOUBLE) FILTER (solvable::BOOLEAN) AS success_solvable"] * ("solvable" in cells),
@@ -76,7 +75,10 @@ def by_case(cells: pd.DataFrame, condition: str = "true") -> Asked:
             for name, value in ((unknowns.LEAST, 0), (unknowns.LARGEST, 1))
             if unknowns.COLUMN in cells
         ],
-        f"coalesce({differ}, false) AS differ",
+        *(
+            f"coalesce(max({name}) > min({name}) OR count({name}) NOT IN (0, count(*)), false) AS {name}_differs"
+            for name in rates
+        ),
     ]
     return ask(cells, of_cases(values, condition, further=further))
 
@@ -120,7 +122,7 @@ def rated(settings: pd.DataFrame, cases: pd.DataFrame) -> pd.DataFrame:
     """One row per setting: counts (`unknown` cells are those whose success is not known), rates and costs.
 
     Each rate has its mean over cases (of each case's mean over trials) and its standard deviation over trials (of each
-    trial's mean over cells; ddof 1, NaN with one trial or if `repeated`: every case has the same rates in all trials,
+    trial's mean over cells; ddof 1, NaN with one trial or if RATE_repeated: every case has the same rate in all trials,
     so there is no deviation). `success_low` and `success_high` are the bounds of the 95% interval of success
     (`intervals.share`). `success_least` is success if all unknown cells failed, `success_most` if all succeeded.
     `success_solvable` is the mean over solvable cases. A cost is a mean per cell. Figures are NaN if nothing is known.
@@ -135,7 +137,8 @@ def rated(settings: pd.DataFrame, cases: pd.DataFrame) -> pd.DataFrame:
     grouped = cases.groupby(SETTING, sort=False, observed=True)
     solvable, opened = ([name for name in names if name in cases] for names in _FURTHER)
     means = grouped[[*rates, *solvable]].mean().rename(columns={rate: f"{rate}_mean" for rate in rates})
-    repeated = (found["trials"] > 1) & ~grouped["differ"].any().reindex(found.index)
+    differs = grouped[[f"{rate}_differs" for rate in rates]].any().reindex(found.index)
+    repeated = ~differs.set_axis(deviations.columns, axis=1) & (found[["trials"]] > 1).to_numpy()
     bounds = pd.DataFrame(
         [share(own.set_index(CLUSTER)["success"].dropna())[1:] for _, own in grouped],
         index=means.index,
@@ -149,7 +152,7 @@ def rated(settings: pd.DataFrame, cases: pd.DataFrame) -> pd.DataFrame:
         .join(found[costs])
         .join(grouped[opened].mean())
     )
-    return found.assign(repeated=repeated).reset_index()
+    return found.join(repeated.rename(columns=lambda name: f"{name.removesuffix('_std')}_repeated")).reset_index()
 
 
 def ranked(found: pd.DataFrame) -> pd.DataFrame:

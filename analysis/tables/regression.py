@@ -230,7 +230,8 @@ HOLM = "p_holm"
 EVERY = "all regression coefficients (planning_horizon C.1)"
 _STARS = ((0.01, "**"), (0.05, "*"))
 _DAGGER, _LEVEL = "†", 0.05
-_FIGURES = ["coefficient", "se", "statistic", "p", HOLM, "low", "high", *RAW]
+_RAW_FIGURES = [f"raw_{name}" for name in ("coefficient", "low", "high", "se", "p")]
+_FIGURES = ["coefficient", "low", "high", "se", "statistic", "p", HOLM, *_RAW_FIGURES]
 Fits: TypeAlias = Sequence[tuple[Key, Fit | Refused]]
 
 
