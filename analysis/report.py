@@ -192,7 +192,7 @@ def _trajectories(root: Path) -> list[Table]:
 def _of_places(root: Path, episodes: pd.DataFrame, plan: pd.DataFrame) -> list[Table]:
     """For each model and dataset: rates with the baselines, differences, pass^k, costs, entropy and branches."""
     steps = baselines.decisions(root, episodes)
-    choices = rates.choices(root)
+    choices = branches.choices(root)
     branching = branches.steps(root) if episodes["branched_steps"].notna().any() else None
     shares, prefixes = answers.shares(root, episodes), load.answer_prefixes(root)
     found, skipped = [], partial.skipped(root)
@@ -215,11 +215,11 @@ def _of_places(root: Path, episodes: pd.DataFrame, plan: pd.DataFrame) -> list[T
         found += success.tables(by_case, query)
         costs = own.merge(rates.token_ratios(by_case), "left", load.SETTING)
         found.append(rates.costs_table(costs, both, prefixes.get(model, "")))
-        met = rates.entropies(cells, choices, where)
+        met = branches.entropies(cells, choices, where)
         if len(met.rows):
             steps_met = rates.in_order(met.rows, own)
             text = queries.of_files(root, met.query)
-            found.append(rates.entropy_table(rates.entropy_errors(steps_met), steps_met, text))
+            found.append(branches.entropy_table(branches.entropy_errors(steps_met), steps_met, text))
         if branching is not None:
             mended = branches.by_case(cells, branching, where)
             if len(mended.rows):

@@ -247,7 +247,26 @@ def terms(root: Path) -> list[tuple[str, str]]:
         *([("imported", files)] if (files := _listed(_origin(fact["config"]) for fact in facts)) != _UNKNOWN else []),
         *([("answers", told)] if (told := _cut(runs)) else []),
         *([("left out", _listed(skipped))] if skipped else []),
+        ("run it again", _again(facts, runs)),
     ]
+
+
+def _again(facts: Sequence[dict[str, Any]], runs: Sequence[store.RunRecord]) -> str:
+    """The steps that run these cells again, one per line."""
+    commits = dict.fromkeys(fact["git_commit"] for fact in facts if fact["git_commit"])
+    code = [commit.partition("-")[0] for commit in commits]
+    changed = any("-" in commit for commit in commits)
+    pins = "gpu" if any(run["gpus"] for run in runs) else "cpu"
+    return "\n".join(
+        [
+            f"in a clone of the repository: git checkout {' or '.join(code) or 'the commit (not recorded)'}"
+            + "; local changes to it are not recorded" * changed,
+            f"pip install -e '.[dev]' -c launch/constraints/{pins}.txt, which pins the version of every package; a "
+            "model may need a further extra (docs/models.md)",
+            "the command above with another name=, after folders that it shows as ... are replaced by your own",
+            "agent-grid report FOLDER OTHER_FOLDER compares the two runs case by case",
+        ]
+    )
 
 
 def _listed(texts: Iterable[str], most: int | None = None) -> str:

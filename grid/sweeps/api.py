@@ -182,8 +182,8 @@ class Results:
     def _expect_place(self, model: str | None, dataset: str | None) -> None:
         """Raise ConfigError for a model or a data set that no table has in its rows."""
         for key, wanted in (("model", model), ("dataset", dataset)):
-            values = [table.values[key].dropna().astype(str).unique() for table in self.tables() if key in table.values]
-            known = list(dict.fromkeys(name for names in values for name in names))
+            there = (table.values[key].dropna().astype(str) for table in self.tables() if key in table.values)
+            known = list(dict.fromkeys(str(name) for column in there for name in column.unique()))
             if wanted is not None and wanted not in known:
                 raise ConfigError(key, wanted, f"one of {', '.join(known)}{nearest(wanted, known)}")
 
@@ -220,7 +220,7 @@ def _named(kind: str, name: str, parts: Sequence[T]) -> list[T]:
     Raises:
         ConfigError: there is no such part, or only the letters agree, and with parts of several kinds.
     """
-    names = [part.name for part in parts]
+    names: list[str] = [part.name for part in parts]
     words = [part for part in parts if f"{part.name} ".startswith(f"{name} ")]
     found = [part for part in words if part.name == name] or words
     letters = [part for part in parts if part.name.startswith(name)]

@@ -22,13 +22,11 @@ from analysis.load import SETTING, answers, partial, provenance, spending
 from analysis.page.table import Table
 from analysis.report import print_report
 from analysis.stats import intervals
+from analysis.tables.branches import ENTROPY_BINS, entropy_centres, entropy_errors
 from analysis.tables.rates import (
     CHECKS,
     COSTS,
-    ENTROPY_BINS,
     RATES,
-    entropy_centres,
-    entropy_errors,
     paired_differences,
     reference_of,
     results,
@@ -496,7 +494,13 @@ def printed(root: Path) -> str:
     return out.getvalue()
 
 
-def written(root: Path, planners: dict[str, float], robustness: str = "none", model: str = "lexical") -> None:
+def written(
+    root: Path,
+    planners: dict[str, float],
+    robustness: str = "none",
+    model: str = "lexical",
+    engine: str | None = None,
+) -> None:
     """Ten cases a planner, one trial, the planner's share of them resolved; each with one step of one entropy."""
     episodes: list[dict[str, Any]] = []
     steps: list[dict[str, Any]] = []
@@ -507,7 +511,7 @@ def written(root: Path, planners: dict[str, float], robustness: str = "none", mo
             found = row(planner, case, 0, float(wins), robustness) | ids | {"cell_key": ids["cell_id"]}
             costs = {cost: int(found[cost]) for cost in COSTS if cost not in ("wall_seconds", "unassigned")}
             costs["judge_passes"] = 0  # of the form `text`; a judge answers in one form
-            found |= costs | {"success": wins, "model": model, "created_at": NOON}
+            found |= costs | {"success": wins, "model": model, "engine": engine, "created_at": NOON}
             episodes.append(found)
             entropy = {"branch": 0, "step": 0, "entropy": 0.25 if wins else 2.0}
             steps.append(ids | entropy | {"tool_required": True, "tool_matches": wins, "chosen_tool": "any"})

@@ -13,6 +13,7 @@ import grid
 from analysis.page.drawing import Drawing
 from grid.core.errors import ConfigError, StoreError
 from grid.sweeps import notebook
+from grid.sweeps.api import Figures
 from grid.sweeps.notebook import one_output
 from tests.support import simulated
 from tests.unit.analysis.test_tables import written
@@ -70,8 +71,12 @@ def test_tables_and_figures_of_several_models_come_together_or_by_model(tmp_path
         assert len(table.rows) == sum(len(own.rows) for own in results.tables(f"{table.name} "))
     assert results.table("costs lab7").name == "costs lab7 slate"
     assert results.table("results", model="lab70").name == "results lab70 slate"
-    assert [figure.name for figure in results.figure("cost")] == ["cost undisturbed", "cost disturbed"]
-    assert results.figure("failures", model="lab7").name == "failures lab7 slate"
+    costs, failures = results.figure("cost"), results.figure("failures", model="lab7")
+    assert isinstance(costs, Figures)
+    assert [figure.name for figure in costs] == ["cost undisturbed", "cost disturbed"]
+    assert all(figure.svg in costs._repr_html_() for figure in costs)
+    assert isinstance(failures, Drawing)
+    assert failures.name == "failures lab7 slate"
     with pytest.raises(ConfigError, match="model='lab77': one of lab7, lab70"):
         results.table("results", model="lab77")
 
