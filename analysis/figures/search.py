@@ -17,7 +17,7 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator, NullLocator
 
 from analysis.load import SETTING, provenance, queries
-from analysis.page.drawing import ACROSS, COLOURS, MARKERS, Drawing, legend, percents, reach, svg_of
+from analysis.page.drawing import ACROSS, COLOURS, MARKERS, Drawing, headed, legend, percents, reach, svg_of
 from analysis.stats import intervals
 from analysis.tables import frontier as points
 from analysis.tables import search, search_cells
@@ -147,7 +147,7 @@ def anytime(curve: pd.DataFrame, name: str) -> str:
                 axis.xaxis.set_minor_locator(NullLocator())
                 axis.set_xlabel("limit of executed calls")
                 axis.set_ylabel(label)
-                _title(axis, own)
+                headed(axis, own)
                 if measure == "success":
                     percents(axis.yaxis, label)
                     axis.set_ylim(-0.02, 1.02)
@@ -180,7 +180,7 @@ def trees(quartiles: pd.DataFrame, name: str) -> str:
                 axis.set_xlim(left=0)
                 axis.xaxis.set_major_locator(MaxNLocator(5, integer=True))
                 axis.set_xlabel(f"{search_cells.SIZES[size]} per episode")
-                _title(axis, own)
+                headed(axis, own)
                 axis.grid(axis="x", alpha=0.3)
 
     rows = int(quartiles.groupby("robustness").size().max())
@@ -204,7 +204,7 @@ def frontier(compared: pd.DataFrame, name: str) -> str:
                 points.draw_panel(axis, own, cost, f"undominated_{cost}", inches)
                 axis.set_xlabel(label)
                 percents(axis.yaxis, "success")
-                _title(axis, own)
+                headed(axis, own)
 
     return svg_of(name, len(settings), 2, draw, width=5.4, height=inches)
 
@@ -257,12 +257,6 @@ def _signed(axis: Axes, gains: pd.Series[float]) -> None:
     axis.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.12g}"))
     axis.yaxis.set_minor_locator(NullLocator())
     axis.axhline(0.0, color="grey", linewidth=0.6)
-
-
-def _title(axis: Axes, own: pd.DataFrame) -> None:
-    """The model, the data set and the robustness setting of a panel's rows."""
-    model, dataset, robustness = own[SETTING[:3]].iloc[0]
-    axis.set_title(shown(f"{model} on {dataset}, {robustness}"), fontsize=8)
 
 
 def _named(row: Any) -> str:

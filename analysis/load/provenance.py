@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -174,6 +174,8 @@ def kinds(episodes: pd.DataFrame) -> pd.DataFrame:
 def captioned(tables: Sequence[Table], kinds: pd.DataFrame, more: str = "") -> list[Table]:
     """The tables; each caption now begins with notices about the table's own models, and about its data sets' tools.
 
+    If a table is named after one model or data set and its values do not have it, they now do (`model`, `dataset`).
+
     Args:
         tables: the tables.
         kinds: the `kinds` of all episodes of the report.
@@ -187,7 +189,19 @@ def captioned(tables: Sequence[Table], kinds: pd.DataFrame, more: str = "") -> l
         told = simulated_notice(kinds if of_models.empty else of_models, kinds)
         return told + notice(kinds if own.empty else own) + more
 
-    return [replace(table, before=before(_models(table), _shown(table))) for table in tables]
+    labels = {"dataset": names.unique(), "model": models.unique()}
+    placed = [_placed(table, labels) for table in tables]
+    return [replace(table, before=before(_models(table), _shown(table))) for table in placed]
+
+
+def _placed(table: Table, labels: Mapping[str, Iterable[str]]) -> Table:
+    values = table.values
+    for column, names in labels.items():
+        found = [name for name in names if f" {name} " in f" {table.name} "]
+        if found and column not in values:
+            values = values.assign(**{column: max(found, key=len)})
+            values = values[[column, *values.columns[:-1]]]
+    return table if values is table.values else replace(table, values=values)
 
 
 def _models(table: Table) -> frozenset[str]:

@@ -40,6 +40,7 @@ _ABOUT = {"left": 0.08, "right": 0.98, "bottom": 0.12, "top": 0.92, "wspace": 0.
 """The margins and gaps of panels before their texts are measured, as parts of the figure and of a panel."""
 _COLUMN, _TEXT = 3.35, 6.9
 """The widths, in inches, of a paper's column and of a paper's text."""
+_LINE = 60  # characters above a panel
 _LOWEST = 0.75  # of a figure's height on a page, however much narrower it is
 _PAPER: Any = {"svg.fonttype": "path", "pdf.fonttype": 42, "font.size": 7, "xtick.labelsize": 6}
 _RC: Any = {
@@ -86,6 +87,15 @@ def each_panel(axes: Sequence[Axes], parts: Sequence[T]) -> Iterator[tuple[Axes,
     for axis in axes[len(parts) :]:
         axis.set_visible(False)
     return zip(axes, parts, strict=False)
+
+
+def headed(axis: Axes, rows: pd.DataFrame) -> None:
+    """Write above a panel which model, data set and robustness setting its rows are of, the latter on its own line."""
+    model, dataset, robustness = (str(rows[name].iloc[0]) for name in ("model", "dataset", "robustness"))
+    lines = (f"{model} on {dataset}", "undisturbed" if robustness == "none" else robustness)
+    axis.set_title(
+        "\n".join(shown(line if len(line) <= _LINE else f"{line[: _LINE - 1]}…") for line in lines), fontsize=8
+    )
 
 
 def percents(side: Axis, label: str) -> None:

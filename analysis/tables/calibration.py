@@ -16,7 +16,7 @@ from matplotlib.ticker import PercentFormatter
 from scipy.special import stdtrit
 
 from analysis.load import SETTING
-from analysis.page.drawing import COLOURS, MARKERS, Drawing, each_panel, legend, reach, svg_of
+from analysis.page.drawing import COLOURS, MARKERS, Drawing, each_panel, headed, legend, reach, svg_of
 from analysis.page.table import POINTS, Column, Table, count, marks, mean, number
 from analysis.page.table import bounded as written
 from analysis.stats import calibration, intervals
@@ -386,8 +386,7 @@ def handed_over(curves: pd.DataFrame, points: pd.DataFrame, name: str) -> str:
                 met = points[(points["robustness"] == robustness) & (points["planner"] == planner)]
                 _curve(axis, own, met, place, (place - (len(planners) - 1) / 2) * 0.006)
             axis.plot([], [], color="#8a9099", linestyle=":", label="at random (flat), in a perfect order")
-            model, dataset = group[SETTING[:2]].iloc[0]
-            axis.set_title(shown(f"{model} on {dataset}, {robustness}"[:_TITLE]), fontsize=8)
+            headed(axis, group)
             axis.set_xlim(0, 1)
             axis.set_ylim(0, min(1.02, 1.05 * top + 1e-3))
             _percents(axis)

@@ -15,7 +15,7 @@ from matplotlib.ticker import MultipleLocator, PercentFormatter
 from analysis import load
 from analysis.load import SETTING, provenance, queries
 from analysis.load.queries import Asked, ask
-from analysis.page.drawing import Drawing, legend, svg_of
+from analysis.page.drawing import Drawing, headed, legend, svg_of
 from analysis.page.table import Column, Table, bounds, count, number
 from analysis.stats import intervals
 from analysis.stats.intervals import by_case, share
@@ -201,10 +201,10 @@ def bars(own: pd.DataFrame, name: str) -> str:
 
     def draw(axes: Sequence[Axes]) -> None:
         for axis, robustness in zip(axes, settings, strict=True):
-            _panel(axis, own[own["robustness"] == robustness], there)
+            rows = own[own["robustness"] == robustness]
+            _panel(axis, rows, there)
             axis.set_xlim(0, top)
-            model, dataset = own[SETTING[:2]].iloc[0]
-            axis.set_title(shown(f"{model} on {dataset}, {robustness}"), fontsize=8)
+            headed(axis, rows)
         axes[-1].set_xlabel("share of cells, %")
         legend(axes, _ACROSS)
 

@@ -63,11 +63,12 @@ def test_all_planners_are_those_that_have_a_case_with_both_models() -> None:
 @pytest.mark.long
 def test_a_caption_speaks_of_its_own_tables_models(tmp_path: Path) -> None:
     for model, engine in (("lab", "lexical"), ("told", "simulated")):
-        written(tmp_path, {"react": 0.2, "cot": 0.5}, model=model, engine=engine)
+        for robustness in ("none", "extraneous"):
+            written(tmp_path, {"react": 0.2, "cot": 0.5}, robustness, model=model, engine=engine)
     tables = {one.name: one for one in print_report(tmp_path, Console(file=io.StringIO()))}
     lexical, simulated = "lexical engine: it is no language model", "simulated policy: it is no language model"
     for model, own, other in (("lab", lexical, simulated), ("told", simulated, lexical)):
-        for name in ("results", "differences react", "costs"):
+        for name in ("results", "differences react", "costs", "disturbances"):
             caption = tables[f"{name} {model} slate"].caption
             assert caption.startswith(own)
             assert other not in caption

@@ -64,11 +64,11 @@ def test_tables_and_figures_of_several_models_come_together_or_by_model(tmp_path
         for robustness in ("none", "extraneous"):
             written(tmp_path, {"react": 0.3, "cot": 0.6}, robustness, model=model)
     results = grid.load(tmp_path)
-    for table in (results.table("results"), results.differences(), results.table("costs")):
+    for table in (results.table("results"), results.differences(), results.table("costs"), results.table("disturb")):
         assert set(table.values["model"]) == {"lab7", "lab70"}
         assert table.labels[:2] == ["model", "dataset"]
         assert {row[0] for row in table.rows} == {"lab7", "lab70"}
-        assert len(table.rows) == sum(len(own.rows) for own in results.tables(f"{table.name} "))
+        assert len(table.rows) == sum(len(own.rows) for own in results.tables(table.name))
     assert results.table("costs lab7").name == "costs lab7 slate"
     assert results.table("results", model="lab70").name == "results lab70 slate"
     costs, failures = results.figure("cost"), results.figure("failures", model="lab7")
