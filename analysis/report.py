@@ -101,11 +101,17 @@ def _print_report(
     console.print()
     beside = provenance.answered(episodes) if papers is None else papers
     found = _tables(root, episodes, plan, analysis, named, beside, by)
-    short = [table for table in found if all_columns or not table.name.startswith(_LONG)]
-    spared = [table for table in short if not show(console, table, all_columns)]
+    asked = (*["coefficients"] * bool(analysis), *["metrics "] * bool(named), *["by "] * bool(by))
+    spared = []
+    for table in found:
+        if table.name.startswith(asked):
+            show(console, table, all_columns) or show(console, table, wide=True)
+        elif (all_columns or not table.name.startswith(_LONG)) and not show(console, table, all_columns):
+            spared.append(table)
     names = "; ".join(table.title for table in spared)
     for line in (
         *study.missing(root),
+        *_unfitted(found, analysis),
         *[_WITHOUT] * (not beside),
         *[f"tables that are too wide to be printed here: {names}"] * bool(spared),
     ):
@@ -113,6 +119,14 @@ def _print_report(
     for line in _places(root, all_columns):
         console.print(shown(line), soft_wrap=True, markup=False)  # paths can be copied
     return found
+
+
+def _unfitted(found: Sequence[Table], analysis: Spec | None) -> list[str]:
+    """A line that says why a regression that was asked for has no table."""
+    if analysis is None or any(table.name == "coefficients" for table in found):
+        return []
+    rows = " and ".join(f"{name}={' or '.join(values)}" for name, values in analysis.rows.items())
+    return [f"no regression is shown, because no episode is of the rows that it asks for ({rows or 'all rows'})"]
 
 
 def warned(root: Path) -> list[str]:
@@ -178,7 +192,7 @@ def _trajectories(root: Path) -> list[Table]:
 def _of_places(root: Path, episodes: pd.DataFrame, plan: pd.DataFrame) -> list[Table]:
     """For each model and dataset: rates with the baselines, differences, pass^k, costs, entropy and branches."""
     steps = baselines.decisions(root, episodes)
-    choices = rates.choices(root)
+    choices = branches.choices(root)
     branching = branches.steps(root) if episodes["branched_steps"].notna().any() else None
     shares, prefixes = answers.shares(root, episodes), load.answer_prefixes(root)
     found, skipped = [], partial.skipped(root)
@@ -201,11 +215,11 @@ def _of_places(root: Path, episodes: pd.DataFrame, plan: pd.DataFrame) -> list[T
         found += success.tables(by_case, query)
         costs = own.merge(rates.token_ratios(by_case), "left", load.SETTING)
         found.append(rates.costs_table(costs, both, prefixes.get(model, "")))
-        met = rates.entropies(cells, choices, where)
+        met = branches.entropies(cells, choices, where)
         if len(met.rows):
             steps_met = rates.in_order(met.rows, own)
             text = queries.of_files(root, met.query)
-            found.append(rates.entropy_table(rates.entropy_errors(steps_met), steps_met, text))
+            found.append(branches.entropy_table(branches.entropy_errors(steps_met), steps_met, text))
         if branching is not None:
             mended = branches.by_case(cells, branching, where)
             if len(mended.rows):

@@ -64,23 +64,43 @@ def _place(table: Table, differences: Sequence[Row], costs: Sequence[Row]) -> It
     asked = {str(row["planner"]) for row in costs if row[rates.CHECKS] > 0}
     times = {str(row["planner"]): float(row.get(rates.TIMES, math.nan)) for row in costs}
     against = {str(row["planner"]): row for row in differences}
-    best = max(ran, key=lambda row: float(row["success_mean"]))
-    where = f"{table.title} ({best['cases']:,} cases{_disturbed(best)})"
+    best = _best(ran)
+    where = f"{table.title} ({best[0]['cases']:,} cases{_disturbed(best[0])})"
+    if not best[0]["success_mean"]:
+        yield f"{where}: no planner solved any case."
+        return
     yield f"{where}: {_told(best, against, times, asked)}."
     alone = [row for row in ran if str(row["planner"]) not in asked]
-    if str(best["planner"]) in asked and alone:
-        fair = max(alone, key=lambda row: float(row["success_mean"]))
-        yield f"Of the planners that never ask whether a case is resolved, {_told(fair, against, times, set())}."
+    if alone and all(str(row["planner"]) in asked for row in best):
+        fair = _told(_best(alone), against, times, set())
+        yield f"Of the planners that never ask whether a case is resolved, {fair}."
     open_ones = [row for row in differences if row["success_low"] <= 0 <= row["success_high"]]
     if open_ones:
         yield _open(open_ones)
 
 
-def _told(row: Row, against: dict[str, Row], times: dict[str, float], asked: set[str]) -> str:
-    """A text about one planner: its success, its lead over the reference, and the ratio of their tokens."""
+def _best(rows: Sequence[Row]) -> list[Row]:
+    """The rows with the highest success; all of them have the same success."""
+    most = max(float(row["success_mean"]) for row in rows)
+    return [row for row in rows if math.isclose(row["success_mean"], most)]
+
+
+def _told(rows: Sequence[Row], against: dict[str, Row], times: dict[str, float], asked: set[str]) -> str:
+    """A text about the planners with the highest success: who they are, then more about each."""
+    success, names = f"{number(rows[0]['success_mean'], scale=100)}%", [str(row["planner"]) for row in rows]
+    each = [_lead(row, against, times, asked) for row in rows[:_NAMED]]
+    if len(rows) == 1:
+        return f"{names[0]} solves the most cases, {success}{each[0]}"
+    more = [f"{len(names) - _NAMED:,} more"] * (len(names) > _NAMED)
+    *others, last = [*names[:_NAMED], *more]
+    details = "".join(f". {name}: {told.lstrip(' ,;')}" for name, told in zip(names, each, strict=False) if told)
+    return f"{', '.join(others)} and {last} solve the most cases, {success} each{details}"
+
+
+def _lead(row: Row, against: dict[str, Row], times: dict[str, float], asked: set[str]) -> str:
+    """A planner's interval, its lead over the reference, and the ratio of their tokens; empty if nothing is known."""
     planner = str(row["planner"])
-    interval = bounds(row["success_low"], row["success_high"], missing="")
-    told = f"{planner} solves the most cases, {number(row['success_mean'], scale=100)}% {interval}".rstrip()
+    told = f" {bounds(row['success_low'], row['success_high'], missing='')}".rstrip()
     if planner in asked:
         told += ", and asks whether a case is resolved"
     found = against.get(planner)
@@ -135,10 +155,8 @@ def drawings(found: Sequence[Table]) -> list[Drawing]:
 
     across = min(len(drawn), 2)
     svg = svg_of(NAME, math.ceil(len(drawn) / across), across, draw, width=5.6, height=1.1 + 0.24 * deepest)
-    told = (
-        f"{drawn[0].before}success in % of cases, with 95% intervals ({intervals.SHARES}); the best planner is at "
-        "the top"
-    )
+    before = "".join(dict.fromkeys(table.before for table in drawn))
+    told = f"{before}success in % of cases, with 95% intervals ({intervals.SHARES}); the best planner is at the top"
     return [Drawing(NAME, "success of every planner", told, svg, drawn[0].query)]
 
 

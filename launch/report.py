@@ -223,7 +223,7 @@ def write_figures(folder: Path, drawings: Sequence[Drawing]) -> None:
 
 
 def _in_form(form: str, drawing: Any) -> bytes:
-    found: bytes = drawing.svg.file(form)
+    found: bytes = drawing.svg.file(form, drawing.title)
     return found
 
 

@@ -14,10 +14,9 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator, StrMethodFormatter
 
-from analysis import load
 from analysis.figures import plans, search
 from analysis.load import provenance, queries
-from analysis.page.drawing import Drawing, each_panel, svg_of
+from analysis.page.drawing import Drawing, each_panel, percents, svg_of
 from analysis.page.table import FIRST_SECTION
 from analysis.papers import horizon, study
 from analysis.papers.horizon import FH, PLACE, REPEATS, SH
@@ -39,13 +38,10 @@ def drawings(root: Path) -> list[Drawing]:
         StoreError: the folder cannot be read.
     """
     of_study = [replace(drawing, section=FIRST_SECTION) for drawing in _of_study(root)]
-    of_failures = failures.drawings(
-        root, provenance.simulated_notice(load.episodes(root, provenance.SIMULATED_COLUMNS))
-    )
     return [
         *of_study,
         *two_numbers.drawings(root),
-        *of_failures,
+        *failures.drawings(root),
         *calibration.drawings(root),
         *_of_trajectories(root),
         *search.drawings(root),
@@ -269,7 +265,7 @@ def success_against(episodes: pd.DataFrame, column: str) -> str:
             _success_panel(axis, group, column)
             axis.set_title(_label(key), fontsize=8)
             axis.set_xlabel(column)
-            axis.set_ylabel("success")
+            percents(axis.yaxis, "success")
         axes[0].legend(frameon=False)
 
     rows = math.ceil(len(groups) / _ACROSS)

@@ -21,7 +21,7 @@ from matplotlib.axes import Axes
 
 from analysis.load import SETTING, provenance, queries
 from analysis.load.queries import Asked
-from analysis.page.drawing import ACROSS, COLOURS, MARKERS, Drawing, each_panel, legend, reach, svg_of
+from analysis.page.drawing import ACROSS, COLOURS, MARKERS, Drawing, each_panel, legend, percents, reach, svg_of
 from analysis.page.table import named
 from analysis.stats import intervals
 from analysis.tables import plan_cells, plans
@@ -158,7 +158,7 @@ def _stacked(name: str, shares: pd.DataFrame) -> str:
             axis.set_title(_title(key), fontsize=8)
             names = [shown(str(model)) for model in own["model"]]
             axis.set_xticks(range(len(own)), names, rotation=30, ha="right", fontsize=7)
-            axis.set_ylabel("share of the errors")
+            percents(axis.yaxis, "share of the errors")
         legend(axes, len(ERRORS))
 
     rows, columns = math.ceil(len(groups) / _WIDE), min(_WIDE, len(groups))
@@ -188,8 +188,11 @@ def _lines(
             axis.set_title(_title(key), fontsize=8)
             axis.set_xticks(range(len(values)), values)
             axis.set_xlabel(plans.HEADERS.get(x, x))
-            axis.set_ylabel(told)
             axis.set_ylim(bottom=-0.02, top=1.02 if y != "extraneous_calls" else None)
+            if y == "extraneous_calls":
+                axis.set_ylabel(told)
+            else:
+                percents(axis.yaxis, told)
         legend(axes, across)
 
     rows, columns = math.ceil(len(groups) / _WIDE), min(_WIDE, len(groups))

@@ -16,8 +16,8 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator, NullLocator
 
-from analysis.load import provenance, queries
-from analysis.page.drawing import ACROSS, COLOURS, MARKERS, Drawing, legend, reach, svg_of
+from analysis.load import SETTING, provenance, queries
+from analysis.page.drawing import ACROSS, COLOURS, MARKERS, Drawing, headed, legend, percents, reach, svg_of
 from analysis.stats import intervals
 from analysis.tables import frontier as points
 from analysis.tables import search, search_cells
@@ -50,50 +50,58 @@ def drawings(root: Path) -> list[Drawing]:
         return []
     every = search_cells.read(root)
     improved, counted = search_cells.improvements(root), search_cells.trees(root)
-    told = provenance.simulated_notice(every)
     found: list[Drawing] = []
     for number, (place, group) in enumerate(search_cells.places(every), start=1):
-        where = place["where"]
+        where, told = place["where"], provenance.simulated_notice(group)
         reached, sizes = search_cells.at_limits(group, improved, where=where), search_cells.sizes(group, counted, where)
         cases = search_cells.cases(group, where)
+        labels = {label: place[label] for label in SETTING[:2]}
         texts = [queries.of_files(root, asked.query) for asked in (reached, sizes, cases)]
-        found += _anytime(place, search_cells.curve(reached.rows), f"anytime-{number}", told, texts[0])
-        found += _trees(place, sizes.rows, f"trees-{number}", told, texts[1])
-        found += _frontier(place, search_cells.compared(cases.rows), f"frontier-{number}", told, texts[2])
+        found += _anytime(place, search_cells.curve(reached.rows).assign(**labels), f"anytime-{number}", told, texts[0])
+        found += _trees(place, sizes.rows.assign(**labels), f"trees-{number}", told, texts[1])
+        found += _frontier(
+            place, search_cells.compared(cases.rows).assign(**labels), f"frontier-{number}", told, texts[2]
+        )
     return found
 
 
 def _anytime(place: Mapping[str, str], curve: pd.DataFrame, name: str, told: str, query: str) -> Iterator[Drawing]:
     if not curve.empty:
         yield Drawing(
-            name=name,
+            name=search.name("anytime", place),
             title=f"{search.title(place)}: success, time and gain per second by executed calls (tooltree, figure 3)",
             caption=f"{told}{search.terms(place)}; {search.ANYTIME}; {search.SECONDS}; {_EFFICIENCY}; "
             f"{_ANYTIME_BARS}; points at the same limit are moved sideways to avoid overlap; {_ASKED}",
             svg=anytime(curve, name),
             query=query,
+            model=place["model"],
+            dataset=place["dataset"],
         )
 
 
 def _trees(place: Mapping[str, str], quartiles: pd.DataFrame, name: str, told: str, query: str) -> Iterator[Drawing]:
     if not quartiles.empty:
         yield Drawing(
-            name=name,
+            name=search.name("trees", place),
             title=f"{search.title(place)}: trees at their end (tooltree, figure 4)",
             caption=f"{told}{search.terms(place)}; points: medians over episodes; bars: quartiles; {search.SIZES}",
             svg=trees(quartiles, name),
             query=query,
+            model=place["model"],
+            dataset=place["dataset"],
         )
 
 
 def _frontier(place: Mapping[str, str], compared: pd.DataFrame, name: str, told: str, query: str) -> Iterator[Drawing]:
     if drawable(compared):
         yield Drawing(
-            name=name,
+            name=search.name("frontier", place),
             title=f"{search.title(place)}: success against cost",
             caption=f"{told}{search.terms(place)}; {_FRONTIER}; {_BARS}; {_ASKED}",
             svg=frontier(compared, name),
             query=query,
+            model=place["model"],
+            dataset=place["dataset"],
         )
 
 
@@ -126,7 +134,7 @@ def anytime(curve: pd.DataFrame, name: str) -> str:
     styles = _styles(curve)
     settings = list(curve["robustness"].unique())
     limits = sorted(curve["limit"].unique())
-    panels = {"success": "success, share of cases", "seconds": "seconds per case", _GAIN: "gain of success per second"}
+    panels = {"success": "success", "seconds": "seconds per case", _GAIN: "gain of success per second"}
 
     def draw(axes: Sequence[Axes]) -> None:
         for place, robustness in enumerate(settings):
@@ -139,8 +147,9 @@ def anytime(curve: pd.DataFrame, name: str) -> str:
                 axis.xaxis.set_minor_locator(NullLocator())
                 axis.set_xlabel("limit of executed calls")
                 axis.set_ylabel(label)
-                _title(axis, robustness)
+                headed(axis, own)
                 if measure == "success":
+                    percents(axis.yaxis, label)
                     axis.set_ylim(-0.02, 1.02)
                 elif measure == _GAIN:
                     _signed(axis, own[measure])
@@ -171,7 +180,7 @@ def trees(quartiles: pd.DataFrame, name: str) -> str:
                 axis.set_xlim(left=0)
                 axis.xaxis.set_major_locator(MaxNLocator(5, integer=True))
                 axis.set_xlabel(f"{search_cells.SIZES[size]} per episode")
-                _title(axis, robustness)
+                headed(axis, own)
                 axis.grid(axis="x", alpha=0.3)
 
     rows = int(quartiles.groupby("robustness").size().max())
@@ -194,8 +203,8 @@ def frontier(compared: pd.DataFrame, name: str) -> str:
             for axis, (cost, label) in zip(axes[2 * place :], labels.items(), strict=False):
                 points.draw_panel(axis, own, cost, f"undominated_{cost}", inches)
                 axis.set_xlabel(label)
-                axis.set_ylabel("success, share of cases")
-                _title(axis, robustness)
+                percents(axis.yaxis, "success")
+                headed(axis, own)
 
     return svg_of(name, len(settings), 2, draw, width=5.4, height=inches)
 
@@ -248,10 +257,6 @@ def _signed(axis: Axes, gains: pd.Series[float]) -> None:
     axis.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.12g}"))
     axis.yaxis.set_minor_locator(NullLocator())
     axis.axhline(0.0, color="grey", linewidth=0.6)
-
-
-def _title(axis: Axes, robustness: object) -> None:
-    axis.set_title(f"robustness: {shown(str(robustness))}", fontsize=8)
 
 
 def _named(row: Any) -> str:

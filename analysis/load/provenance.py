@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -87,14 +87,15 @@ def unsent(episodes: pd.DataFrame) -> list[str]:
 
 
 def first_line(episodes: pd.DataFrame) -> str:
-    """One line that names every model with its engine and every data set with its kind; `EMPTY` without episodes."""
+    """A sentence on each model and its engine, and one on the data sets and their kinds; `EMPTY` without episodes."""
     if episodes.empty:
         return EMPTY
     models = episodes[["model", "engine"]].astype(object).drop_duplicates()
     data = episodes.drop_duplicates(["dataset", "dataset_version", "config"])
     told = [model_line(str(name), engine) for name, engine in models.itertuples(index=False)]
     kinds = [_data(str(row["dataset"]), str(row["dataset_version"]), row["config"]) for row in data.to_dict("records")]
-    return f"This shows {' and '.join(told)}. Data: {'; '.join(sorted(set(kinds)))}. {len(episodes):,} episodes."
+    several = f"{len(told):,} models. " if len(told) > 1 else ""
+    return f"This shows {several}{'. '.join(told)}. Data: {'; '.join(sorted(set(kinds)))}. {len(episodes):,} episodes."
 
 
 def made_up(episodes: pd.DataFrame) -> dict[str, str]:
@@ -171,21 +172,44 @@ def kinds(episodes: pd.DataFrame) -> pd.DataFrame:
 
 
 def captioned(tables: Sequence[Table], kinds: pd.DataFrame, more: str = "") -> list[Table]:
-    """The tables; each caption now begins with the notices about the policy and about the data sets' tools.
+    """The tables; each caption now begins with notices about the table's own models, and about its data sets' tools.
+
+    If a table is named after one model or data set and its values do not have it, they now do (`model`, `dataset`).
 
     Args:
         tables: the tables.
         kinds: the `kinds` of all episodes of the report.
         more: a further beginning of every caption.
     """
-    simulated, names = simulated_notice(kinds), kinds["dataset"].astype(str)
+    models, names = kinds["model"].astype(str), kinds["dataset"].astype(str)
 
     @cache
-    def before(shown: frozenset[str]) -> str:
-        own = kinds[names.isin(shown)]
-        return simulated + notice(kinds if own.empty else own) + more
+    def before(asked: frozenset[str], shown: frozenset[str]) -> str:
+        of_models, own = kinds[models.isin(asked)], kinds[names.isin(shown)]
+        told = simulated_notice(kinds if of_models.empty else of_models, kinds)
+        return told + notice(kinds if own.empty else own) + more
 
-    return [replace(table, before=before(_shown(table))) for table in tables]
+    labels = {"dataset": names.unique(), "model": models.unique()}
+    placed = [_placed(table, labels) for table in tables]
+    return [replace(table, before=before(_models(table), _shown(table))) for table in placed]
+
+
+def _placed(table: Table, labels: Mapping[str, Iterable[str]]) -> Table:
+    values = table.values
+    for column, names in labels.items():
+        found = [name for name in names if f" {name} " in f" {table.name} "]
+        if found and column not in values:
+            values = values.assign(**{column: max(found, key=len)})
+            values = values[[column, *values.columns[:-1]]]
+    return table if values is table.values else replace(table, values=values)
+
+
+def _models(table: Table) -> frozenset[str]:
+    """The models in a table's rows, and those with which it compares them; no model if it names none."""
+    if "model" not in table.values:
+        return frozenset()
+    named = [table.values[name].dropna().astype(str) for name in ("model", "reference") if name in table.values]
+    return frozenset().union(*named)
 
 
 def _shown(table: Table) -> frozenset[str]:
@@ -237,7 +261,26 @@ def terms(root: Path) -> list[tuple[str, str]]:
         *([("imported", files)] if (files := _listed(_origin(fact["config"]) for fact in facts)) != _UNKNOWN else []),
         *([("answers", told)] if (told := _cut(runs)) else []),
         *([("left out", _listed(skipped))] if skipped else []),
+        ("run it again", _again(facts, runs)),
     ]
+
+
+def _again(facts: Sequence[dict[str, Any]], runs: Sequence[store.RunRecord]) -> str:
+    """The steps that run these cells again, one per line."""
+    commits = dict.fromkeys(fact["git_commit"] for fact in facts if fact["git_commit"])
+    code = [commit.partition("-")[0] for commit in commits]
+    changed = any("-" in commit for commit in commits)
+    pins = "gpu" if any(run["gpus"] for run in runs) else "cpu"
+    return "\n".join(
+        [
+            f"in a clone of the repository: git checkout {' or '.join(code) or 'the commit (not recorded)'}"
+            + "; local changes to it are not recorded" * changed,
+            f"pip install -e '.[dev]' -c launch/constraints/{pins}.txt, which pins the version of every package; a "
+            "model may need a further extra (docs/models.md)",
+            "the command above with another name=, after folders that it shows as ... are replaced by your own",
+            "agent-grid report FOLDER OTHER_FOLDER compares the two runs case by case",
+        ]
+    )
 
 
 def _listed(texts: Iterable[str], most: int | None = None) -> str:
@@ -291,17 +334,27 @@ ENGINE, EXPECTED = "engine", "expected_success"
 SIMULATED_COLUMNS = (ENGINE, EXPECTED)
 """The columns that are read of every episode in addition to the columns of other tables."""
 SIMULATED = "simulated"
-_TOLD = "simulated policy: it is no language model and is told the answers"
+_TOLD = {
+    SIMULATED: "simulated policy: it is no language model and is told the answers",
+    "lexical": "lexical engine: it is no language model and matches words",
+    "null": "null engine: it is no language model and gives no real answers",
+}
+"""Engines that are no language models, and what every caption about their figures says."""
 
 
-def simulated_notice(episodes: pd.DataFrame) -> str:
-    """The beginning of every caption if any cell is from a simulated policy or imported; else empty."""
+def simulated_notice(episodes: pd.DataFrame, every: pd.DataFrame | None = None) -> str:
+    """The beginning of a caption if any of its cells was imported, or is from no language model; else empty.
+
+    If `every` (the report's episodes; None: `episodes`) has other models too, the notice names its own.
+    """
     recorded = sorted({told for engine, told in RECORDED.items() if (episodes[ENGINE] == engine).any()})
-    imported = f"imported, not run here ({' and '.join(recorded)}); " if recorded else ""
-    models = episodes["model"][episodes[ENGINE] == SIMULATED].unique()
-    others = set(episodes["model"].unique()) - set(models)
-    of = f" ({', '.join(map(str, models))})" if others else ""
-    return imported + (f"{_TOLD}{of}; " if len(models) else "")
+    found = [f"imported, not run here ({' and '.join(recorded)}); "] if recorded else []
+    there = set((episodes if every is None else every)["model"].unique())
+    for engine, told in _TOLD.items():
+        models = episodes["model"][episodes[ENGINE] == engine].unique()
+        of = f" ({', '.join(map(str, models))})" if there - set(models) else ""
+        found += [f"{told}{of}; "] * bool(len(models))
+    return "".join(found)
 
 
 def closed_form(root: Path, episodes: pd.DataFrame) -> list[Table]:

@@ -213,10 +213,10 @@ def _notes(table: Table) -> list[str]:
     pairs = list(_pairs(list(map(str, values.columns))))
     found: dict[str, list[str]] = {}
     for row in values.to_dict("records"):
-        reason = _reason(row, pairs)
-        if reason:
-            found.setdefault(reason, []).append(_name(row))
-    return [f"no 95% interval, because {reason}: {_listed(names)}" for reason, names in found.items()]
+        told = _reason(row, pairs)
+        if told:
+            found.setdefault(told, []).append(_name(row))
+    return [f"no 95% interval{told}: {_listed(names)}" for told, names in found.items()]
 
 
 def _pairs(columns: Sequence[str]) -> Iterator[tuple[str | None, str]]:
@@ -230,7 +230,10 @@ def _pairs(columns: Sequence[str]) -> Iterator[tuple[str | None, str]]:
 
 
 def _reason(row: Mapping[Any, Any], pairs: Sequence[tuple[str | None, str]]) -> str | None:
-    """The reason why means of a row have no bounds; None if all have bounds, or the number of clusters is not known."""
+    """Which means of a row have no bounds, and the reason; None if all have, or the number of clusters is not known.
+
+    If there are several clusters, some means of a row may have bounds, so the means without bounds are named.
+    """
     if pd.isna(row["clusters"]) or pd.isna(row["cases"]) or not row["cases"]:
         return None
     single = row["clusters"] <= 1
@@ -238,8 +241,9 @@ def _reason(row: Mapping[Any, Any], pairs: Sequence[tuple[str | None, str]]) -> 
     if not open_ends:
         return None
     if not single:
-        return ALIKE
-    return ONE_CASE if row["cases"] <= 1 else ONE_CLUSTER
+        names = ", ".join(str(mean).replace("_", " ") for mean in open_ends)
+        return f" of {names}, because {ALIKE}"
+    return f", because {ONE_CASE if row['cases'] <= 1 else ONE_CLUSTER}"
 
 
 def _name(row: Mapping[Any, Any]) -> str:

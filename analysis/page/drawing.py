@@ -19,11 +19,14 @@ import numpy.typing as npt
 import pandas as pd
 from markupsafe import escape
 from matplotlib.axes import Axes
+from matplotlib.axis import Axis
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.backends.backend_svg import RendererSVG
 from matplotlib.figure import Figure
+from matplotlib.ticker import PercentFormatter
 from matplotlib.transforms import Affine2D, Bbox
 
+from grid.core.untrusted import shown
 from grid.store import sql
 
 T = TypeVar("T")
@@ -37,6 +40,7 @@ _ABOUT = {"left": 0.08, "right": 0.98, "bottom": 0.12, "top": 0.92, "wspace": 0.
 """The margins and gaps of panels before their texts are measured, as parts of the figure and of a panel."""
 _COLUMN, _TEXT = 3.35, 6.9
 """The widths, in inches, of a paper's column and of a paper's text."""
+_LINE = 60  # characters above a panel
 _LOWEST = 0.75  # of a figure's height on a page, however much narrower it is
 _PAPER: Any = {"svg.fonttype": "path", "pdf.fonttype": 42, "font.size": 7, "xtick.labelsize": 6}
 _RC: Any = {
@@ -51,7 +55,10 @@ _RC: Any = {
 
 @dataclass(frozen=True, repr=False)
 class Drawing:
-    """An SVG element with its title, its caption, the query of its numbers, and its section on a page."""
+    """An SVG element with its title, its caption, the query of its numbers, and its section on a page.
+
+    `model` and `dataset` are the only model and data set of the figure; empty if it shows several.
+    """
 
     name: str
     title: str
@@ -59,6 +66,8 @@ class Drawing:
     svg: str
     query: str
     section: str = ""
+    model: str = ""
+    dataset: str = ""
 
     def __post_init__(self) -> None:
         """Make `query` name the columns that it reads, instead of `SELECT *`, as in a table."""
@@ -80,6 +89,21 @@ def each_panel(axes: Sequence[Axes], parts: Sequence[T]) -> Iterator[tuple[Axes,
     return zip(axes, parts, strict=False)
 
 
+def headed(axis: Axes, rows: pd.DataFrame) -> None:
+    """Write above a panel which model, data set and robustness setting its rows are of, the latter on its own line."""
+    model, dataset, robustness = (str(rows[name].iloc[0]) for name in ("model", "dataset", "robustness"))
+    lines = (f"{model} on {dataset}", "undisturbed" if robustness == "none" else robustness)
+    axis.set_title(
+        "\n".join(shown(line if len(line) <= _LINE else f"{line[: _LINE - 1]}…") for line in lines), fontsize=8
+    )
+
+
+def percents(side: Axis, label: str) -> None:
+    """Show an axis of shares in %, under this label."""
+    side.set_major_formatter(PercentFormatter(1.0, decimals=None, symbol=""))
+    side.set_label_text(f"{label}, %")
+
+
 def reach(points: pd.DataFrame, name: str, bounds: npt.NDArray[np.float64] | None = None) -> npt.NDArray[np.float64]:
     """How far bars reach below and above the values of a column, 0 if a value has no bounds; shape (2, n).
 
@@ -90,9 +114,9 @@ def reach(points: pd.DataFrame, name: str, bounds: npt.NDArray[np.float64] | Non
 
 
 class Picture(str):
-    """An SVG element; `file` draws the same figure as a separate file, in a form that papers accept."""
+    """An SVG element; `file` draws the same figure as a separate file, from a form that papers accept and a title."""
 
-    file: Callable[[str], bytes]
+    file: Callable[[str, str], bytes]
 
 
 def svg_of(
@@ -122,9 +146,15 @@ def svg_of(
 
 
 def _file(
-    name: str, rows: int, across: int, draw: Callable[[Sequence[Axes]], None], size: tuple[float, float], form: str
+    name: str,
+    rows: int,
+    across: int,
+    draw: Callable[[Sequence[Axes]], None],
+    size: tuple[float, float],
+    form: str,
+    title: str,
 ) -> bytes:
-    """The figure as `pdf` or `svg`, as wide as a paper's column.
+    """The figure as `pdf` or `svg`, as wide as a paper's column; `title` is in the file's metadata.
 
     If panels are side by side, the figure is as wide as a paper's text.
 
@@ -139,7 +169,7 @@ def _file(
         canvas: Any = FigureCanvasAgg(figure)  # it only measures
         _placed(figure, panels, canvas.get_renderer())
         untold = ("CreationDate", "Creator", "Producer") if form == "pdf" else _UNTOLD
-        figure.savefig(out, format=form, metadata=dict.fromkeys(untold))
+        figure.savefig(out, format=form, metadata={**dict.fromkeys(untold), "Title": shown(title)})
     return out.getvalue()
 
 

@@ -24,8 +24,8 @@ Viewer = Callable[[str, str], str]
 """A function that returns the viewer's address for a model and dataset; for all episodes if both are empty."""
 REST = "By model and data set"
 """The section for tables and figures that name no section."""
-LEADING = ("success", "cost-1")
-"""The names of the figures that come before all tables."""
+LEADING = ("success", "cost")
+"""The beginnings of the names of the figures that come before all tables, the first figure of each."""
 _SHOWN = 2_000
 """The largest number of rows of a table that a page shows, so that it stays small; the tables' files have all rows."""
 
@@ -74,7 +74,8 @@ def document(
         viewer: the function that gives the addresses to which tables link; None: no links.
         summary: the statements at the top of the page.
     """
-    leading = [drawing for drawing in drawings if drawing.name in LEADING]
+    named = [[drawing for drawing in drawings if drawing.name.split()[0] == name] for name in LEADING]
+    leading = [found[0] for found in named if found]
     sections = _sections([*map(_bounded, tables), *(drawing for drawing in drawings if drawing not in leading)])
 
     def episodes(part: Table | Drawing) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import re
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 from rich import box
@@ -14,7 +15,7 @@ from rich.markup import escape
 from rich.table import Table as Drawn
 from rich.text import Text
 
-from analysis.page.table import Table
+from analysis.page.table import MISSING, NONE, Table
 from grid.core.untrusted import shown, shown_lines
 
 _MARKDOWN = re.compile(r"([\\`*_{}\[\]<>|#~&])")
@@ -45,6 +46,8 @@ _TWO_LINES = 130  # characters of a caption
 _TEXT_POINTS = 345.0  # the width of a line of the article class
 _LABEL_POINTS = 120.0  # the width of a label before it wraps
 _CHARACTER, _GAP = 4.25, 3.0  # points of a character in footnotes' size, and beside a column
+_BESIDE = ("95% interval", "bounds", "low", "high", "raw low", "raw high")
+"""The beginnings of the headers of columns that belong to the column before them."""
 _LATIN = frozenset(map(chr, range(0xA0, 0x180))) - frozenset("ĦħĸĿŀŉŦŧſ") | frozenset("–—‘’“”")
 """The non-ASCII characters that LaTeX's T1 fonts have."""
 
@@ -166,8 +169,10 @@ def latex(table: Table) -> str:
     """A floating table with booktabs' rules: a short caption, and everything else known about it as a note below.
 
     A table that is wider than a page's text is split into several parts below one another: each part has all labels and
-    some of the figures.
+    some of the figures; a figure and its interval are in the same part. Columns without any value are left out, and the
+    note names them.
     """
+    table = _with_values(table)
     caption, note = _captioned(table)
     parts = [_tabular(table, places) for places in _parts(table)]
     return "\n".join(
@@ -186,6 +191,19 @@ def latex(table: Table) -> str:
     )
 
 
+def _with_values(table: Table) -> Table:
+    """The table without the figures that no row has."""
+    first = len(table.labels)
+    known = [
+        any(row[first + place] not in (NONE, MISSING, "") for row in table.rows) for place in range(len(table.figures))
+    ]
+    left_out = [name for name, there in zip(table.figures, known, strict=True) if not there]
+    if not left_out or not table.rows:
+        return table
+    columns = [column for column, there in zip(table.columns, known, strict=True) if there]
+    return replace(table, columns=columns, notes=[*table.notes, f"no row has a value of: {', '.join(left_out)}"])
+
+
 def _captioned(table: Table) -> tuple[str, str]:
     """The short caption and the note.
 
@@ -199,20 +217,30 @@ def _captioned(table: Table) -> tuple[str, str]:
 
 
 def _parts(table: Table) -> list[list[int]]:
-    """The places of each part's columns: all labels, and as many figures as fit into the text's width, at least one."""
+    """The places of each part's columns: all labels, and as many figures as fit into the text's width, at least one.
+
+    A column of `_BESIDE` is in the part of the column before it.
+    """
     widths = [_points(max((len(shown(row[place])) for row in (_heads(table), *table.rows)), default=0))
               for place in range(len(_heads(table)))]  # fmt: skip
     labels = [*range(len(table.labels))]
     if table.wraps:
         return [[*range(len(widths))]]
     room = _TEXT_POINTS - sum(min(widths[place], _LABEL_POINTS) for place in labels)
-    parts, used = [list(labels)], 0.0
+    groups: list[list[int]] = []
     for place in range(len(labels), len(widths)):
-        if used + widths[place] > room and len(parts[-1]) > len(labels):
+        if groups and _heads(table)[place].startswith(_BESIDE):
+            groups[-1].append(place)
+        else:
+            groups.append([place])
+    parts, used = [list(labels)], 0.0
+    for group in groups:
+        width = sum(widths[place] for place in group)
+        if used + width > room and len(parts[-1]) > len(labels):
             parts.append(list(labels))
             used = 0.0
-        parts[-1].append(place)
-        used += widths[place]
+        parts[-1] += group
+        used += width
     return parts
 
 

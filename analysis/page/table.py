@@ -26,6 +26,7 @@ MISSING = "–"
 FIRST_SECTION = "Planning horizon"
 """The section of a page that comes before all others."""
 _SEVERAL = "These are {} comparisons. If nothing differs, one interval in twenty excludes 0 by chance alone."
+_PLACES = ("model", "dataset")
 POINTS = "+.1f"
 SIGNIFICANT = "three significant digits"
 """The format of amounts of any size."""
@@ -163,6 +164,42 @@ class Table:
         shown = [*self.named, *(column for column in self.columns if column.printed)]
         said = (column.said if column.briefly is None else column.briefly for column in shown)
         return self.before + "; ".join(_once([self.about if self.briefly is None else self.briefly, *said]))
+
+
+def together(tables: Sequence[Table], name: str) -> Table:
+    """Tables of one kind as one table, one below another; `name` is its name.
+
+    Its first columns are the model and the data set of each row, as far as the rows have them. `values` has all rows.
+
+    Raises:
+        ValueError: the tables' rows are named by different columns.
+    """
+    if len({tuple(table.labels) for table in tables}) > 1:
+        raise ValueError("tables of different kinds")
+    places = [place for place in _PLACES if all(place in table.values for table in tables)]
+    places = [place for place in places if place not in tables[0].labels]
+    headers = list(dict.fromkeys(header for table in tables for header in table.figures))
+    lines: list[list[str]] = []
+    breaks: list[int] = []
+    for table in tables:
+        breaks.append(len(lines))
+        shown = [", ".join(map(named, table.values[place].unique())) for place in places]
+        for row in table.rows:
+            texts_of = dict(zip(table.figures, row[len(table.labels) :], strict=True))
+            lines.append([*shown, *row[: len(table.labels)], *(texts_of.get(header, MISSING) for header in headers)])
+    by = [*places, *tables[0].labels]
+    return Table(
+        name=name,
+        title="; ".join(table.title for table in tables),
+        by=texts(by),
+        columns=texts(headers, len(by)),
+        values=pd.concat([table.values for table in tables], ignore_index=True),
+        query=";\n".join(dict.fromkeys(table.query for table in tables)),
+        about="; ".join(_once(clause for table in tables for clause in table.caption.split("; "))),
+        lines=lines,
+        breaks=frozenset(breaks[1:]),
+        notes=_once(note for table in tables for note in table.notes),
+    )
 
 
 def label(key: str, header: str = "") -> Column:

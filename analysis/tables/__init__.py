@@ -1,6 +1,6 @@
 """The tables of a sweep, each in the file of its subject: first the numbers, then how the numbers are shown.
 
-For every sweep: `rates` (success, costs, entropy, paired differences), `success` (with pass^k), `measures` (means of
+For every sweep: `rates` (success, costs, paired differences), `success` (with pass^k), `measures` (means of
 groups of cells, and any metric by its name), `by_value`, `two_numbers`, `win_rates` (with ranks over data sets).
 
 About what happened in episodes: `trajectories`, `branches`, `rewards`, `disturbances`, `remembered`, `restoration`,
@@ -16,18 +16,15 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from analysis.load import name_of as plain_name
+    from analysis.tables.branches import CHOICES, ENTROPY_BINS, entropy_centres, entropy_errors
     from analysis.tables.rates import (
         CHECKS,
-        CHOICES,
         COSTS,
-        ENTROPY_BINS,
         PAIRED,
         RATES,
         REFERENCE,
         TIMES,
         corrected,
-        entropy_centres,
-        entropy_errors,
         in_order,
         paired_differences,
         paired_models,
@@ -42,13 +39,16 @@ __all__ = [
     "entropy_centres", "entropy_errors", "in_order", "paired_differences", "paired_models", "plain_name", "ranked",
     "reference_of", "results", "token_ratios",
 ]  # fmt: skip
+_OF_ENTROPY = ("CHOICES", "ENTROPY_BINS", "entropy_centres", "entropy_errors")
 
 
 def __getattr__(name: str) -> Any:
-    """A name of `rates`, imported on first use: classes of failed cells need no scipy, which loads slowly."""
+    """A name of another module, imported on first use: classes of failed cells need no scipy, which loads slowly."""
     if name not in __all__:
         raise AttributeError(name)
     from analysis.load import name_of
-    from analysis.tables import rates
+    from analysis.tables import branches, rates
 
-    return name_of if name == "plain_name" else getattr(rates, name)
+    if name == "plain_name":
+        return name_of
+    return getattr(branches if name in _OF_ENTROPY else rates, name)

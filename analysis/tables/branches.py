@@ -18,15 +18,17 @@ first three mechanisms, whose shares add up to 100%, and no fourth.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from analysis.load import SETTING
 from analysis.load.queries import LABELLED, Asked, ask
-from analysis.page.table import Table, count
+from analysis.page.table import Table, count, number, texts
 from analysis.stats import intervals
 from analysis.tables.measures import Measure, known, measured
 from analysis.tables.rates import LABELS, place_of
@@ -123,9 +125,10 @@ def by_setting(cases: pd.DataFrame) -> pd.DataFrame:
 
 _COUNTS = {"cells": "cells", FAILED: "failed first", "corrected_cells": "corrected cells"}
 _MEANINGS = (
-    "failed first: cells whose first pass did not resolve the case; corrected: share of these cells that a branch "
-    "resolved, in %; then, in % of the corrected cells, the share of each mechanism (of several that apply, the "
-    "first counts): direct: the branched step calls the reference's tool; cascade: a later step calls it, and the "
+    "failed first: number of cells whose first pass did not resolve the case; corrected: share of these cells that a "
+    "branch resolved, in %; then, in % of the corrected cells, the share of each mechanism (of several that apply, the "
+    "first counts); each share is a mean over cases, so a case counts once, however many of its trials failed first; "
+    "direct: the branched step calls the reference's tool; cascade: a later step calls it, and the "
     "first pass did not; equivalence: the branched step calls a tool that the reference calls nowhere, and the call "
     "does not fail; other: none of these; later: the number of steps after the branched step that have another tool "
     "than in the first pass"
@@ -164,3 +167,105 @@ def _notes(frame: pd.DataFrame) -> list[str]:
         if row["cascade_equal_cells"]
     ]
     return told + [_UNTOLD] * bool((frame["corrected_cells"] > frame["classed_cells"]).any())
+
+
+# Entropy against error: whether first passes' decisions of high entropy are wrong, so that branching there makes sense.
+
+
+ENTROPY_BINS = 5
+CHOICES = {"right": False, "wrong": True}
+"""The names of right and of wrong steps in columns, and for each name whether such a step is an error."""
+_CENTRES = {"mean": ".3f", "median": ".3f", "n": ",.0f"}
+"""The figures of the entropy of right and of wrong choices, with their formats."""
+_CENTRE_HEADERS = [name if part == "mean" else f"{name} {part}" for name in CHOICES for part in _CENTRES]
+_ENTROPY_PUBLISHED = (
+    "published (egb_slate B.2: EGB-Logits with Qwen on SLATE): right n 233, mean 0.052, median 0.000; wrong n 349, "
+    "mean 0.119, median 0.081; the bins in the paper's table 8 have a mean of at least 0.41, so the published means "
+    "must be in another unit"
+)
+
+
+def choices(root: Path) -> pa.Table:
+    """The rows of the table `steps` that `entropies` reads: the first passes' decisions that recorded an entropy.
+
+    Raises:
+        StoreError: the folder cannot be read.
+    """
+    columns = ["cell_id", "branch", "step", "tool_required", "entropy", "tool_matches"]
+    first = (pc.field("branch") == 0) & pc.field("entropy").is_valid() & pc.field("tool_required")
+    return store.read(root, "steps", columns, first)
+
+
+def entropies(cells: pd.DataFrame, steps: pa.Table, condition: str = "true") -> Asked:
+    """The first-pass decisions that need a tool and recorded an entropy, with their settings (egb_slate §6.2)."""
+    query = (
+        f"SELECT {LABELLED}, case_id, trial, step, entropy, NOT coalesce(tool_matches, false) AS error\n"
+        f"FROM e JOIN steps USING (cell_id)\n"
+        f"WHERE {condition} AND branch = 0 AND entropy IS NOT NULL AND tool_required ORDER BY ALL"
+    )
+    return ask(cells, query, steps=steps)
+
+
+def entropy_errors(steps: pd.DataFrame) -> pd.DataFrame:
+    """Error rate by entropy (egb_slate tables 6 and 8).
+
+    Each setting has bins of equal width, from 0 to the setting's largest entropy.
+
+    `steps` has one row per first-pass decision that needs a tool: the setting, `entropy` in nats, `error`.
+    """
+    rows = []
+    for key, group in steps.groupby(SETTING, sort=False, observed=True):
+        edges = np.linspace(0.0, max(float(group["entropy"].max()), 1e-12), ENTROPY_BINS + 1)
+        place = np.clip(np.searchsorted(edges, group["entropy"], side="right") - 1, 0, ENTROPY_BINS - 1)
+        for index in range(ENTROPY_BINS):
+            errors = group["error"][place == index]
+            rows.append([*key, edges[index], edges[index + 1], len(errors), int(errors.sum())])
+    frame = pd.DataFrame(rows, columns=[*SETTING, "low", "high", "steps", "errors"])
+    return frame.assign(error_rate=frame["errors"] / frame["steps"].where(frame["steps"] > 0))
+
+
+def entropy_centres(steps: pd.DataFrame) -> pd.DataFrame:
+    """One row per setting: mean, median and number of entropies of right and of wrong choices (egb_slate B.2).
+
+    `steps` are those of `entropy_errors`. The columns are the names of CHOICES with `_mean`, `_median` (NaN if there is
+    no such choice) and `_n`.
+    """
+    parts = []
+    for name, wrong in CHOICES.items():
+        own = steps["entropy"].where(steps["error"].astype(bool) == wrong)
+        grouped = own.groupby([steps[column] for column in SETTING], sort=False, observed=True)
+        found = grouped.agg(["mean", "median", "count"])
+        parts.append(found.set_axis([f"{name}_{part}" for part in ("mean", "median", "n")], axis=1))
+    return pd.concat(parts, axis=1).reset_index()
+
+
+def entropy_table(errors: pd.DataFrame, steps: pd.DataFrame, query: str) -> Table:
+    """Error rate by entropy in first passes, a column per bin; number, mean and median for right and wrong choices."""
+    place, centres = place_of(errors), entropy_centres(steps)
+    of_setting = {tuple(str(row[name]) for name in SETTING): row for row in centres.to_dict("records")}
+    rows = []
+    for key, group in errors.groupby(SETTING, sort=False, observed=True):
+        names = [str(part) for part in key]
+        shares = [
+            f"{row['errors']}/{row['steps']} {100 * row['error_rate']:.0f}%" if row["steps"] else "none"
+            for row in group.to_dict("records")
+        ]
+        own = of_setting[tuple(names)]
+        told = [number(own[f"{name}_{part}"], form) for name in CHOICES for part, form in _CENTRES.items()]
+        rows.append([*names[2:], f"{group['high'].max():.3f}", *shares, *told])
+    unprinted = frozenset(_CENTRE_HEADERS) - frozenset(CHOICES)
+    bins = [f"bin {index}" for index in range(1, ENTROPY_BINS + 1)]
+    columns = texts([*LABELS, "max", *bins, *_CENTRE_HEADERS])[len(LABELS) :]
+    return Table(
+        name=f"entropy {place.model} {place.dataset}",
+        title=f"{place.title}: entropy against error, first-pass decisions that need a tool (egb_slate, table 6)",
+        about="bins: of equal width from 0 to the largest entropy (max, in nats), each with errors/steps and the "
+        "error rate; right, wrong: mean entropy of right and of wrong choices; median: their median entropy; n: "
+        "their number",
+        by=texts(LABELS),
+        columns=[replace(one, printed=one.header not in unprinted) for one in columns],
+        lines=rows,
+        values=errors.merge(centres, on=SETTING, how="left"),
+        query=query,
+        notes=[_ENTROPY_PUBLISHED],
+    )

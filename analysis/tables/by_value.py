@@ -21,6 +21,7 @@ from analysis.load.queries import Asked, ask
 from analysis.page.table import MISSING, Column, Row, Table, bounded, number
 from analysis.stats import intervals
 from analysis.stats.intervals import CLUSTER, share
+from grid.core.errors import nearest
 from grid.store.schema import JOINED
 
 SHORT = {"category": "task_category", "tools": "plan_nodes", "template": "cluster"}
@@ -43,7 +44,9 @@ def tables(root: Path, name: str) -> list[Table]:
     """
     column = SHORT.get(name, name)
     if column not in JOINED.names:
-        raise AnalysisError(f"by={name}: episodes has no such column; allowed: {', '.join([*SHORT, *JOINED.names])}")
+        allowed = [*SHORT, *JOINED.names]
+        near = nearest(name, allowed)
+        raise AnalysisError(f"by={name}: episodes has no such column{near}; allowed: {', '.join(allowed)}")
     cells = load.episodes(root, [column])
     cells = cells[cells[column].notna()]
     if cells.empty:

@@ -16,7 +16,7 @@ from matplotlib.ticker import PercentFormatter
 from scipy.special import stdtrit
 
 from analysis.load import SETTING
-from analysis.page.drawing import COLOURS, MARKERS, Drawing, each_panel, legend, reach, svg_of
+from analysis.page.drawing import COLOURS, MARKERS, Drawing, each_panel, headed, legend, reach, svg_of
 from analysis.page.table import POINTS, Column, Table, count, marks, mean, number
 from analysis.page.table import bounded as written
 from analysis.stats import calibration, intervals
@@ -287,26 +287,29 @@ def drawings(root: Path) -> list[Drawing]:
 
 
 def _reliability(own: Decisions, number: int) -> Drawing:
-    name = f"reliability-{number}"
     return Drawing(
-        name=name,
+        name=" ".join(["reliability", *own.place]),
         title=f"{own.place.title}: reliability diagram",
         caption=f"{own.told}{_RELIABILITY}{left_out(len(own.measured))}",
-        svg=reliability(calibrated.reliability(own.rows), own.measured, name),
+        svg=reliability(calibrated.reliability(own.rows), own.measured, f"reliability-{number}"),
         query=own.query,
         section=SECTION,
+        model=own.place.model,
+        dataset=own.place.dataset,
     )
 
 
 def _handed(own: Decisions, number: int) -> Drawing:
-    name, curves = f"handed-over-{number}", calibrated.curves(own.rows)
+    curves = calibrated.curves(own.rows)
     return Drawing(
-        name=name,
+        name=" ".join(["handed over", *own.place]),
         title=f"{own.place.title}: error rate against the share handed over (risk-coverage)",
         caption=f"{own.told}{_DRAWINGS_HANDED}{undrawn(curves['planner'].nunique())}",
-        svg=handed_over(curves, own.handed_over, name),
+        svg=handed_over(curves, own.handed_over, f"handed-over-{number}"),
         query=own.query,
         section=SECTION,
+        model=own.place.model,
+        dataset=own.place.dataset,
     )
 
 
@@ -352,7 +355,8 @@ def reliability(bins: pd.DataFrame, frame: pd.DataFrame, name: str) -> str:
 
 
 def _titled(row: dict[Any, Any]) -> list[str]:
-    names = [row["planner"], *([row["robustness"]] if row["robustness"] != "none" else []), row["distribution"]]
+    place = f"{row['model']} on {row['dataset']}"
+    names = [place, row["planner"], *([row["robustness"]] if row["robustness"] != "none" else []), row["distribution"]]
     return [*(shown(str(text)[:_TITLE]) for text in names), f"ECE {bounded(row, 'ece', 'ece_corrected')}"]
 
 
@@ -382,7 +386,7 @@ def handed_over(curves: pd.DataFrame, points: pd.DataFrame, name: str) -> str:
                 met = points[(points["robustness"] == robustness) & (points["planner"] == planner)]
                 _curve(axis, own, met, place, (place - (len(planners) - 1) / 2) * 0.006)
             axis.plot([], [], color="#8a9099", linestyle=":", label="at random (flat), in a perfect order")
-            axis.set_title("" if len(panels) == 1 else shown(str(robustness)[:_TITLE]), fontsize=8)
+            headed(axis, group)
             axis.set_xlim(0, 1)
             axis.set_ylim(0, min(1.02, 1.05 * top + 1e-3))
             _percents(axis)

@@ -13,9 +13,9 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import MultipleLocator, PercentFormatter
 
 from analysis import load
-from analysis.load import SETTING, queries
+from analysis.load import SETTING, provenance, queries
 from analysis.load.queries import Asked, ask
-from analysis.page.drawing import Drawing, legend, svg_of
+from analysis.page.drawing import Drawing, headed, legend, svg_of
 from analysis.page.table import Column, Table, bounds, count, number
 from analysis.stats import intervals
 from analysis.stats.intervals import by_case, share
@@ -79,17 +79,22 @@ def tables(root: Path) -> list[Table]:
     return [_table(root, *place) for place in _places(root)]
 
 
-def drawings(root: Path, about: str = "") -> list[Drawing]:
-    """A bar chart for each model and data set; every caption begins with `about`. Raises StoreError."""
-    found: list[Drawing] = []
-    for model, dataset, own in _places(root):
-        name = f"failures-{len(found)}"
-        caption = (
-            f"{about}share of all cells of a setting, by the first fault on the path; all other cells were resolved"
+def drawings(root: Path) -> list[Drawing]:
+    """A bar chart for each model and data set. Raises StoreError."""
+    every = load.episodes(root, provenance.SIMULATED_COLUMNS)
+    return [
+        Drawing(
+            name=f"failures {model} {dataset}",
+            title=f"{model} on {dataset}: failures",
+            caption=f"{provenance.simulated_notice(every[every['model'] == model])}share of all cells of a setting, by "
+            "the first fault on the path; all other cells were resolved",
+            svg=bars(own.rows, f"failures-{number}"),
+            query=queries.of_files(root, own.query),
+            model=model,
+            dataset=dataset,
         )
-        title = f"{model} on {dataset}: failures"
-        found.append(Drawing(name, title, caption, bars(own.rows, name), queries.of_files(root, own.query)))
-    return found
+        for number, (model, dataset, own) in enumerate(_places(root))
+    ]
 
 
 def _places(root: Path) -> list[tuple[str, str, Asked]]:
@@ -196,10 +201,11 @@ def bars(own: pd.DataFrame, name: str) -> str:
 
     def draw(axes: Sequence[Axes]) -> None:
         for axis, robustness in zip(axes, settings, strict=True):
-            _panel(axis, own[own["robustness"] == robustness], there)
+            rows = own[own["robustness"] == robustness]
+            _panel(axis, rows, there)
             axis.set_xlim(0, top)
-            axis.set_title("" if len(settings) == 1 else shown(str(robustness)), fontsize=8)
-        axes[-1].set_xlabel("share of cells")
+            headed(axis, rows)
+        axes[-1].set_xlabel("share of cells, %")
         legend(axes, _ACROSS)
 
     below = 0.2 * -(-len(there) // _ACROSS) / len(settings)
@@ -219,6 +225,6 @@ def _panel(axis: Axes, rows: pd.DataFrame, there: Sequence[str]) -> None:
     axis.set_yticks(heights, [shown(str(planner)) for planner in rows["planner"]], fontsize=8)
     axis.set_ylim(len(rows) - 0.5, -0.5)
     axis.xaxis.set_major_locator(MultipleLocator(0.1))
-    axis.xaxis.set_major_formatter(PercentFormatter(1.0, decimals=0))
+    axis.xaxis.set_major_formatter(PercentFormatter(1.0, decimals=0, symbol=""))
     axis.grid(axis="x", alpha=0.3)
     axis.set_axisbelow(True)

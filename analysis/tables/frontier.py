@@ -19,7 +19,7 @@ from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormat
 from analysis import load
 from analysis.load import SETTING, provenance, queries, spending
 from analysis.load.queries import Asked, ask
-from analysis.page.drawing import COLOURS, Drawing, each_panel, svg_of
+from analysis.page.drawing import COLOURS, Drawing, each_panel, percents, svg_of
 from analysis.page.table import MISSING, POINTS, SIGNIFICANT, Column, Table, bounded, number
 from analysis.stats import intervals
 from analysis.stats.intervals import CLUSTER, interval, n_clusters, ratio, share
@@ -252,15 +252,19 @@ def drawings(root: Path) -> list[Drawing]:
     if frame.empty:
         return []
     told = (
-        f"{about(cells)}{_COSTS[cost]}; bars: 95% intervals of success, {intervals.SHARES}; joined by a line: {_ON}; "
+        f"{_COSTS[cost]}; bars: 95% intervals of success, {intervals.SHARES}; joined by a line: {_ON}; "
         "grey squares: the other planners; if costs differ by more than a factor of 10, their axis is logarithmic"
     )
     told += f"; {_TERMS}" * bool(frame["asked"].any())
     found: list[Drawing] = []
-    for title, own in _parts(frame):
-        name = f"cost-{len(found) + 1}"
-        svg = _figure(own, cost, name)
-        found.append(Drawing(name, title, told, svg, queries.of_files(root, query), SECTION))
+    for name, title, own in _parts(frame):
+        drawn = cells[cells["model"].isin(own["model"].unique()) & cells["dataset"].isin(own["dataset"].unique())]
+        svg, text = _figure(own, cost, f"cost-{len(found) + 1}"), queries.of_files(root, query)
+        models, datasets = (own[label].unique() for label in PLACE[:2])
+        model, dataset = ("", "") if len(models) + len(datasets) > 2 else (str(models[0]), str(datasets[0]))
+        if model:
+            name, title = f"{name} {model} {dataset}", f"{model} on {dataset}: {title}"
+        found.append(Drawing(name, title, about(drawn) + told, svg, text, SECTION, model, dataset))
     return found
 
 
@@ -329,15 +333,16 @@ def _dominated(frame: pd.DataFrame) -> list[str]:
     return [f"on no frontier: {', '.join(names)}"] if names else []
 
 
-def _parts(frame: pd.DataFrame) -> Iterator[tuple[str, pd.DataFrame]]:
-    """The rows of each figure with its title, at most `_PANELS` panels per figure."""
+def _parts(frame: pd.DataFrame) -> Iterator[tuple[str, str, pd.DataFrame]]:
+    """The name, the title and the rows of each figure, at most `_PANELS` panels per figure."""
     undisturbed = frame["robustness"] == UNDISTURBED
+    names = ("cost undisturbed", "cost disturbed")
     titles = ("cost against success", "cost against success, other robustness settings")
-    for title, own in zip(titles, (frame[undisturbed], frame[~undisturbed]), strict=True):
+    for name, title, own in zip(names, titles, (frame[undisturbed], frame[~undisturbed]), strict=True):
         panels = [part for _, part in by_place(own)]
         for start in range(0, len(panels), _PANELS):
-            more = f", {start // _PANELS + 1}" if len(panels) > _PANELS else ""
-            yield f"{title}{more}", pd.concat(panels[start : start + _PANELS])
+            number = [f"{start // _PANELS + 1}"] * (len(panels) > _PANELS)
+            yield " ".join([name, *number]), ", ".join([title, *number]), pd.concat(panels[start : start + _PANELS])
 
 
 def _figure(frame: pd.DataFrame, cost: str, name: str) -> str:
@@ -351,6 +356,6 @@ def _figure(frame: pd.DataFrame, cost: str, name: str) -> str:
             disturbed = "" if robustness == UNDISTURBED else f"\n{robustness}"[: _TITLE + 1]
             axis.set_title(shown(f"{model} on {dataset}"[:_TITLE]) + disturbed[:1] + shown(disturbed[1:]), fontsize=8)
             axis.set_xlabel(_AXIS[cost])
-            axis.set_ylabel("success, share of cases")
+            percents(axis.yaxis, "success")
 
     return svg_of(name, rows, min(_ACROSS, len(panels)), draw, width=_WIDTH, height=inches)

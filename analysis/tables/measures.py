@@ -21,6 +21,7 @@ from analysis.page.table import MISSING, Column, Table, count
 from analysis.stats import intervals
 from analysis.stats.intervals import Interval, Values, amount, by_case, interval, share
 from grid import store
+from grid.core.errors import nearest
 from grid.core.metric import BY_NAME, TEXTS, Metric
 from grid.metrics.scores import SUCCESS
 
@@ -169,8 +170,10 @@ def _wanted(known: dict[str, Metric], names: Sequence[str]) -> list[Metric]:
     numbers = {name: metric for name, metric in known.items() if metric.kind not in TEXTS}
     for name in names:
         if name not in numbers:
+            near = " (the results table shows it)" if name == SUCCESS else nearest(name, [*numbers, SUCCESS])
             raise AnalysisError(
-                f"metric={name}: there is no metric of this name with numbers; allowed: {', '.join(sorted(numbers))}"
+                f"metric={name}: there is no metric of this name with numbers{near}; allowed: "
+                f"{', '.join(sorted(numbers))}"
             )
     return [metric for name, metric in numbers.items() if name not in BY_NAME or name in names]
 

@@ -1,21 +1,18 @@
-"""The tables at the end of every sweep: rates, costs, entropy, and paired differences of planners and of models."""
+"""The tables at the end of every sweep: rates, costs, and paired differences of planners and of models."""
 
 from __future__ import annotations
 
 import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
-from pathlib import Path
 from typing import Any, NamedTuple, cast
 
 import numpy as np
 import pandas as pd
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from analysis.load import SETTING, name_of, spending, unknowns
-from analysis.load.queries import LABELLED, Asked, ask, of_cases, of_settings
+from analysis.load.queries import Asked, ask, of_cases, of_settings
 from analysis.page.table import (
     MISSING,
     POINTS,
@@ -29,13 +26,11 @@ from analysis.page.table import (
     mean,
     number,
     probability,
-    texts,
 )
 from analysis.stats import intervals
 from analysis.stats.intervals import CLUSTER, cohens_h, holm, interval, n_clusters, p_value, ratio, share
 from analysis.stats.latent import Counts
 from analysis.stats.power import MOST, settling
-from grid import store
 
 RATES = ["success", "tool_match_rate", "action_accuracy"]
 PAIRED = ["success", "tool_match_rate"]
@@ -45,13 +40,12 @@ COSTS = [
     "judge_input_tokens", "judge_output_tokens", "judge_calls", "judge_passes", "wall_seconds", CHECKS,
     "branched_steps", "money", "unassigned",
 ]  # fmt: skip
-ENTROPY_BINS = 5
-CHOICES = {"right": False, "wrong": True}
-"""The names of right and of wrong steps in columns, and for each name whether such a step is an error."""
 TIMES = "times_tokens"
 """The column with a planner's tokens as a multiple of the reference planner's tokens."""
 REFERENCE = "react"
 """The planner with which others are compared."""
+EVERY_PLANNER = "all planners"
+"""The label of a row over all planners."""
 _GROUP = SETTING[:3]
 _FURTHER = (["success_solvable"], [unknowns.LEAST, unknowns.LARGEST])
 
@@ -61,13 +55,12 @@ def by_case(cells: pd.DataFrame, condition: str = "true") -> Asked:
 
     Columns, as far as the cells have them: `cells`, `tried` (cells whose success is known), `won` (successes among
     these), RATES, CHECKS, `money`, `tokens` of all roles, `success_solvable`, `success_least` and `success_most`, and
-    `differ` (whether the case's trials differ in any rate).
+    for each rate RATE_differs (whether the case's trials differ in it).
     """
     rates = [name for name in RATES if name in cells]
     values = {name: name for name in (*rates, CHECKS, "money") if name in cells}
     if set(spending.SPENT) <= set(cells):
         values["tokens"] = spending.SQL
-    differ = " OR ".join(f"max({name}) > min({name}) OR count({name}) NOT IN (0, count(*))" for name in rates)
     further = [
         "count(success) AS tried, coalesce(sum(success::DOUBLE), 0) AS won",
         *["avg(success::DOUBLE) FILTER (solvable::BOOLEAN) AS success_solvable"] * ("solvable" in cells),
@@ -76,7 +69,10 @@ def by_case(cells: pd.DataFrame, condition: str = "true") -> Asked:
             for name, value in ((unknowns.LEAST, 0), (unknowns.LARGEST, 1))
             if unknowns.COLUMN in cells
         ],
-        f"coalesce({differ}, false) AS differ",
+        *(
+            f"coalesce(max({name}) > min({name}) OR count({name}) NOT IN (0, count(*)), false) AS {name}_differs"
+            for name in rates
+        ),
     ]
     return ask(cells, of_cases(values, condition, further=further))
 
@@ -120,7 +116,7 @@ def rated(settings: pd.DataFrame, cases: pd.DataFrame) -> pd.DataFrame:
     """One row per setting: counts (`unknown` cells are those whose success is not known), rates and costs.
 
     Each rate has its mean over cases (of each case's mean over trials) and its standard deviation over trials (of each
-    trial's mean over cells; ddof 1, NaN with one trial or if `repeated`: every case has the same rates in all trials,
+    trial's mean over cells; ddof 1, NaN with one trial or if RATE_repeated: every case has the same rate in all trials,
     so there is no deviation). `success_low` and `success_high` are the bounds of the 95% interval of success
     (`intervals.share`). `success_least` is success if all unknown cells failed, `success_most` if all succeeded.
     `success_solvable` is the mean over solvable cases. A cost is a mean per cell. Figures are NaN if nothing is known.
@@ -135,7 +131,8 @@ def rated(settings: pd.DataFrame, cases: pd.DataFrame) -> pd.DataFrame:
     grouped = cases.groupby(SETTING, sort=False, observed=True)
     solvable, opened = ([name for name in names if name in cases] for names in _FURTHER)
     means = grouped[[*rates, *solvable]].mean().rename(columns={rate: f"{rate}_mean" for rate in rates})
-    repeated = (found["trials"] > 1) & ~grouped["differ"].any().reindex(found.index)
+    differs = grouped[[f"{rate}_differs" for rate in rates]].any().reindex(found.index)
+    repeated = ~differs.set_axis(deviations.columns, axis=1) & (found[["trials"]] > 1).to_numpy()
     bounds = pd.DataFrame(
         [share(own.set_index(CLUSTER)["success"].dropna())[1:] for _, own in grouped],
         index=means.index,
@@ -149,7 +146,7 @@ def rated(settings: pd.DataFrame, cases: pd.DataFrame) -> pd.DataFrame:
         .join(found[costs])
         .join(grouped[opened].mean())
     )
-    return found.assign(repeated=repeated).reset_index()
+    return found.join(repeated.rename(columns=lambda name: f"{name.removesuffix('_std')}_repeated")).reset_index()
 
 
 def ranked(found: pd.DataFrame) -> pd.DataFrame:
@@ -209,9 +206,33 @@ def _pairs(cases: pd.DataFrame, reference: str) -> Iterator[tuple[dict[str, str]
 def paired_models(cases: pd.DataFrame) -> pd.DataFrame:
     """The differences of `compared` for models: each model minus the first by name, same planner and cases.
 
-    The columns `dataset`, `robustness`, `planner`, `model` and `reference` (a model) tell rows apart. The frame is
-    empty if no planner ran with two models on the same data.
+    The columns `dataset`, `robustness`, `planner`, `model` and `reference` (a model) tell rows apart. If several
+    planners ran with both models, a row EVERY_PLANNER has the difference over all of them: a case's value is its mean
+    over the planners that have the case with both models. The frame is empty if no planner ran with two models on the
+    same data.
     """
+    return pd.DataFrame([*_paired_models(_over_planners(cases)), *_paired_models(cases)])
+
+
+def _over_planners(cases: pd.DataFrame) -> pd.DataFrame:
+    """The cases of models that several planners share: each case's mean over the planners that have it with all models.
+
+    There are no rows for a robustness setting in which fewer than two planners have a case with all models.
+    """
+    case = ["dataset", "robustness", CLUSTER, "case_id"]
+    known = cases.dropna(subset=["success"])
+    models = known.groupby(["dataset", "robustness"], observed=True)["model"].transform("nunique")
+    both = known.groupby(["planner", *case], observed=True)["model"].transform("nunique") == models
+    shared = known[both & (models > 1)]
+    several = shared.groupby(["dataset", "robustness"], observed=True)["planner"].transform("nunique") > 1
+    summed = [name for name in ("won", "tried", "cells") if name in cases]
+    means = [name for name in (*PAIRED, CHECKS) if name in cases]
+    how = {**dict.fromkeys(summed, "sum"), **dict.fromkeys(means, "mean")}
+    found = shared[several].groupby(["model", *case], sort=False, observed=True).agg(how).reset_index()
+    return found.assign(planner=EVERY_PLANNER)
+
+
+def _paired_models(cases: pd.DataFrame) -> list[dict[str, object]]:
     place = ["dataset", "robustness", "planner"]
     rows = []
     for key, group in cases.groupby(place, sort=False, observed=True):
@@ -221,7 +242,7 @@ def paired_models(cases: pd.DataFrame) -> pd.DataFrame:
         for model in others:
             labels = dict(zip(place, map(str, cast(tuple[Any, ...], key)), strict=True))
             rows.append(labels | {"model": model, "reference": first} | _compared(values[model], values[first]))
-    return pd.DataFrame(rows)
+    return rows
 
 
 def token_ratios(cases: pd.DataFrame, reference: str = REFERENCE) -> pd.DataFrame:
@@ -289,60 +310,6 @@ def reference_of(planner: str, planners: Sequence[str], reference: str) -> str |
     return found[0] if len(found) == 1 else same[0] if same else None
 
 
-def choices(root: Path) -> pa.Table:
-    """The rows of the table `steps` that `entropies` reads: the first passes' decisions that recorded an entropy.
-
-    Raises:
-        StoreError: the folder cannot be read.
-    """
-    columns = ["cell_id", "branch", "step", "tool_required", "entropy", "tool_matches"]
-    first = (pc.field("branch") == 0) & pc.field("entropy").is_valid() & pc.field("tool_required")
-    return store.read(root, "steps", columns, first)
-
-
-def entropies(cells: pd.DataFrame, steps: pa.Table, condition: str = "true") -> Asked:
-    """The first-pass decisions that need a tool and recorded an entropy, with their settings (egb_slate §6.2)."""
-    query = (
-        f"SELECT {LABELLED}, case_id, trial, step, entropy, NOT coalesce(tool_matches, false) AS error\n"
-        f"FROM e JOIN steps USING (cell_id)\n"
-        f"WHERE {condition} AND branch = 0 AND entropy IS NOT NULL AND tool_required ORDER BY ALL"
-    )
-    return ask(cells, query, steps=steps)
-
-
-def entropy_errors(steps: pd.DataFrame) -> pd.DataFrame:
-    """Error rate by entropy (egb_slate tables 6 and 8).
-
-    Each setting has bins of equal width, from 0 to the setting's largest entropy.
-
-    `steps` has one row per first-pass decision that needs a tool: the setting, `entropy` in nats, `error`.
-    """
-    rows = []
-    for key, group in steps.groupby(SETTING, sort=False, observed=True):
-        edges = np.linspace(0.0, max(float(group["entropy"].max()), 1e-12), ENTROPY_BINS + 1)
-        place = np.clip(np.searchsorted(edges, group["entropy"], side="right") - 1, 0, ENTROPY_BINS - 1)
-        for index in range(ENTROPY_BINS):
-            errors = group["error"][place == index]
-            rows.append([*key, edges[index], edges[index + 1], len(errors), int(errors.sum())])
-    frame = pd.DataFrame(rows, columns=[*SETTING, "low", "high", "steps", "errors"])
-    return frame.assign(error_rate=frame["errors"] / frame["steps"].where(frame["steps"] > 0))
-
-
-def entropy_centres(steps: pd.DataFrame) -> pd.DataFrame:
-    """One row per setting: mean, median and number of entropies of right and of wrong choices (egb_slate B.2).
-
-    `steps` are those of `entropy_errors`. The columns are the names of CHOICES with `_mean`, `_median` (NaN if there is
-    no such choice) and `_n`.
-    """
-    parts = []
-    for name, wrong in CHOICES.items():
-        own = steps["entropy"].where(steps["error"].astype(bool) == wrong)
-        grouped = own.groupby([steps[column] for column in SETTING], sort=False, observed=True)
-        found = grouped.agg(["mean", "median", "count"])
-        parts.append(found.set_axis([f"{name}_{part}" for part in ("mean", "median", "n")], axis=1))
-    return pd.concat(parts, axis=1).reset_index()
-
-
 # The tables of one model on one dataset as they are shown.
 
 
@@ -389,14 +356,6 @@ _SOMETIMES = {
 """Costs that only some sweeps have, and the caption about each."""
 _UNPRINTED = ("cached_input_tokens", "forward_passes", "judge_calls", "judge_passes", "branched_steps", "unassigned")
 """Costs that a terminal leaves out."""
-_CENTRES = {"mean": ".3f", "median": ".3f", "n": ",.0f"}
-"""The figures of the entropy of right and of wrong choices, with their formats."""
-_CENTRE_HEADERS = [name if part == "mean" else f"{name} {part}" for name in CHOICES for part in _CENTRES]
-_ENTROPY_PUBLISHED = (
-    "published (egb_slate B.2: EGB-Logits with Qwen on SLATE): right n 233, mean 0.052, median 0.000; wrong n 349, "
-    "mean 0.119, median 0.081; the bins in the paper's table 8 have a mean of at least 0.41, so the published means "
-    "must be in another unit"
-)
 
 
 class Place(NamedTuple):
@@ -444,38 +403,6 @@ def _times(row: Mapping[Any, Any]) -> str:
     return bounded(row, TIMES, ".1f", 1.0, missing=MISSING)
 
 
-def entropy_table(errors: pd.DataFrame, steps: pd.DataFrame, query: str) -> Table:
-    """Error rate by entropy in first passes, a column per bin; number, mean and median for right and wrong choices."""
-    place, centres = place_of(errors), entropy_centres(steps)
-    of_setting = {tuple(str(row[name]) for name in SETTING): row for row in centres.to_dict("records")}
-    rows = []
-    for key, group in errors.groupby(SETTING, sort=False, observed=True):
-        names = [str(part) for part in key]
-        shares = [
-            f"{row['errors']}/{row['steps']} {100 * row['error_rate']:.0f}%" if row["steps"] else "none"
-            for row in group.to_dict("records")
-        ]
-        own = of_setting[tuple(names)]
-        told = [number(own[f"{name}_{part}"], form) for name in CHOICES for part, form in _CENTRES.items()]
-        rows.append([*names[2:], f"{group['high'].max():.3f}", *shares, *told])
-    unprinted = frozenset(_CENTRE_HEADERS) - frozenset(CHOICES)
-    bins = [f"bin {index}" for index in range(1, ENTROPY_BINS + 1)]
-    columns = texts([*LABELS, "max", *bins, *_CENTRE_HEADERS])[len(LABELS) :]
-    return Table(
-        name=f"entropy {place.model} {place.dataset}",
-        title=f"{place.title}: entropy against error, first-pass decisions that need a tool (egb_slate, table 6)",
-        about="bins: of equal width from 0 to the largest entropy (max, in nats), each with errors/steps and the "
-        "error rate; right, wrong: mean entropy of right and of wrong choices; median: their median entropy; n: "
-        "their number",
-        by=texts(LABELS),
-        columns=[replace(one, printed=one.header not in unprinted) for one in columns],
-        lines=rows,
-        values=errors.merge(centres, on=SETTING, how="left"),
-        query=query,
-        notes=[_ENTROPY_PUBLISHED],
-    )
-
-
 def place_of(frame: pd.DataFrame) -> Place:
     """The model and dataset of a table's rows, which all have the same."""
     return Place(str(frame["model"].iloc[0]), str(frame["dataset"].iloc[0]))
@@ -485,6 +412,7 @@ def place_of(frame: pd.DataFrame) -> Place:
 
 
 _CHECKS = "checks: how often per case the planner/{} asked whether the case was resolved"
+_EVERY = f"{EVERY_PLANNER}: each case's mean over the planners that ran it with all models"
 _DIGITS = 2
 """The number of digits that are shown of an estimated number of cases."""
 
@@ -522,8 +450,8 @@ def models_table(differences: pd.DataFrame, query: str) -> Table:
         columns=_columns(),
         values=differences,
         query=query,
-        about=_caption(tests),
-        briefly=_short(tests),
+        about=f"{_caption(tests)}; {_EVERY}",
+        briefly=f"{_short(tests)}; {_EVERY}",
         breaks=LABELS,
     )
 

@@ -230,7 +230,8 @@ HOLM = "p_holm"
 EVERY = "all regression coefficients (planning_horizon C.1)"
 _STARS = ((0.01, "**"), (0.05, "*"))
 _DAGGER, _LEVEL = "†", 0.05
-_FIGURES = ["coefficient", "se", "statistic", "p", HOLM, "low", "high", *RAW]
+_RAW_FIGURES = [f"raw_{name}" for name in ("coefficient", "low", "high", "se", "p")]
+_FIGURES = ["coefficient", "low", "high", "se", "statistic", "p", HOLM, *_RAW_FIGURES]
 Fits: TypeAlias = Sequence[tuple[Key, Fit | Refused]]
 
 
@@ -249,6 +250,12 @@ def tables(titles: tuple[str, str], spec: Spec, fits: Fits, query: str, levels: 
         f"{', '.join(key.values()) or 'all rows'}: {note}"
         for key, fit in fits
         for note in (fit.notes if isinstance(fit, Fit) else [f"not fitted: {fit.reason}"])
+    ]
+    references = [
+        f"{', '.join(key.values()) or 'all rows'}: reference levels, with which the other levels are "
+        f"compared: {', '.join(f'{factor}={level}' for factor, level in fit.references.items())}"
+        for key, fit in fits
+        if isinstance(fit, Fit) and fit.references
     ]
     kind, scale = ("binomial", "on the logit scale") if spec.link == "logit" else ("linear", "in the outcome's unit")
     about = f"{spec.formula}; {kind} GEE, {spec.correlation}, robust errors by {' and '.join(spec.cluster)}"
@@ -270,17 +277,19 @@ def tables(titles: tuple[str, str], spec: Spec, fits: Fits, query: str, levels: 
             about=f"{brief}{_DAGGER}: p < 0.05 by Holm's correction {over}",
             values=every[every["name"].isin(shown)].drop(columns="fit"),
             query=query,
-            notes=notes,
+            notes=[*notes, *references * levels],
         ),
         Table(
             name="coefficients",
             title=titles[1],
             by=[*spec.per, Column("coefficient of", lambda row: row["name"])],
-            columns=[Column(name.replace("_", " "), partial(_figure, name)) for name in _FIGURES],
+            columns=[
+                Column(name.replace("_", " "), partial(_figure, name), printed=name not in RAW) for name in _FIGURES
+            ],
             about=f"{long}p holm: p by Holm's correction {over}",
             values=every.drop(columns="fit"),
             query=query,
-            notes=notes,
+            notes=[*notes, *references],
         ),
     ]
 

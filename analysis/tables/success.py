@@ -24,6 +24,8 @@ _SEVERAL = 2
 """With at least this number of trials, the table also has the chances that any or all of them succeed."""
 _MATCH = "tool match: share of the steps that need a tool in which the reference's tool was called"
 _ACTION = "action acc.: share of the steps that rightly called a tool, or rightly called none"
+_HEADERS = {"success": "success", "tool_match_rate": "tool match", "action_accuracy": "action acc."}
+"""The headers of rates."""
 _FAILED = "failed: cells that ended in an error"
 _DEVIATIONS = "±: standard deviation over trials"
 _PARTIAL = "cells: for a setting that is not complete, finished/planned cells"
@@ -129,13 +131,13 @@ def _columns(results: pd.DataFrame, trials: int) -> list[Column]:
         *[_column("stopped", _share_of("stopped"), _STOPPED)] * stopped,
         *[_column("unknown", lambda row: f"{row['unknown']:,}", _UNKNOWN[unknowns.how_counted()])]
         * bool(results["unknown"].any()),
-        _rate("success", "success", deviations),
+        _rate("success", deviations),
         *[_column(_BOUNDS, _left_open, _BOUNDED)] * bounded,
         _column(_INTERVAL, lambda row: bounds(row["success_low"], row["success_high"])),
         *[_column("solvable", _share_of("success_solvable"), _OF_SOLVABLE, printed=False)]
         * bool(results["success_solvable"].notna().any()),
-        _rate("tool match", "tool_match_rate", _MATCH),
-        replace(_rate("action acc.", "action_accuracy", _ACTION), printed=False),
+        _rate("tool_match_rate", _MATCH),
+        replace(_rate("action_accuracy", _ACTION), printed=False),
         *(_column(name, _share_of(key), brief(trials), printed=False) for name, key in together.items()),
         *[_column("USD", lambda row: number(row["money"], ",.6f"), _MONEY)]
         * bool((results["money"].fillna(0) > 0).any()),
@@ -156,7 +158,7 @@ def _share_of(name: str) -> Callable[[Row], str]:
     return lambda row: number(row.get(name, np.nan), scale=100)
 
 
-def _rate(header: str, rate: str, said: str) -> Column:
+def _rate(rate: str, said: str) -> Column:
     """A column of a rate's mean, with the deviation over trials if there is room."""
 
     def brief(row: Row) -> str:
@@ -166,7 +168,7 @@ def _rate(header: str, rate: str, said: str) -> Column:
         deviation = row.get(f"{rate}_std")
         return brief(row) + (f" ± {100 * deviation:.1f}" if _WITHOUT not in row and pd.notna(deviation) else "")
 
-    return Column(header, text, brief, said=said, briefly="" if said == _DEVIATIONS else None)
+    return Column(_HEADERS[rate], text, brief, said=said, briefly="" if said == _DEVIATIONS else None)
 
 
 def _cells(row: Row) -> str:
@@ -201,16 +203,25 @@ def _joined(results: pd.DataFrame, baselines: pd.DataFrame) -> pd.DataFrame:
     counts = ["cases", "clusters", "cells", "planned", "failed", "unknown"]
     texts = dict.fromkeys(SETTING, str)
     joined = pd.concat([results.astype(texts), baselines.astype(texts)], ignore_index=True)
-    return joined.astype(dict.fromkeys(counts, "Int64")).drop(columns="repeated")
+    return joined.astype(dict.fromkeys(counts, "Int64")).drop(columns=[f"{rate}_repeated" for rate in _HEADERS])
 
 
 def _notes(results: pd.DataFrame) -> list[str]:
-    """Notes on settings without deviations, because their trials are all equal."""
-    repeated = results[results["repeated"]]
-    if len(repeated) == len(results):
+    """Notes on settings without deviations, because all their trials are equal, in all rates or in some of them."""
+    found: dict[str, list[str]] = {}
+    rows = results.to_dict("records")
+    for row in rows:
+        known = [rate for rate in _HEADERS if pd.notna(row[f"{rate}_mean"])]
+        equal = [rate for rate in known if row[f"{rate}_repeated"]]
+        of = "" if equal == known else f" of {' and '.join(_HEADERS[rate] for rate in equal)}"
+        if equal:
+            found.setdefault(of, []).append(f"{row['planner']} ({row['robustness']})")
+    if len(found.get("", [])) == len(rows):
         return ["no ±, because in every setting all trials of a case are equal"]
-    labels = [f"{planner} ({robustness})" for robustness, planner in repeated[LABELS].itertuples(index=False)]
-    return [f"no ± for settings in which all trials of a case are equal: {', '.join(labels)}"] if labels else []
+    return [
+        f"no ±{of} for settings in which all trials of a case are equal{' in this' * bool(of)}: {', '.join(labels)}"
+        for of, labels in found.items()
+    ]
 
 
 # pass^k and pass@k over trials: whether all of k trials of a case succeed (τ-bench, Yao et al. 2024), or any does.

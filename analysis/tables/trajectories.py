@@ -18,7 +18,7 @@ from analysis import load
 from analysis.load import ALL, SETTING, name_of, provenance, queries
 from analysis.load.baselines import CHANCE
 from analysis.load.queries import LABELLED, Asked, ask
-from analysis.page.drawing import ACROSS, COLOURS, MARKERS, Drawing, each_panel, legend, reach, svg_of
+from analysis.page.drawing import ACROSS, COLOURS, MARKERS, Drawing, each_panel, legend, percents, reach, svg_of
 from analysis.page.table import MISSING, Column, Row, Table, bounds, count, mean, number
 from analysis.stats import intervals
 from analysis.stats.intervals import CLUSTER, amount, by_case, share
@@ -252,7 +252,7 @@ def _svg(found: pd.DataFrame) -> str:
             axis.set_title(shown(str(dataset)) + f"\nrobustness: {shown(str(robustness))}", fontsize=8)
             axis.xaxis.set_major_locator(FixedLocator(sizes))
             axis.set_xlabel("tools in the reference")
-            axis.set_ylabel("exact match")
+            percents(axis.yaxis, "exact match")
             axis.set_ylim(-0.02, 1.02)
         legend(axes)
 

@@ -16,10 +16,11 @@ from matplotlib.axes import Axes
 from analysis import load
 from analysis.load import name_of, provenance, queries, spending
 from analysis.load.queries import ask
-from analysis.page.drawing import COLOURS, MARKERS, Drawing, svg_of
+from analysis.page.drawing import COLOURS, MARKERS, Drawing, percents, svg_of
 from analysis.page.table import MISSING, Column, Table, bounds, label, number
 from analysis.stats import intervals
 from analysis.stats.intervals import CLUSTER, Interval, n_clusters, share
+from grid.core.untrusted import shown_lines
 from grid.store.schema import APART
 
 _COLOURS, _DARK = "Blues", 0.65  # beyond that share of the scale texts are white
@@ -36,20 +37,22 @@ def drawings(root: Path) -> list[Drawing]:
         StoreError: the folder cannot be read.
     """
     every = read(root)
-    told = provenance.simulated_notice(every) if len(every) else ""
-    return [_drawing(root, grid, f"varied-{place}", told) for place, grid in enumerate(grids(every), start=1)]
+    return [_drawing(root, grid, every, number) for number, grid in enumerate(grids(every), start=1)]
 
 
-def _drawing(root: Path, grid: Grid, name: str, told: str) -> Drawing:
+def _drawing(root: Path, grid: Grid, every: pd.DataFrame, number: int) -> Drawing:
     held = [f"{key}={grid.middle(key):g}" for key in (grid.second, grid.first)]
+    told = provenance.simulated_notice(every[every["model"] == grid.place["model"]])
     return Drawing(
-        name=name,
+        name=_called(grid),
         title=title(grid),
         caption=f"{told}success in % of cases, with 95% intervals in brackets and as bars ({intervals.SHARES}); "
         f"curves: one number varies, and the other is held at its middle value ({held[0]}, then {held[1]})",
-        svg=_svg(grid, name),
+        svg=_svg(grid, f"varied-{number}"),
         query=queries.of_files(root, grid.query),
         section=SECTION,
+        model=grid.place["model"],
+        dataset=grid.place["dataset"],
     )
 
 
@@ -79,7 +82,7 @@ def _heat(axis: Axes, grid: Grid) -> None:
     axis.set_yticks(np.arange(len(rows)) + 0.5, [f"{value:g}" for value in rows])
     axis.set_xlabel(grid.second)
     axis.set_ylabel(grid.first)
-    axis.set_title("success, %", fontsize=8)
+    axis.set_title(shown_lines(f"{grid.place['model']} on {grid.place['dataset']}\nsuccess, %"), fontsize=8)
     axis.spines[:].set_visible(False)
 
 
@@ -101,7 +104,7 @@ def _curve(axis: Axes, grid: Grid, along: str, held: str) -> None:
     axis.set_xticks(values, [f"{value:g}" for value in values])
     axis.grid(alpha=0.25)
     axis.set_xlabel(along)
-    axis.set_ylabel("success, share of cases")
+    percents(axis.yaxis, "success")
     axis.set_title(f"{held}={fixed:g}", fontsize=8)
 
 
@@ -134,13 +137,18 @@ def _place(grid: Grid) -> dict[str, str]:
     return {**grid.place, "planner": grid.planner}
 
 
+def _called(grid: Grid) -> str:
+    """The name of a grid's table and figure."""
+    return " ".join(["varied", *_place(grid).values()])
+
+
 def _table(root: Path, grid: Grid) -> Table:
     columns = grid.values(grid.second)
     counts = sorted(grid.table["cases"].unique())
     cases = f"{counts[0]:,} cases" if len(counts) == 1 else f"{counts[0]:,} to {counts[-1]:,} cases"
     values = pd.DataFrame(grid.table).assign(**_place(grid))
     return Table(
-        name=" ".join(["varied", *_place(grid).values()]),
+        name=_called(grid),
         title=title(grid),
         by=[label(grid.first)],
         columns=[

@@ -41,6 +41,14 @@ T = TypeVar("T", "Table", "Drawing")
 _ALONE = threading.RLock()
 
 
+class Figures(list["Drawing"]):
+    """Several figures, which a notebook shows one below another."""
+
+    def _repr_html_(self) -> str:
+        """The display in a notebook."""
+        return "".join(one._repr_html_() for one in self)
+
+
 @dataclass(frozen=True)
 class Results:
     """The results in a sweep's folder, one row per cell in `episodes`, with a column for each metric and cost.
@@ -93,8 +101,11 @@ class Results:
         print_report(self.folder, Console(file=out, force_jupyter=False), unknown=unknown)
         print(out.getvalue() if out else "", end="")
 
-    def tables(self, name: str = "") -> list[Table]:
-        """The report's tables whose names begin with `name`, in order; each displays itself, and has `values`."""
+    def tables(self, name: str = "", model: str | None = None, dataset: str | None = None) -> list[Table]:
+        """The report's tables whose names begin with `name`, in order; each displays itself, and has `values`.
+
+        `model` and `dataset` choose the tables that are only about this model and this data set.
+        """
         from rich.console import Console
 
         from analysis import load
@@ -103,27 +114,43 @@ class Results:
         def found() -> list[Table]:
             return print_report(self.folder, Console(file=io.StringIO(), force_jupyter=False))
 
-        return [table for table in load.once(self.folder, "api tables", found) if table.name.startswith(name)]
+        every = load.once(self.folder, "api tables", found)
+        wanted = {"model": model, "dataset": dataset}
+        return [table for table in every if table.name.startswith(name) and _about(table, wanted)]
 
-    def table(self, name: str) -> Table:
-        """The only table whose name begins with `name`, such as `results`.
+    def table(self, name: str, model: str | None = None, dataset: str | None = None) -> Table:
+        """The table whose name begins with the words `name`, such as `results`.
 
-        If there are several, the name needs more words: `results simulated slate`.
+        If there are several of this kind, for several models or data sets, they are one table, with a column for the
+        model and one for the data set; `model` and `dataset` choose among them.
 
         Raises:
-            ConfigError: no table has a name that begins so, or several have.
+            ConfigError: no table has a name that begins so, or tables of several kinds have, or there is no such model
+                or data set.
         """
-        return _only("table", name, self.tables())
+        from analysis.page.table import together
 
-    def differences(self) -> Table:
-        """The differences to the reference planner, paired over cases; raises ConfigError like `table`."""
-        return self.table("differences")
+        self._expect_place(model, dataset)
+        found = _named("table", name, self.tables("", model, dataset))
+        try:
+            return found[0] if len(found) == 1 else together(found, name)
+        except ValueError:
+            raise ConfigError("table", name, f"one of {', '.join(table.name for table in found)}") from None
 
-    def figure(self, name: str) -> Drawing:
-        """The only figure of the report's page whose name begins with `name` (`cost`).
+    def differences(self, model: str | None = None, dataset: str | None = None) -> Table:
+        """The differences to the reference planner, paired over cases; arguments and errors are those of `table`."""
+        from analysis.tables.rates import REFERENCE
+
+        to_reference = f"differences {REFERENCE}"
+        return self.table(to_reference if self.tables(f"{to_reference} ") else "differences", model, dataset)
+
+    def figure(self, name: str, model: str | None = None, dataset: str | None = None) -> Drawing | Figures:
+        """The figure of the report's page whose name begins with the words `name` (`cost`), or a list of several.
+
+        `model` and `dataset` choose the figures that are only about this model and this data set.
 
         Raises:
-            ConfigError: no figure has a name that begins so, or several have.
+            ConfigError: no figure has a name that begins so, or there is no such model or data set.
         """
         from analysis import load, summary
         from analysis.figures import drawings
@@ -131,7 +158,12 @@ class Results:
         def found() -> list[Drawing]:
             return [*summary.drawings(self.tables()), *drawings.drawings(self.folder)]
 
-        return _only("figure", name, load.once(self.folder, "api figures", found))
+        self._expect_place(model, dataset)
+        wanted = {"model": model or "", "dataset": dataset or ""}
+        every: list[Drawing] = load.once(self.folder, "api figures", found)
+        chosen = [one for one in every if all(getattr(one, key) == of for key, of in wanted.items() if of)]
+        shown = _named("figure", name, chosen)
+        return shown[0] if len(shown) == 1 else Figures(shown)
 
     def _repr_html_(self) -> str:
         """The display in a notebook: the first table, after the notes that qualify its figures."""
@@ -146,6 +178,14 @@ class Results:
         others = ", ".join(repr(table.name) for table in tables[1:])
         more = f"<p>further tables, which <code>.table(name)</code> shows: {escape(others)}</p>" if others else ""
         return told + "".join(table._repr_html_() for table in tables[:1]) + more
+
+    def _expect_place(self, model: str | None, dataset: str | None) -> None:
+        """Raise ConfigError for a model or a data set that no table has in its rows."""
+        for key, wanted in (("model", model), ("dataset", dataset)):
+            there = (table.values[key].dropna().astype(str) for table in self.tables() if key in table.values)
+            known = list(dict.fromkeys(str(name) for column in there for name in column.unique()))
+            if wanted is not None and wanted not in known:
+                raise ConfigError(key, wanted, f"one of {', '.join(known)}{nearest(wanted, known)}")
 
     def _expect_columns(self, table: store.Table | store.Long, columns: Sequence[str]) -> None:
         """Raise StoreError for a column that a table does not have; the error names the most similar column."""
@@ -167,15 +207,29 @@ def _expect_table(name: str) -> None:
         raise ConfigError("table", name, f"one of {', '.join(COLUMNS)}{nearest(name, [*COLUMNS])}")
 
 
-def _only(kind: str, name: str, parts: Sequence[T]) -> T:
-    """The part with this name, or the only part whose name begins with it."""
+def _about(table: Table, wanted: Mapping[str, str | None]) -> bool:
+    """Whether all rows of a table have the wanted model and data set."""
+    return all(
+        key in table.values and set(table.values[key].dropna().astype(str)) == {of} for key, of in wanted.items() if of
+    )
+
+
+def _named(kind: str, name: str, parts: Sequence[T]) -> list[T]:
+    """The part with this name; or else the parts whose names begin with its words; or else with its letters.
+
+    Raises:
+        ConfigError: there is no such part, or only the letters agree, and with parts of several kinds.
+    """
     names: list[str] = [part.name for part in parts]
-    found = [part for part in parts if part.name == name] or [part for part in parts if part.name.startswith(name)]
-    if len(found) != 1:
-        near = "" if found else nearest(name, [*names, *(one.partition(" ")[0] for one in names)])
-        allowed = [part.name for part in found] or names
-        raise ConfigError(kind, name, f"one of {', '.join(allowed)}{near}")
-    return found[0]
+    words = [part for part in parts if f"{part.name} ".startswith(f"{name} ")]
+    found = [part for part in words if part.name == name] or words
+    letters = [part for part in parts if part.name.startswith(name)]
+    if not found and len({part.name.split()[0] for part in letters}) == 1:
+        found = letters
+    if not found:
+        near = "" if letters else nearest(name, [*names, *(one.partition(" ")[0] for one in names)])
+        raise ConfigError(kind, name, f"one of {', '.join([part.name for part in letters] or names)}{near}")
+    return found
 
 
 def load(folder: str | Path) -> Results:

@@ -13,8 +13,10 @@ import pytest
 from rich.console import Console
 from scipy.stats import rankdata
 
-from analysis import load
+from analysis import load, summary
 from analysis.errors import AnalysisError
+from analysis.figures import drawings
+from analysis.load import provenance
 from analysis.page.table import Table
 from analysis.report import print_report
 from analysis.tables import by_value, rates, win_rates
@@ -36,10 +38,52 @@ def test_models_are_paired_over_the_cases_that_both_have(tmp_path: Path) -> None
     assert by_planner["react"]["success"] == pytest.approx(-0.7)
     assert by_planner["react"]["success_high"] < 0
     assert by_planner["cot"]["success"] == 0.0
+    every = by_planner.pop(rates.EVERY_PLANNER)
+    assert every["success"] == pytest.approx(-0.35), "each case's mean over both planners"
+    assert every["cases"] == 10
+    assert every["success_high"] < 0
     turned = load.episodes(tmp_path).rename(columns={"model": "planner", "planner": "model"})
     paired = rates.paired_differences(turned, "large").set_index("model")
     for planner, entry in by_planner.items():
         assert entry["success_low"] == pytest.approx(paired["success_low"][planner]), "as planners are compared"
+
+
+def test_all_planners_are_those_that_have_a_case_with_both_models() -> None:
+    values = [("large", "react", 0, 1.0), ("small", "react", 0, 0.0), ("large", "cot", 0, 0.0),
+              ("small", "cot", 0, 0.0), ("large", "egb", 0, 1.0),
+              ("large", "react", 1, 1.0), ("small", "cot", 1, 1.0)]  # fmt: skip
+    rows = [row(planner, case, 0, value) | {"model": model} for model, planner, case, value in values]
+    found = rates.paired_models(rates.by_case(pd.DataFrame(rows)).rows).set_index("planner")
+    every = found.to_dict("index")[rates.EVERY_PLANNER]
+    assert (every["cases"], every["success"]) == (1, -0.5)
+    alone = [entry for entry in rows if entry["planner"] == "react"]
+    assert list(rates.paired_models(rates.by_case(pd.DataFrame(alone)).rows)["planner"]) == ["react"]
+
+
+@pytest.mark.long
+def test_a_caption_speaks_of_its_own_tables_models(tmp_path: Path) -> None:
+    for model, engine in (("lab", "lexical"), ("told", "simulated")):
+        for robustness in ("none", "extraneous"):
+            written(tmp_path, {"react": 0.2, "cot": 0.5}, robustness, model=model, engine=engine)
+    tables = {one.name: one for one in print_report(tmp_path, Console(file=io.StringIO()))}
+    lexical, simulated = "lexical engine: it is no language model", "simulated policy: it is no language model"
+    for model, own, other in (("lab", lexical, simulated), ("told", simulated, lexical)):
+        for name in ("results", "differences react", "costs", "disturbances"):
+            caption = tables[f"{name} {model} slate"].caption
+            assert caption.startswith(own)
+            assert other not in caption
+        (figure,) = (one for one in drawings.drawings(tmp_path) if one.name == f"failures {model} slate")
+        assert figure.caption.startswith(own)
+        assert other not in figure.caption
+        assert f"{model} on slate" in figure.svg
+    assert lexical in tables["models slate"].caption
+    assert simulated in tables["models slate"].caption
+    (drawing,) = summary.drawings([*tables.values()])
+    assert lexical in drawing.caption
+    assert simulated in drawing.caption
+    first = provenance.headline(tmp_path)
+    assert first.startswith("This shows 2 models. lab: a lexical engine")
+    assert "language models. told: a simulated policy" in first
 
 
 @pytest.mark.long
@@ -119,7 +163,9 @@ def test_success_is_told_by_the_values_of_a_column(tmp_path: Path) -> None:
 
 def test_a_column_that_is_not_there_is_refused_with_what_is(tmp_path: Path) -> None:
     with_depth(tmp_path)
-    with pytest.raises(AnalysisError, match="by=deepness: episodes has no such column; allowed: category, tools, "):
+    with pytest.raises(
+        AnalysisError, match=r"by=deepness: episodes has no such column( \(did .*\))?; allowed: category, tools, "
+    ):
         by_value.tables(tmp_path, "deepness")
     with pytest.raises(AnalysisError, match="by=breadth: no episode has a value of breadth"):
         by_value.tables(tmp_path, "breadth")

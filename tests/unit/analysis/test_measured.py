@@ -71,7 +71,7 @@ def test_ours_have_a_table_where_somebody_asks(tmp_path: Path) -> None:
     assert table.figures[-1] == "tool_match_rate (%) ↑"
     with pytest.raises(
         AnalysisError,
-        match=r"metric=tool_macth: there is no metric of this name with numbers; allowed: .*tool_match_rate",
+        match=r"metric=tool_macth: there is no metric of this name with numbers \(did you mean tool_match_rate\?\); ",
     ):
         measures.tables(tmp_path, ["tool_macth"])
 

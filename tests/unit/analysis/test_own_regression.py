@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from pathlib import Path
 from typing import Any
 
@@ -87,6 +88,28 @@ def test_every_fault_is_told_at_once() -> None:
         spec.parsed(SHORT | {"cluster": ["clutser"], "per": ["modle"], "rows": {"planer": ["react"]}})
     for meant in ("cluster?", "model?", "planner?"):
         assert f"did you mean {meant}" in str(refused.value)
+
+
+def test_it_is_printed_with_its_reference_levels(tmp_path: Path) -> None:
+    """A terminal leaves tables of coefficients out, but not one that somebody asks for."""
+    simulated.write(tmp_path, count=40)
+    own = spec.parsed({"formula": "success ~ depth + C(planner)", "cluster": ["dataset", "cluster"]})
+    out = io.StringIO()
+    print_report(tmp_path, Console(file=out, width=100), own)
+    lines = out.getvalue().splitlines()
+    assert any(line.split()[:1] == ["planner[T.sh]"] for line in lines)
+    assert any(line.split()[:1] == ["Intercept"] for line in lines)
+    assert "reference levels, with which the other levels are compared: planner=fh" in " ".join(out.getvalue().split())
+
+
+def test_a_regression_on_rows_that_are_not_there_says_so(tmp_path: Path) -> None:
+    simulated.write(tmp_path, count=5)
+    own = spec.parsed(SHORT | {"rows": {"planner": ["react", "cot"]}, "per": ["model"]})
+    out = io.StringIO()
+    print_report(tmp_path, Console(file=out, width=200), own)
+    assert "no regression is shown, because no episode is of the rows that it asks for (planner=react or cot)" in (
+        " ".join(out.getvalue().split())
+    )
 
 
 def test_it_has_a_heading_and_a_section_of_its_own(tmp_path: Path) -> None:

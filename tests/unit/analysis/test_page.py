@@ -163,7 +163,7 @@ def test_a_page_without_the_studys_planners(tmp_path: Path) -> None:
     store.write(tmp_path, {"episodes": [simulated.row(row) for row in rows.to_dict("records")]})
     text, _ = written(tmp_path)
     assert text.count("<table>") == 4
-    assert [one.name for one in drawings.drawings(tmp_path)] == ["failures-0"], (
+    assert [one.name for one in drawings.drawings(tmp_path)] == ["failures lexical kqa_synthetic"], (
         "one planner has nobody to be compared with"
     )
     assert "are not here" not in text, "nobody asked for the study"
@@ -216,7 +216,10 @@ def test_the_command_tells_success_by_what_cases_are_and_papers_by_request(
     assert reported(monkeypatch, tmp_path / "swept", "--papers", "--wide") == 0
     assert "published beside ours" in capsys.readouterr().out
     assert reported(monkeypatch, tmp_path / "swept", "--by", "dept") == 2
-    assert "by=dept: episodes has no such column; allowed: category, tools, template, " in capsys.readouterr().err
+    assert (
+        "by=dept: episodes has no such column (did you mean depth?); allowed: category, tools, template, "
+        in capsys.readouterr().err
+    )
 
 
 @pytest.mark.long

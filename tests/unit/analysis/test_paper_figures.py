@@ -12,7 +12,7 @@ from matplotlib.axes import Axes
 from rich.console import Console
 
 from analysis.page.drawing import Drawing, svg_of
-from analysis.page.render import _latex, latex
+from analysis.page.render import _latex, _with_values, latex
 from analysis.report import print_report
 from launch.report import write_figures
 from tests.support import simulated
@@ -40,6 +40,8 @@ def test_a_figure_is_a_vector_file_as_wide_as_a_column_or_the_text(tmp_path: Pat
     assert float(box.split()[2]) == pytest.approx(inches * POINTS)
     assert b"/FontFile2" in content, "the font is in the file"
     assert b"/Subtype /Image" not in content
+    assert b"/Title (title)" in content
+    assert "<dc:title>title</dc:title>" in text
     assert re.search(rf'width="{inches * POINTS:g}pt"', text)
     assert "<text" not in text
     assert "<image" not in text
@@ -60,8 +62,12 @@ def test_captions_have_two_lines_figures_align_and_nothing_is_lost(tmp_path: Pat
         assert text.count(r"\begin{tabular}") == text.count(r"\toprule") == text.count(r"\bottomrule") >= 1
         if not table.wraps:
             assert all(rule.endswith("r") for rule in re.findall(r"\\begin\{tabular\}\{(.*)\}", text) if table.figures)
-        assert sum(text.count(_latex(clause)) for clause in table.caption.split("; ")) >= len(table.caption.split("; "))
-        assert all(_latex(cell) in text for row in table.rows for cell in row)
+        there = _with_values(table)
+        clauses = there.caption.split("; ")
+        assert sum(text.count(_latex(clause)) for clause in clauses) >= len(clauses)
+        assert all(_latex(cell) in text for row in there.rows for cell in row)
+        left_out = set(table.figures) - set(there.figures)
+        assert not left_out or all(name in there.notes[-1] for name in left_out), "named in the note"
 
 
 def test_marks_leave_digits_below_one_another() -> None:

@@ -83,7 +83,8 @@ def test_runs_of_a_name_are_kept_one_behind_the_other_and_the_head_says_them(tmp
     assert provenance.terms(plan.root) == [], "no episodes yet"
     simulated.write(plan.root, count=5)
     head = dict(provenance.terms(plan.root))
-    assert list(head) == ["date", "command", "commit", "versions", "seed", "machine", "engine"]
+    assert list(head) == ["date", "command", "commit", "versions", "seed", "machine", "engine", "run it again"]
+    assert "-c launch/constraints/gpu.txt" in head["run it again"], "its machine has GPUs"
     assert head["date"] == "2026-01-01 12:00 UTC, 2 runs"
     assert head["command"].splitlines() == [arguments.GIVEN.get(), "agent-grid sweep -m trials=1"], "the latest first"
     assert "8 CPUs; 2 x H100" in head["machine"]

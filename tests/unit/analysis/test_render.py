@@ -66,6 +66,20 @@ def test_latex_escapes_what_has_a_meaning() -> None:
     assert text.count("{") - text.count(r"\{") == text.count("}") - text.count(r"\}")
 
 
+def test_latex_keeps_an_interval_beside_its_figure_and_leaves_empty_columns_out() -> None:
+    figures = ["cases", "undisturbed", "difference", "95% interval", "tool match", "p"]
+    wide = "1" * 22
+    row = ["planner", *[wide] * 2, "+0.5", "[+0.1, +0.9]" + wide, "none", "0.010"]
+    text = latex(table_of([row, row], labels=["planner"], figures=figures))
+    heads = [
+        line for line in text.splitlines() if line.startswith("planner & ") and "{]}" not in line and "+" not in line
+    ]
+    assert len(heads) > 1, "it is wider than the text"
+    assert all(("difference" in head) == ("95\\% interval" in head) for head in heads)
+    assert "tool match &" not in text
+    assert "no row has a value of: tool match" in text
+
+
 def test_csv_holds_unrounded_values() -> None:
     rows = list(reader.reader(io.StringIO(csv(table('a,"b"\nc')))))
     assert rows == [["planner", "success"], ['a,"b"\nc', str(1 / 3)]]

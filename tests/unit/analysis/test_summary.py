@@ -102,3 +102,19 @@ def test_the_picture_of_success_has_its_intervals_in_percent() -> None:
     assert points.get_xdata().tolist() == [40.0, 75.0]
     assert points.get_ydata().tolist() == [1.0, 0.0], "the best one on top"
     assert [[x for x, _ in line] for line in lines.get_segments()] == [[25.0, 50.0], [50.0, 100.0]]
+
+
+@pytest.mark.parametrize(
+    ("solved", "said"),
+    [
+        ({"react": 0.5, "plan_first": 0.5, "cot": 0.2}, "plan_first and react solve the most cases, 50.0% each. "),
+        ({"react": 0.0, "plan_first": 0.0}, "no planner solved any case."),
+    ],
+)
+def test_ties_name_all_planners_and_a_best_planner_has_solved_a_case(
+    tmp_path: Path, solved: dict[str, float], said: str
+) -> None:
+    written(tmp_path, solved)
+    lines = summary.lines(tables(tmp_path))
+    assert said in lines[0].replace("react and plan_first", "plan_first and react")
+    assert "solves the most" not in " ".join(lines)

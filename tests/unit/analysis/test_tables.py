@@ -22,13 +22,11 @@ from analysis.load import SETTING, answers, partial, provenance, spending
 from analysis.page.table import Table
 from analysis.report import print_report
 from analysis.stats import intervals
+from analysis.tables.branches import ENTROPY_BINS, entropy_centres, entropy_errors
 from analysis.tables.rates import (
     CHECKS,
     COSTS,
-    ENTROPY_BINS,
     RATES,
-    entropy_centres,
-    entropy_errors,
     paired_differences,
     reference_of,
     results,
@@ -231,21 +229,26 @@ def test_trials_that_are_all_equal_have_no_deviation_and_a_note_says_so(tmp_path
     """Argmax and a deterministic fill repeat themselves: `± 0.0` would tell of runs that never were."""
     rows = [row("egb_logits", case, trial, float(case % 2)) for case in range(4) for trial in range(3)]
     rows += [row("react", case, trial, float(case == trial)) for case in range(4) for trial in range(3)]
+    matched = {(case, trial): {"tool_match_rate": float(case < trial)} for case in range(4) for trial in range(3)}
+    rows += [row("cot", *place, float(place[0] == 3)) | more for place, more in matched.items()]
     found = results(pd.DataFrame(rows)).set_index("planner")
-    assert found["repeated"].to_dict() == {"egb_logits": True, "react": False}
+    assert found["success_repeated"].to_dict() == {"egb_logits": True, "react": False, "cot": True}
     assert found["success_std"]["react"] == 0.0, "its trials differ by case, and their means are equal by chance"
     assert np.isnan(found["success_std"]["egb_logits"])
     one = results(pd.DataFrame(rows).query("trial == 0"))
-    assert not one["repeated"].any(), "one trial repeats nothing"
+    assert not one["success_repeated"].any(), "one trial repeats nothing"
     costs = {cost: 1 for cost in COSTS if cost not in ("wall_seconds", "unassigned")}
     told = {"created_at": NOON, "attempt_id": "a"} | costs
     store.write(tmp_path, {"episodes": [line | told | {"success": bool(line["success"])} for line in rows]})
     table = print_report(tmp_path, Console(file=io.StringIO()))[0]
     place = [*table.labels, *table.figures].index("success")
-    assert {line[1]: line[place] for line in table.rows} == {"egb_logits": "50.0", "react": "25.0 ± 0.0"}
+    assert {line[1]: line[place] for line in table.rows} == {"egb_logits": "50.0", "react": "25.0 ± 0.0", "cot": "25.0"}
     brief = {line["planner"]: line["success"] for line in shown_tables.printed(table)}
-    assert brief == {"egb_logits": "50.0", "react": "25.0"}
-    assert table.notes == ["no ± for settings in which all trials of a case are equal: egb_logits (none)"]
+    assert brief == {"egb_logits": "50.0", "react": "25.0", "cot": "25.0"}
+    assert table.notes == [
+        "no ± for settings in which all trials of a case are equal: egb_logits (none)",
+        "no ± of success and action acc. for settings in which all trials of a case are equal in this: cot (none)",
+    ]
 
 
 def test_success_on_the_solvable_cases() -> None:
@@ -491,7 +494,13 @@ def printed(root: Path) -> str:
     return out.getvalue()
 
 
-def written(root: Path, planners: dict[str, float], robustness: str = "none", model: str = "lexical") -> None:
+def written(
+    root: Path,
+    planners: dict[str, float],
+    robustness: str = "none",
+    model: str = "lexical",
+    engine: str | None = None,
+) -> None:
     """Ten cases a planner, one trial, the planner's share of them resolved; each with one step of one entropy."""
     episodes: list[dict[str, Any]] = []
     steps: list[dict[str, Any]] = []
@@ -502,7 +511,7 @@ def written(root: Path, planners: dict[str, float], robustness: str = "none", mo
             found = row(planner, case, 0, float(wins), robustness) | ids | {"cell_key": ids["cell_id"]}
             costs = {cost: int(found[cost]) for cost in COSTS if cost not in ("wall_seconds", "unassigned")}
             costs["judge_passes"] = 0  # of the form `text`; a judge answers in one form
-            found |= costs | {"success": wins, "model": model, "created_at": NOON}
+            found |= costs | {"success": wins, "model": model, "engine": engine, "created_at": NOON}
             episodes.append(found)
             entropy = {"branch": 0, "step": 0, "entropy": 0.25 if wins else 2.0}
             steps.append(ids | entropy | {"tool_required": True, "tool_matches": wins, "chosen_tool": "any"})

@@ -39,9 +39,17 @@ def test_each_reason_is_said_once_with_the_rows_that_it_holds_for() -> None:
         "first",
         f"no 95% interval, because {unknowns.ONE_CASE}: react (none)",
         f"no 95% interval, because {unknowns.ONE_CLUSTER}: cot (none), egb (none)",
-        f"no 95% interval, because {unknowns.ALIKE}: same (none)",
+        f"no 95% interval of x, because {unknowns.ALIKE}: same (none)",
     ]
     assert unknowns.noted([table(row("fine", 9, 3, 0.5, 0.1))])[0].notes == ["first"]
+
+
+def test_a_row_with_some_intervals_says_which_of_its_means_have_none() -> None:
+    some = row("react", 9, 3, 0.5, 0.1) | {"judge_calls": 1.0, "judge_calls_low": None}
+    assert unknowns.noted([table(some)])[0].notes == [
+        "first",
+        f"no 95% interval of judge calls, because {unknowns.ALIKE}: react (none)",
+    ]
 
 
 def test_a_bound_of_a_difference_is_not_held_against_the_mean_beside_it() -> None:

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import re
 from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 import grid
+from analysis.page.drawing import Drawing
 from grid.core.errors import ConfigError, StoreError
 from grid.sweeps import notebook
+from grid.sweeps.api import Figures
 from grid.sweeps.notebook import one_output
 from tests.support import simulated
+from tests.unit.analysis.test_tables import written
 
 
 @pytest.fixture(scope="module")
@@ -35,7 +39,9 @@ def test_tables_are_those_of_the_report_by_their_names_or_how_these_begin(result
         results.table("")
     with pytest.raises(ConfigError, match="did you mean success"):
         results.figure("sucess")
-    assert results.figure("success").svg.startswith("<svg")
+    figure = results.figure("success")
+    assert isinstance(figure, Drawing)
+    assert figure.svg.startswith("<svg")
 
 
 def test_a_table_shows_itself_as_text_and_as_html(results: grid.Results) -> None:
@@ -47,7 +53,32 @@ def test_a_table_shows_itself_as_text_and_as_html(results: grid.Results) -> None
     assert "\x1b" not in text
     assert html.count("<tr") == len(table.rows) + 1
     assert table._repr_html_() in results._repr_html_()
-    assert results.figure("success").svg in results.figure("success")._repr_html_()
+    figure = results.figure("success")
+    assert isinstance(figure, Drawing)
+    assert figure.svg in figure._repr_html_()
+
+
+def test_tables_and_figures_of_several_models_come_together_or_by_model(tmp_path: Path) -> None:
+    """docs/python.md's own examples, in a sweep with two models, of which one's name begins like the other's."""
+    for model in ("lab7", "lab70"):
+        for robustness in ("none", "extraneous"):
+            written(tmp_path, {"react": 0.3, "cot": 0.6}, robustness, model=model)
+    results = grid.load(tmp_path)
+    for table in (results.table("results"), results.differences(), results.table("costs"), results.table("disturb")):
+        assert set(table.values["model"]) == {"lab7", "lab70"}
+        assert table.labels[:2] == ["model", "dataset"]
+        assert {row[0] for row in table.rows} == {"lab7", "lab70"}
+        assert len(table.rows) == sum(len(own.rows) for own in results.tables(table.name))
+    assert results.table("costs lab7").name == "costs lab7 slate"
+    assert results.table("results", model="lab70").name == "results lab70 slate"
+    costs, failures = results.figure("cost"), results.figure("failures", model="lab7")
+    assert isinstance(costs, Figures)
+    assert [figure.name for figure in costs] == ["cost undisturbed", "cost disturbed"]
+    assert all(figure.svg in costs._repr_html_() for figure in costs)
+    assert isinstance(failures, Drawing)
+    assert failures.name == "failures lab7 slate"
+    with pytest.raises(ConfigError, match="model='lab77': one of lab7, lab70"):
+        results.table("results", model="lab77")
 
 
 @pytest.mark.parametrize(
