@@ -284,7 +284,7 @@ def test_a_key_that_was_used_is_refused_since_the_seed_would_be_the_same() -> No
 
 
 def test_requests_at_the_same_time_need_different_keys_too() -> None:
-    async def both() -> list[Any]:
+    async def both() -> list[Answers | BaseException]:
         run = episode(Scripted(certain()))
         return await asyncio.gather(*(words("pass0")(run) for _ in range(2)), return_exceptions=True)
 
