@@ -162,8 +162,8 @@ def _found(name: str, declared: Mapping[str, Distribution]) -> Plugin:
     if (here / "__init__.py").is_file():
         if spec is not None and spec.origin and there != here.resolve():
             cure = (
-                f"if they are one package, run `pip install -e {shlex.quote(str(here.parent))}`, so that this folder is "
-                "the installed one, or run in another folder; otherwise, rename yours"
+                f"if they are one package, run `pip install -e {shlex.quote(str(here.parent))}`, so that this folder "
+                "is the installed one, or run in another folder; otherwise, rename yours"
             )
             hidden = f"{here} would hide {there or spec.origin}"
             raise ConfigError(key, name, f"a name that no other package has: {hidden}; {cure}")
