@@ -99,8 +99,19 @@ def _head(root: Path, cells: pd.DataFrame) -> list[str]:
         *partial.stopped(cells), *unknowns.warnings(cells), *answers.served(root), *skipped,
     ]  # fmt: skip
     more = [f"and {len(warned) - _WARNINGS:,} further warnings, shown by: agent-grid report {root}"]
-    lines = [one_line(line, 2 * READABLE) for line in warned[:_WARNINGS]]
-    return [one_line(provenance.first_line(cells), 3 * READABLE), *lines, *more * (len(warned) > _WARNINGS)]
+    lines = [_briefly(line, 2 * READABLE) for line in warned[:_WARNINGS]]
+    return [_briefly(provenance.first_line(cells), 3 * READABLE), *lines, *more * (len(warned) > _WARNINGS)]
+
+
+def _briefly(text: str, most: int) -> str:
+    """A text on one line; if it has more than `most` characters, it ends after a sentence, a clause or a word."""
+    flat = " ".join(text.split())
+    if len(flat) <= most:
+        return one_line(flat)
+    kept = flat[: most - len(" ...")]
+    ends = [kept.rfind(mark) for mark in (". ", "; ", " (", " ")]
+    end = next((end for end in ends if end > most // 3), len(kept))
+    return one_line(f"{kept[:end]} ...")
 
 
 def _success(root: Path, cells: pd.DataFrame, settings: pd.DataFrame, cases: pd.DataFrame) -> Iterator[Text]:
@@ -137,8 +148,10 @@ def _success(root: Path, cells: pd.DataFrame, settings: pd.DataFrame, cases: pd.
 def _reference(cells: pd.DataFrame) -> str:
     """The planner with which others are compared: `rates.REFERENCE`, else the first by name that ran in only one form.
 
-    An empty text if there is no such planner.
+    An empty text if there is no such planner, or no other planner.
     """
+    if cells["planner"].nunique() < 2:
+        return ""
     forms = Counter(load.name_of(str(planner)) for planner in cells["planner"].unique())
     alone = sorted(name for name, count in forms.items() if count == 1)
     return rates.REFERENCE if rates.REFERENCE in forms else next(iter(alone), "")

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from grid.core.engine import JUDGE as JUDGE
     from grid.core.engine import SAMPLE as SAMPLE
     from grid.core.engine import Choice as Choice
+    from grid.core.engine import ChoiceAnswer as ChoiceAnswer
     from grid.core.engine import Engine as Engine
     from grid.core.engine import Prompt as Prompt
     from grid.core.engine import Sampled as Sampled
@@ -71,6 +72,13 @@ if TYPE_CHECKING:
     from grid.episode.asking import single_pass as single_pass
     from grid.episode.episode import Episode as Episode
     from grid.episode.episode import Planner as Planner
+    from grid.episode.options import Options as Options
+    from grid.episode.prompts import history_section as history_section
+    from grid.episode.prompts import prompt as prompt
+    from grid.episode.prompts import request_section as request_section
+    from grid.episode.prompts import task_section as task_section
+    from grid.episode.prompts import tools_section as tools_section
+    from grid.episode.requests import Answers as Answers
     from grid.planners.outside.agent import Agent as Agent
     from grid.planners.outside.agent import Tools as Tools
     from grid.planners.votes import vote as vote
@@ -87,7 +95,8 @@ CONF = (_pathlib.Path(__file__).parent / "conf").resolve()
 """The folder of the config's files: the folder `conf/` of a checkout, or of the installed package."""
 FACE = {
     "grid.core.engine": (
-        *("CHOOSE", "JUDGE", "SAMPLE", "Choice", "Engine", "Prompt", "Sampled", "Section", "TextAnswer"),
+        *("CHOOSE", "JUDGE", "SAMPLE", "Choice", "ChoiceAnswer", "Engine", "Prompt", "Sampled", "Section"),
+        "TextAnswer",
     ),
     "grid.core.errors": ("BudgetError", "ConfigError", "DataError", "ToolError"),
     "grid.core.metric": ("Metric",),
@@ -118,6 +127,9 @@ FACE = {
     ),
     "grid.episode.asking": ("sample_actions", "single_pass"),
     "grid.episode.episode": ("Episode", "Planner"),
+    "grid.episode.options": ("Options",),
+    "grid.episode.prompts": ("history_section", "prompt", "request_section", "task_section", "tools_section"),
+    "grid.episode.requests": ("Answers",),
     "grid.planners.outside.agent": ("Agent", "Tools"),
     "grid.planners.votes": ("vote",),
     "grid.robustness.base": ("Robustness",),

@@ -12,6 +12,7 @@ import difflib
 import json
 import keyword
 import os
+import shlex
 import socket
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -160,7 +161,12 @@ def _found(name: str, declared: Mapping[str, Distribution]) -> Plugin:
         raise ConfigError(key, name, f"must be a package, but {here} has no __init__.py")
     if (here / "__init__.py").is_file():
         if spec is not None and spec.origin and there != here.resolve():
-            raise ConfigError(key, name, f"a name that no other package has: {here} would hide {there or spec.origin}")
+            cure = (
+                f"if they are one package, run `pip install -e {shlex.quote(str(here.parent))}`, so that this folder "
+                "is the installed one, or run in another folder; otherwise, rename yours"
+            )
+            hidden = f"{here} would hide {there or spec.origin}"
+            raise ConfigError(key, name, f"a name that no other package has: {hidden}; {cure}")
         there = here
     if there is None:
         near = difflib.get_close_matches(name, [*_packages(Path.cwd()), *declared], n=1)

@@ -18,6 +18,7 @@ from omegaconf import OmegaConf
 from grid import CONF
 from grid.core.engine import ASKED, Engine
 from grid.core.problem import BRANCHING, DRAFTED, GIVEN, OUTLINE, Dataset
+from grid.core.util import derive_seed
 from grid.episode.episode import Planner
 from grid.plugins import allowed
 from grid.settings.check import invalid_reason
@@ -58,16 +59,18 @@ class Subject:
         """All points: dataset, outline, planner, and the robustness setting and engine whose turn it is.
 
         Each of our datasets meets each of our planners. Each file of a plugin meets enough of ours. `with_files` are
-        datasets whose files are available, although their YAML names no path.
+        datasets whose files are available, although their YAML names no path. The turn of a plugin's planner depends on
+        its name alone, so that other planners of the plugin do not change its points.
         """
         every = dict.fromkeys([*names("dataset"), *self.files["dataset"]])
         datasets = [name for name in every if not lacks_path(name) or name in with_files]
         pairs = [(dataset, outline) for dataset in datasets for outline in outlines(dataset)]
         planners = [name for name in dict.fromkeys([*names("planner"), *self.files["planner"]]) if _is_whole(name)]
-        disturbing, cheap = self.disturbing, self.cheap
+        disturbing, cheap, own = self.disturbing, self.cheap, names("planner")
+        turns = [place if name in own else derive_seed(0, name) for place, name in enumerate(planners)]
         return [
             (*pair, planner, disturbing[(place + turn) % len(disturbing)], cheap[(place + turn) % len(cheap)])
-            for (place, pair), (turn, planner) in product(enumerate(pairs), enumerate(planners))
+            for (place, pair), (turn, planner) in product(enumerate(pairs), zip(turns, planners, strict=True))
             if self._meet(pair[0], planner)
         ]
 

@@ -13,7 +13,7 @@ import math
 from collections.abc import Callable, Collection, Sequence
 from functools import lru_cache
 from itertools import product
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -23,7 +23,7 @@ from grid.core.problem import DRAFTED, GIVEN
 from grid.core.types import FINISH, NO_TOOL, Substep
 from grid.planners.egb import EntropyGuidedBranching
 from grid.planners.search import TreeSearch
-from grid.plugins import plugin_of
+from grid.plugins import allowed, plugin_of
 from grid.settings.build import Built, build
 from grid.settings.check import invalid_reason
 from grid.settings.config import BudgetConfig
@@ -62,6 +62,29 @@ result."""
 MOST = {"max_calls": 8, "max_failed_calls": 40}
 """The limits of a path without an outline. Here, cases only have to run, not to be solved. No planner gives up
 earlier."""
+
+
+class Where(NamedTuple):
+    """The setting of a check, as messages name it."""
+
+    planner: str
+    dataset: str
+    outline: str
+    model: str
+    robustness: str
+
+    def __str__(self) -> str:
+        """The setting in words."""
+        named = f"model {self.model}, robustness {self.robustness}"
+        return f"{self.planner} on {self.dataset}, outline {self.outline}, {named}"
+
+    def command(self, case: str) -> str:
+        """The command that shows the prompts and answers of a case."""
+        outline = f" dataset.outline={self.outline}" if "outline" in yaml("dataset", self.dataset) else ""
+        given = f"{self.robustness}{''.join(f' --plugin {name}' for name in allowed())}{outline}"
+        return (
+            f"agent-grid show {self.dataset} {case} --planner {self.planner} --model {self.model} --robustness {given}"
+        )
 
 
 def fitting(dataset: str, values: dict[str, Any]) -> dict[str, Any]:
@@ -148,20 +171,30 @@ def test_every_point_runs_and_repeats_itself(
         built = build(setting, BUDGET)
         chunk = list(cells(setting, built.dataset.version, shortest(dataset, path), 1))
         rows = run(built, setting, chunk)
+        where = Where(planner, dataset, outline, model, robustness)
         for table, part in rows.items():
-            assert as_table(table, part).num_rows == len(part)
-            assert all(row.keys() <= set(TABLES[table].names) for row in part)
-        assert [row["cell_id"] for row in rows["episodes"]] == [cell.cell_id for cell in chunk]
+            assert as_table(table, part).num_rows == len(part), f"{where}: the rows of `{table}` cannot be stored"
+            more = {name for row in part for name in row}.difference(TABLES[table].names)
+            assert not more, f"{where}: `{table}` has no columns {sorted(more)}"
+        assert [row["cell_id"] for row in rows["episodes"]] == [cell.cell_id for cell in chunk], (
+            f"{where}: each cell must have one row"
+        )
         for row in rows["episodes"]:
-            check_episode(row, outline, silent=not built.planner.needs and outline != DRAFTED)
+            check_episode(row, outline, silent=not built.planner.needs and outline != DRAFTED, where=where)
         for cell in chunk:
-            check_steps(built, cell, [row for row in rows["steps"] if row["cell_id"] == cell.cell_id], outline)
+            steps = [row for row in rows["steps"] if row["cell_id"] == cell.cell_id]
+            check_steps(built, cell, steps, outline, where)
         if planner in OF_ALL_OPTIONS:
             first = [row for row in rows["steps"] if row["branch"] == 0]
-            assert all(row["entropy"] is not None for row in first)
-            assert all(math.fsum(o["probability"] for o in row["options"]) == pytest.approx(1) for row in first)
+            assert all(row["entropy"] is not None for row in first), f"{where}: each step must have an entropy"
+            assert all(math.fsum(o["probability"] for o in row["options"]) == pytest.approx(1) for row in first), (
+                f"{where}: the probabilities of all options must have the sum 1"
+            )
         if (model, robustness) == (repeated, "none"):
-            assert lasting(run(built, setting, chunk)) == lasting(rows)
+            assert lasting(run(built, setting, chunk)) == lasting(rows), (
+                f"{where}: the same seed must give the same rows; a second run of the same cell gave others. Draw "
+                "random numbers from derive_seed(episode.seed, ...), and keep nothing from one case to the next"
+            )
     assert every_engine or not left_out, "each of the few points must run with every engine"
     if len(left_out) > len(engines):
         pytest.skip(left_out[0])
@@ -176,22 +209,30 @@ def test_a_seed_disturbs_alike(robustness: str) -> None:
     assert lasting(run(built, setting, chunk)) == lasting(run(build(setting, BUDGET), setting, chunk))
 
 
-def check_episode(row: dict[str, Any], outline: str, silent: bool) -> None:
+def check_episode(row: dict[str, Any], outline: str, silent: bool, where: Where) -> None:
     """Check that an episode ended, and that its row is complete.
 
     If `silent`, the planner must not have asked a model.
     """
-    assert (row["status"], row["error_kind"], row["error_message"]) == ("ok", None, None), row["error_traceback"]
-    assert isinstance(row["success"], bool)
-    assert all(row[counter] >= 0 for counter in COUNTERS)
-    assert (row["llm_calls"] + row["forward_passes"] == 0) == silent
+    assert (row["status"], row["error_kind"], row["error_message"]) == ("ok", None, None), (
+        f"{where}: the cell must end without an error\n{row['error_traceback']}"
+    )
+    assert isinstance(row["success"], bool), f"{where}: it must be known whether the case is resolved"
+    negative = [counter for counter in COUNTERS if not row[counter] >= 0]
+    assert not negative, f"{where}: counts must be 0 or more: {negative}"
+    asked = row["llm_calls"] + row["forward_passes"]
+    assert (asked == 0) == silent, (
+        f"{where}: the planner asked a model {asked} times; a planner whose `needs` name a verb of an engine asks, "
+        "another one does not"
+    )
     for rate in RATES:
         known = outline == GIVEN and row["unsolvable_kind"] is None  # if it is right to refuse, no call is right
-        assert 0 <= row[rate] <= 1 if known else row[rate] is None
-    assert row["retrieval_rate"] is None or 0 <= row["retrieval_rate"] <= 1
+        assert 0 <= row[rate] <= 1 if known else row[rate] is None, f"{where}: {rate}={row[rate]}"
+    rate = row["retrieval_rate"]
+    assert rate is None or 0 <= rate <= 1, f"{where}: retrieval_rate={rate}"
 
 
-def check_steps(built: Built, cell: Cell, rows: list[dict[str, Any]], outline: str) -> None:
+def check_steps(built: Built, cell: Cell, rows: list[dict[str, Any]], outline: str, where: Where) -> None:
     """Check that the path's decisions are in order, choose offered tools, and have valid distributions, if any."""
     problem = built.problem(cell.case_id, cell.disturbance_seed)
     episode = episode_of(built, problem, cell.seed)
@@ -200,20 +241,36 @@ def check_steps(built: Built, cell: Cell, rows: list[dict[str, Any]], outline: s
         whole = [substep.id for substep in problem.case.plan.substeps]
         # A search may end before any path does, and somebody else's planner may give up when it likes.
         ends_early = isinstance(built.planner, TreeSearch) or plugin_of(type(built.planner).__module__)
-        assert path == (whole[: len(path)] if ends_early else whole)
+        expected = whole[: len(path)] if ends_early else whole
     else:
         first = len(problem.case.done) or (1 if outline == DRAFTED else 0)
-        assert path == [str(number) for number in range(first, first + len(path))]
+        expected = [str(number) for number in range(first, first + len(path))]
+    assert path == expected, f"{where}: the path's steps must be the substeps {expected} in their order, not {path}"
     known = {substep.id: substep for substep in problem.case.plan.substeps}
     for row in rows:
+        at = f"{where}, case {cell.case_id}, step {row['substep_id']}"
         substep = known.get(row["substep_id"]) or Substep(row["substep_id"], row["substep"], "", drafted=True)
         tools = (*episode.options(None).tools, *(episode.options(substep).tools if row["substep"] else ()))
         offered = {tool.name for tool in tools} | {NO_TOOL if row["substep"] else FINISH}
         undone = row["chosen_tool"] is None and isinstance(built.planner, TOOL_FIRST)
-        assert undone or row["chosen_tool"] in offered
-        assert {option["tool"] for option in row["options"]} <= offered
+        assert undone or row["chosen_tool"] is not None, (
+            f"{at}: the step has an answer that could not be used, although this engine writes only calls of the tools "
+            "that its prompt offers. Either the prompt offers other tools than view.options, or the planner's own "
+            f"action is `unreadable`. Prompts and answers: {where.command(cell.case_id)}"
+        )
+        assert undone or row["chosen_tool"] in offered, (
+            f"{at}: the tool {row['chosen_tool']!r} is not on offer; a decision must call a tool of view.options.tools "
+            f"or {NO_TOOL if row['substep'] else FINISH}"
+        )
+        others = {option["tool"] for option in row["options"]} - offered
+        assert not others, f"{at}: `options` of the decision has tools that are not on offer: {sorted(others)}"
         if outline != GIVEN:
-            assert (row["tool_required"], row["reference_tool"], row["tool_matches"]) == (None, None, None)
+            of_reference = (row["tool_required"], row["reference_tool"], row["tool_matches"])
+            assert of_reference == (None, None, None), f"{at}: only steps of a given outline have a reference"
         if row["entropy"] is not None:
-            assert math.fsum(option["probability"] for option in row["options"]) <= 1 + 1e-9
-            assert 0 <= row["entropy"] <= math.log(len(offered)) + 1e-9
+            total = math.fsum(option["probability"] for option in row["options"])
+            assert total <= 1 + 1e-9, (
+                f"{at}: the probabilities of the options have the sum {total}, at most 1 is allowed"
+            )
+            most = math.log(len(offered)) + 1e-9
+            assert 0 <= row["entropy"] <= most, f"{at}: entropy={row['entropy']} nats; 0 to {most:.4f} are possible"

@@ -26,6 +26,7 @@ _ARGUMENTS = re.compile(r"\((?:\)|[^():]{1,200}: )")  # of an option's line; a n
 _FINISH = f'{{"tool": "{FINISH}"'
 _NONE = "none"
 _LOST = "lost"  # the step of a policy that begins an unsolvable case: no tool is right there
+NOT_FOUND = "the simulated policy does not find the decision that the prompt is about"
 _LESSON = re.compile(r"\bStep (\S+) went wrong\b")
 
 
@@ -76,15 +77,28 @@ class Places:
         return frozenset((*(known.tool for known in self.calls.values()), *instead))
 
     def at(self, prompt: Prompt) -> Place:
-        """The decision point that a prompt is about."""
-        return self.left(prompt, 1)[0]
+        """The decision point that a prompt is about; raises ValueError if the prompt does not say which it is."""
+        left = self.left(prompt, 1)
+        if not left:
+            raise ValueError(
+                f"{NOT_FOUND}: by its section `history` all {len(self.reference.calls)} substeps are done; a section "
+                "`request` (request_section(view.substep)) names the present substep"
+            )
+        return left[0]
 
     def left(self, prompt: Prompt, least: int) -> list[Place]:
         """The decisions from the prompt's point on; without an outline, at least `least` of them."""
         outline, done, request = _outline(prompt), _steps_done(prompt), prompt.entries("request")
         if request:
             number = request[-1].partition(": ")[2].partition(" ")[0]
-            done = next(place for place, (known, _) in enumerate(outline) if known == number)
+            numbered = [known for known, _ in outline]
+            if number not in numbered:
+                raise ValueError(
+                    f"{NOT_FOUND}: its section `request` is about substep {number!r:.40}, which its section `task` "
+                    "does not have; a prompt of your own takes both from grid: task_section(episode) and "
+                    "request_section(view.substep)"
+                )
+            done = numbered.index(number)
         blind = done > 0 and not _observed(prompt)
         if self.reference.followed:
             steps = islice(self.reference.calls.items(), done, None)

@@ -184,7 +184,8 @@ class Action:
     """A decided action: a call, or no call (None) if the substep takes no tool or the path is `finished`.
 
     If finishing answers the question (`Case.answered`), the finish is a `call` to be run. `given_up`: the path leads
-    nowhere. `unreadable` says why an answer could not be used. `reasoning`: as in Step.
+    nowhere; a rollout ends before this step, and a search drops the action. `unreadable` says why an answer could not
+    be used. `reasoning`: as in Step.
     """
 
     call: ToolCall | None
@@ -194,6 +195,14 @@ class Action:
     unreadable: str | None = None
     given_up: bool = False
     reasoning: tuple[str, str] | None = None
+
+    def __post_init__(self) -> None:
+        """Raise ValueError if the action gives up and goes on, too."""
+        if self.given_up and (self.call or self.finished):
+            raise ValueError(
+                f"Action(given_up=True, call={self.call}, finished={self.finished}): an action that gives up has no "
+                "call and does not finish: Action(None, given_up=True)"
+            )
 
     @property
     def tool(self) -> str:
@@ -283,8 +292,8 @@ async def rollout(
 ) -> Rollout:
     """Decide and execute at every point from `path` on, until the path ends or `over` returns true.
 
-    Without an outline, the tools are those of the whole query. Each action of an answer is a step of its own; the first
-    of these steps has the cost of the whole answer.
+    An action that gives up ends the path before its step. Without an outline, the tools are those of the whole query.
+    Each action of an answer is a step of its own; the first of these steps has the cost of the whole answer.
     """
     done, substep = Rollout(path), next_point(episode, path, acting.max_calls)
     while substep is not None and not (over and over(done.path)):
@@ -294,6 +303,9 @@ async def rollout(
         decision = await policy(episode, view, f"pass{branch}")
         view = decision.view or view
         for taken in (decision, *(Decision(action, Usage(), with_last=True) for action in decision.behind)):
+            if taken.action.given_up:
+                substep = None
+                break
             if taken is not decision:
                 if substep is None or (over and over(done.path)):
                     break

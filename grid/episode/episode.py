@@ -94,6 +94,7 @@ class Episode:
         self.__latest: State = None
         self.__of_turn: State = None
         self.__improved_before = 0
+        self.__keys: set[tuple[object, ...]] = set()
 
     @property
     def usage(self) -> Usage:
@@ -154,17 +155,22 @@ class Episode:
         max_tokens: int = 512,
         role: Role = ACTOR,
     ) -> Answers:
-        """`n` completions and what they cost; `key` names the decision.
+        """`n` completions and what they cost; `key` names the decision, and the request's seed derives from it.
 
-        Raises BudgetError if the budget is used up, ContextError if the prompt is too long.
+        Raises:
+            BudgetError: the budget is used up.
+            ContextError: the prompt is too long.
+            ValueError: an earlier request of the episode had this key, and so this seed.
         """
-        return await self.__requests.sample(
-            role, prompt, *self.__keyed(key), n=n, temperature=temperature, max_tokens=max_tokens
-        )
+        with self.__keyed("sample", role, key) as named:
+            return await self.__requests.sample(
+                role, prompt, *named, n=n, temperature=temperature, max_tokens=max_tokens
+            )
 
     async def choose(self, prompt: Prompt, *key: object, role: Role = ACTOR) -> Choice:
         """The exact distribution over the prompt's numbered options; `key` names the decision. Raises like `sample`."""
-        return await self.__requests.choose(role, prompt, *self.__keyed(key))
+        with self.__keyed("choose", role, key) as named:
+            return await self.__requests.choose(role, prompt, *named)
 
     async def judge(self, prompt: Prompt, *key: object, samples: int = 1, temperature: float = 0.0) -> float:
         """The judge's score in [0, 1] for what the prompt shows, by the criteria that the prompt gives.
@@ -176,12 +182,13 @@ class Episode:
             VerdictError: no answer had a score in any try. If this error ends the planner's work, the best trajectory
                 so far is the result, and whether it is a success is not known.
             RuntimeError: the planner's `needs` do not name a JUDGE.
+            ValueError: as for `sample`.
         """
         if self.__judging is None:
             raise RuntimeError("a planner that asks a judge has JUDGE in its `needs`")
-        with self.__counting():
+        with self.__keyed("judge", JUDGE, key) as named, self.__counting():
             return await self.__judging.score(
-                self.__requests, JUDGE, prompt, JUDGE, *self.__keyed(key), samples=samples, temperature=temperature
+                self.__requests, JUDGE, prompt, JUDGE, *named, samples=samples, temperature=temperature
             )
 
     async def vote(
@@ -190,16 +197,9 @@ class Episode:
         """Each candidate's share of the judge's votes. Raises like `judge`."""
         if self.__judging is None:
             raise RuntimeError("a planner that asks a judge has JUDGE in its `needs`")
-        with self.__counting():
+        with self.__keyed("vote", JUDGE, key) as named, self.__counting():
             return await self.__judging.vote(
-                self.__requests,
-                JUDGE,
-                prompt,
-                candidates,
-                JUDGE,
-                *self.__keyed(key),
-                samples=samples,
-                temperature=temperature,
+                self.__requests, JUDGE, prompt, candidates, JUDGE, *named, samples=samples, temperature=temperature
             )
 
     @contextmanager
@@ -311,8 +311,23 @@ class Episode:
         """The answer to the query in the tools' results; None if the results have no answer."""
         return self.__world.answer(state)
 
-    def __keyed(self, key: tuple[object, ...]) -> tuple[object, ...]:
-        return (*key, f"turn{self.turn}") if self.turn else key
+    @contextmanager
+    def __keyed(self, verb: str, role: Role, key: tuple[object, ...]) -> Iterator[tuple[object, ...]]:
+        """The context of a request: the key with the turn, which belongs to this request alone unless it fails."""
+        named = (*key, f"turn{self.turn}") if self.turn else key
+        used = (verb, role, *map(str, named))
+        if used in self.__keys:
+            raise ValueError(
+                f"episode.{verb}: the key {key!r} was used before in this episode, and the seed of a request derives "
+                "from its key: add what distinguishes this request, such as view.substep.id (the step), the number of "
+                "the try, or another branch (rollout(..., branch=1))"
+            )
+        self.__keys.add(used)
+        try:
+            yield named
+        except BaseException:
+            self.__keys.discard(used)
+            raise
 
     def _allow(self, prompt: Prompt, calls: int) -> None:
         size, allowed = prompt.size(), self.budget.prompt_characters

@@ -32,6 +32,14 @@ class Options(NamedTuple):
     place: int
     sought: str = ""
 
+    def without(self, *names: str) -> Options:
+        """The options without the tools of these names, in the same order."""
+        before, behind = (
+            tuple(tool for tool in part if tool.name not in names)
+            for part in (self.tools[: self.place], self.tools[self.place :])
+        )
+        return Options(before + behind, len(before), self.sought)
+
 
 class Retrieved(NamedTuple):
     """The retrieval of tools for a case, best first.

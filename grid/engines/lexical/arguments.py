@@ -446,12 +446,12 @@ def steps_done(prompt: Prompt) -> int:
 
 
 def _last_said(prompt: Prompt) -> tuple[int, str]:
-    """The number of steps before the user's last message, and the message."""
+    """The number of steps before the user's last message, and the message; empty if the prompt has no query."""
     for place, line in reversed([*enumerate(prompt.entries("history"))]):
         _, said, message = line.partition(f"\n{USER}")
         if said:
             return place, message
-    return 0, prompt.entries("task")[0].removeprefix("Query: ")
+    return 0, next(iter(prompt.entries("task")), "").removeprefix("Query: ")
 
 
 def rejected_before(prompt: Prompt) -> int:

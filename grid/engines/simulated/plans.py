@@ -78,7 +78,7 @@ def plan(
     for ahead, place in enumerate(places):
         bonus = policy.bonus(prompt, place, ahead > 0)
         decided = policy.decided(place, names, bonus, uniforms(base, index, 1 + ahead))
-        calls.append(policy.call(place, *decided, before, answers))
+        calls.append(policy.call(place, *decided, before, answers, names))
         before[place.number] = True
     return calls
 
@@ -104,7 +104,7 @@ def _rewritten(
         right = draft.right(at, place)
         if place is not None and number in named and (right or place.right in (*names, NO_TOOL, FINISH)):
             tool, arguments = _spoilt(place, names, uniform) if right else (place.right, "right")
-            calls.append(policy.call(place, tool, arguments, before, answers))
+            calls.append(policy.call(place, tool, arguments, before, answers, names))
         elif at < len(draft.calls) and (place is not None or number not in named):
             calls.append(call)
         before[number] = True
@@ -318,9 +318,10 @@ def told(answer: str | None, before: Mapping[str, bool]) -> str:
 
 @dataclass(frozen=True)
 class Writer:
-    """Writes calls of the tools."""
+    """Writes calls of the tools. `offered` are the names of the options; empty if they do not matter."""
 
     tools: Mapping[str, ToolSpec]
+    offered: tuple[str, ...] = ()
 
     def call(self, tool: str, known: ToolCall | None, right: bool, before: Mapping[str, bool]) -> dict[str, Json]:
         """A call of a tool, in the form of an answer.
@@ -348,7 +349,8 @@ class Writer:
     ) -> dict[str, Json]:
         """A call of a tool that takes results, right or wrong as asked.
 
-        If the tool cannot be called in this way, another tool is called instead, in a call that will fail.
+        If the tool cannot be called in this way, another tool that is offered is called instead, in a call that will
+        fail; if no other tool is possible, the call of this tool is wrong in its form, too.
         """
         given: Mapping[str, Json] = known.arguments if known else {}
         texts = [one.name for one in spec.parameters if one.type in _TEXTS and not one.values]
@@ -359,14 +361,17 @@ class Writer:
         # Some planners are shown nothing of the steps before: the results that the right call uses exist all the same.
         lost = any(before.get(step) is False for step, _ in found_in(call)) if right else misplaced(call, before)
         if misfit(call, spec) or lost or not (right or texts):
-            return self._failing()
+            return self._failing() or {"tool": spec.name, "arguments": arguments}
         return {"tool": spec.name, "arguments": arguments}
 
-    def _failing(self) -> dict[str, Json]:
-        """A call that can be made at any step, and asks for something that does not exist."""
+    def _failing(self) -> dict[str, Json] | None:
+        """A call that can be made at any step, and asks for something that does not exist; None if there is none."""
         free = (tool for tool in self.tools.values() if tool.parameters and not tool.takes_results)
-        tool = min(free, key=lambda one: one.name, default=None)
-        return self.call(tool.name, None, False, {}) if tool else {"tool": NO_TOOL, "arguments": {}}
+        offered = (tool for tool in free if not self.offered or tool.name in self.offered)
+        tool = min(offered, key=lambda one: one.name, default=None)
+        if tool:
+            return self.call(tool.name, None, False, {})
+        return None if self.offered and NO_TOOL not in self.offered else {"tool": NO_TOOL, "arguments": {}}
 
 
 def _any(parameter: Parameter, before: Mapping[str, bool]) -> Json:

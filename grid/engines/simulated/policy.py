@@ -221,7 +221,11 @@ class Policy:
         return Sampled(texts, Usage(n, 0, n * prompt_tokens(prompt), 0, sum(map(count_tokens, texts))))
 
     async def choose(self, prompt: Prompt, *, seed: int) -> Choice:
-        """The distribution over options that the policy reports; as a judge, it puts all probability on one score."""
+        """The distribution over options that the policy reports; as a judge, it puts all probability on one score.
+
+        Nothing tells it which option is right if none of them is a tool, `no_tool`, `finish` or the like: then all have
+        the same probability.
+        """
         if not isinstance(prompt.answer, ChoiceAnswer):
             raise TypeError("choose() needs a ChoiceAnswer")
         usage, options = Usage(forward_passes=1, input_tokens=prompt_tokens(prompt)), prompt.answer.options
@@ -231,11 +235,15 @@ class Policy:
         if prompt.entries("proposal"):
             score = self._score(prompt, uniforms(self._own_seed(prompt), 0)[1])
             return Choice(tuple(float(number == score) for number in range(MAX_SCORE + 1)), usage)
-        names, place = tuple(map(name_of, options)), self.places.at(prompt)
+        return Choice(self._shares(prompt, tuple(map(name_of, options))), usage)
+
+    def _shares(self, prompt: Prompt, names: tuple[str, ...]) -> tuple[float, ...]:
+        if {*names}.isdisjoint((*self.deciding.tools, NO_TOOL, FINISH, GIVE_UP, REJECT)):
+            return (1 / len(names),) * len(names)
+        place = self.places.at(prompt)
         told = self.deciding.told(place, names, self.bonus(prompt, place))
         refusing = self.refusing(prompt) if REJECT in names else 0.0
-        shares = (refusing if name == REJECT else told.get(name, 0.0) * (1 - refusing) for name in names)
-        return Choice(tuple(shares), usage)
+        return tuple(refusing if name == REJECT else told.get(name, 0.0) * (1 - refusing) for name in names)
 
     def _own_seed(self, prompt: Prompt) -> int:
         """The seed for temperature 0, which depends on the case and the prompt only."""
@@ -275,6 +283,7 @@ class Policy:
         place, before = self.places.at(prompt), results(prompt)
         names, bonus, answers = plans.options(wanted), self.bonus(prompt, place), takes_answer(wanted.tools)
         hopeless = self._hopeless(prompt) if GIVE_UP in names else None
+        others = names if len(names) > 1 else ()  # asked for a draft of a call that is impossible, it calls any tool
         written: dict[tuple[str, Arguments], str] = {}
 
         def text(base: int, index: int) -> str:
@@ -287,7 +296,7 @@ class Policy:
                 tool = REJECT
             if (tool, arguments) not in written:
                 thought: dict[str, Json] = {"thought": _thought(place, tool)} if wanted.thought else {}
-                written[tool, arguments] = to_json(thought | self.call(place, tool, arguments, before, answers))
+                written[tool, arguments] = to_json(thought | self.call(place, tool, arguments, before, answers, others))
             return written[tool, arguments]
 
         return text
@@ -342,12 +351,18 @@ class Policy:
         return tool, "right" if drawn[1] < right else "misspelt" if drawn[1] < near else "wrong"
 
     def call(
-        self, place: Place, tool: str, arguments: Arguments, before: Mapping[str, bool], answers: bool
+        self,
+        place: Place,
+        tool: str,
+        arguments: Arguments,
+        before: Mapping[str, bool],
+        answers: bool,
+        offered: tuple[str, ...] = (),
     ) -> dict[str, Json]:
         """The call in the form of an answer; `before` says which earlier steps may have a result.
 
         `answers`: `finish` requires the answer, which is the result that the reference ends in. Without `answers`,
-        `finish` gets the reference's answer in words if the case wants the answer told.
+        `finish` gets the reference's answer in words if the case wants the answer told. `offered`: as in Writer.
         """
         reference = self.places.reference
         if tool == REJECT:
@@ -361,7 +376,7 @@ class Policy:
         if known and arguments == "misspelt":
             near = misspelt(known, listed(self.deciding.tools.get(tool)))
         right = near is not None or arguments == "right"
-        return Writer(self.deciding.tools).call(tool, near or known, right, before)
+        return Writer(self.deciding.tools, offered).call(tool, near or known, right, before)
 
     def _words(self, prompt: Prompt, base: int, index: int) -> str:
         """A thought if the prompt asks for one, a critique if the prompt shows a draft, else a reflection."""

@@ -14,7 +14,7 @@ from rich.cells import cell_len
 from rich.console import Console
 
 from analysis import load
-from analysis.screen import LINES, bar, print_screen
+from analysis.screen import LINES, _briefly, bar, print_screen
 from analysis.tables import rates
 from grid import store
 from tests.unit.analysis.test_tables import NOON, row
@@ -117,3 +117,22 @@ def test_a_bar_holds_its_mean_between_its_bounds(mean: float, low: float, high: 
     assert len(drawn) == len(bar(mean, float("nan"), float("nan"))) == 21
     assert drawn.index("●") == round(20 * mean)
     assert [drawn.rstrip().__len__() - 1, len(drawn) - len(drawn.lstrip())] == [round(20 * high), round(20 * low)]
+
+
+def test_one_planner_is_compared_with_no_other(tmp_path: Path) -> None:
+    assert "minus" not in " ".join(screen(tmp_path, cells("react", 8)))
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("A short one.", "A short one."),
+        ("First sentence here. The second is far too long for it", "First sentence here ..."),
+        ("a clause that is said; the other one is far too long", "a clause that is said ..."),
+        ("a warning with a remark (which is far too long for it)", "a warning with a remark ..."),
+        ("words without any mark that go on and on and on", "words without any mark that go on ..."),
+        ("x" * 60, "x" * 36 + " ..."),
+    ],
+)
+def test_a_long_warning_ends_behind_a_sentence_a_clause_or_a_word(text: str, shown: str) -> None:
+    assert _briefly(text, 40) == shown

@@ -8,7 +8,7 @@ import json
 import pytest
 
 from grid.core.engine import PlanAnswer, Prompt, Section, ToolCallAnswer
-from grid.core.types import UNKNOWN, Json, ToolCall, to_json
+from grid.core.types import FINISH, NO_TOOL, UNKNOWN, Json, ToolCall, to_json
 from grid.engines.lexical.engine import Lexical
 from grid.engines.simulated.plans import Writer, results
 from grid.episode.acting import refused
@@ -78,3 +78,13 @@ def test_what_the_simulated_policy_writes_can_be_run_and_a_wrong_call_is_not_the
     assert refused(ToolCall(made.tool, made.arguments), OFFERED, before) is None
     if known:
         assert UNKNOWN in made.arguments.values()
+
+
+@each("tool", TOOLS)
+@each("right", [True, False])
+def test_a_call_that_is_not_possible_becomes_one_of_a_tool_on_offer(tool: str, right: bool) -> None:
+    known = ToolCall(tool, dict.fromkeys((one.name for one in TOOLS[tool].parameters), "OUTPUT_FROM_STEP_0.result"))
+    free = {name for name, spec in TOOLS.items() if not spec.takes_results}
+    for offered in ((tool, *sorted(free - {tool})[-1:]), (tool, FINISH), (tool, NO_TOOL)):
+        call = Writer(TOOLS, offered).call(tool, known, right, {"0": False})
+        assert call["tool"] in offered

@@ -320,3 +320,37 @@ def test_reports_say_what_it_is_and_show_the_closed_form_beside_the_estimate(tmp
     assert line[6] == f"{100 * np.mean([row['success'] for row in episodes]):.1f}"
     assert line[8] == f"{100 * np.mean([row['expected_success'] for row in episodes]):.1f}"
     assert {row["expected_success"] for row in rows[1]["episodes"]} == {None}, "branching has none"
+
+
+# Prompts of a planner's author.
+
+
+def about(*sections: Section, options: tuple[str, ...]) -> Prompt:
+    ask = Section("instruction", ("Which one?",), options)
+    return Prompt((Section("role", ("You work.",)), *sections, ask), ChoiceAnswer(options))
+
+
+TASK = Section("task", ("Query: Book it.", "Outline:", "0 Book it."))
+REQUEST = Section("request", ("Present substep: 0 Book it.",))
+
+
+@pytest.mark.parametrize("sections", [(), (TASK,), (REQUEST,), (TASK, REQUEST)])
+@pytest.mark.parametrize("right", [ToolCall("book", {"quote": "Q"}), None])
+def test_a_choice_that_is_not_of_tools_has_equal_shares(sections: tuple[Section, ...], right: ToolCall | None) -> None:
+    policy = Simulated(tool_skill=1.0).told(Reference({"0": right}, ("0",)), TOOLS, 1)
+    found = asyncio.run(policy.choose(about(*sections, options=("Again.", "Another: book", "Give up.")), seed=1))
+    assert found.probabilities == (1 / 3,) * 3
+    assert found.usage.forward_passes == 1
+
+
+@pytest.mark.parametrize(
+    ("sections", "lacking"),
+    [
+        ((REQUEST,), "`request` is about substep '0', which its section `task` does not have"),
+        ((TASK, Section("history", ("Done so far:", "0 Book it. -> no tool"))), "all 1 substeps are done; a section"),
+    ],
+)
+def test_a_prompt_without_the_sections_that_say_where_it_is(sections: tuple[Section, ...], lacking: str) -> None:
+    policy = Simulated().told(Reference({"0": ToolCall("book", {})}, ("0",), followed=True), TOOLS, 1)
+    with pytest.raises(ValueError, match=f"simulated policy does not find the decision.*{lacking}"):
+        asyncio.run(policy.choose(about(*sections, options=("book", "no_tool")), seed=1))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Hashable, Iterator, Mapping
+from collections.abc import Callable, Coroutine, Hashable, Iterator, Mapping
 from dataclasses import dataclass, field, is_dataclass, replace
 from functools import partial
 from types import MappingProxyType
@@ -12,13 +12,17 @@ from typing import Any, ClassVar
 import pytest
 
 from grid.cells.run import Stamp, episode_of, run_cell, solve
+from grid.core.engine import Prompt, Section, TextAnswer
 from grid.core.errors import ContextError, ToolError
 from grid.core.problem import BRANCHING, OUTLINE, Outline, Problem, Reference
 from grid.core.types import Observation, ToolCall
 from grid.core.world import State
 from grid.datasets.slate.dataset import Slate
+from grid.episode.acting import begin, rollout
+from grid.episode.asking import single_pass
 from grid.episode.episode import Episode, Planner
 from grid.episode.progress import Budget
+from grid.episode.requests import Answers
 from grid.planners.egb import EGBLogits
 from grid.planners.horizon import SingleStepHorizon
 from grid.planners.react import BaselineLLM, ReAct
@@ -260,3 +264,45 @@ def test_planners_that_branch_are_refused_before_the_sweep_where_worlds_run_on(
 
 def build_needs(planner: str) -> frozenset[str]:
     return build(setting_of(dataset="null_cases", planner=planner), BUDGET).planner.needs
+
+
+# Seeds: each request has a key of its own.
+
+
+def words(*key: str) -> Callable[[Episode], Coroutine[Any, Any, Answers]]:
+    return lambda run: run.sample(Prompt((Section("role", ("Think.",)),), TextAnswer()), *key)
+
+
+def test_a_key_that_was_used_is_refused_since_the_seed_would_be_the_same() -> None:
+    run = episode(Scripted(certain()))
+    asyncio.run(words("pass0", "think")(run))
+    with pytest.raises(ValueError, match=r"the key \('pass0', 'think'\) was used before.*view\.substep\.id"):
+        asyncio.run(words("pass0", "think")(run))
+    for step in ("0", "1"):
+        asyncio.run(words("pass0", step, "think")(run))
+    assert len({message.seed for message in run.messages}) == len(run.messages) == 3
+
+
+def test_requests_at_the_same_time_need_different_keys_too() -> None:
+    async def both() -> list[Answers | BaseException]:
+        run = episode(Scripted(certain()))
+        return await asyncio.gather(*(words("pass0")(run) for _ in range(2)), return_exceptions=True)
+
+    assert [isinstance(found, ValueError) for found in asyncio.run(both())] == [False, True]
+
+
+def test_a_request_that_was_not_answered_leaves_its_key_free() -> None:
+    run = episode(Scripted(certain()), budget=Budget(prompt_characters=10))
+    long = Prompt((Section("role", ("Think about it.",)),), TextAnswer())
+    with pytest.raises(ContextError):
+        asyncio.run(run.sample(long, "pass0", "think"))
+    assert asyncio.run(words("pass0", "think")(run)).texts
+
+
+def test_passes_of_one_name_are_refused_and_with_branches_they_are_not() -> None:
+    run, acting = episode(Scripted(certain(), right_arguments)), ReAct()
+    policy = partial(single_pass, acting=acting)
+    asyncio.run(rollout(run, policy, acting, begin(run)))
+    asyncio.run(rollout(run, policy, acting, begin(run), branch=1))
+    with pytest.raises(ValueError, match="was used before"):
+        asyncio.run(rollout(run, policy, acting, begin(run)))

@@ -99,9 +99,9 @@ def test_the_budget_is_that_of_all_roles_together() -> None:
     run = asking(Answering(['{"score": 5}']), budget=Budget(llm_calls=3))
 
     async def spend() -> None:
-        await run.judge(a_prompt())
+        await run.judge(a_prompt(), "first")
         await run.choose(a_prompt())
-        await run.judge(a_prompt())
+        await run.judge(a_prompt(), "second")
 
     with pytest.raises(BudgetError, match=r"budget\.llm_calls=3"):
         asyncio.run(spend())

@@ -20,7 +20,7 @@ from grid.core.engine import Engine
 from grid.core.errors import ConfigError
 from grid.core.types import FINISH, NO_TOOL, ToolSpec
 from grid.episode import asking, planning, prompts
-from grid.episode.options import in_order
+from grid.episode.options import Options, in_order
 from grid.settings.build import Built, build
 from grid.settings.check import check_sweep
 from grid.settings.config import BudgetConfig
@@ -248,3 +248,17 @@ def test_what_is_said_of_no_tool_fits_no_benchmarks_labels() -> None:
     of_kind = ([found[:1] for found, none in every if none is kind] for kind in (True, False))
     shares = [np.mean([bool(words.intersection(first)) for first in firsts]) for firsts in of_kind]
     assert abs(shares[0] - shares[1]) <= 0.01
+
+
+@given(st.sets(st.sampled_from("abcdef")), st.integers(0, 99))
+def test_without_some_tools_the_others_stay_in_their_order_around_no_tool(gone: set[str], seed: int) -> None:
+    tools = tuple(ToolSpec(name, "", (), ()) for name in "abcdef")
+    whole = in_order(tools, seed, "case", "step", None, "sought")
+    rest = whole.without(*gone)
+
+    def names(options: Options) -> list[str]:
+        found = [tool.name for tool in options.tools]
+        return [*found[: options.place], NO_TOOL, *found[options.place :]]
+
+    assert names(rest) == [name for name in names(whole) if name not in gone]
+    assert rest.sought == "sought"

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from grid.contracts import subject
 from grid.contracts.subject import GROUPS, Point, Subject, covering, goes_together, names, outlines, setting_of
 from grid.settings.check import invalid_reason
 from tests.support.configs import FOLDERS, MAY_LACK
@@ -96,3 +97,16 @@ def test_none_of_the_few_is_there_that_cannot_run(few: list[Point]) -> None:
         for model, robustness in ((repeated, "none"), ("lexical", disturbed)):
             setting = setting_of(values, model=model, dataset=dataset, planner=planner, robustness=robustness)
             assert invalid_reason(setting) is None
+
+
+def test_other_planners_of_a_package_do_not_change_a_planners_points(monkeypatch: pytest.MonkeyPatch) -> None:
+    def of(*planners: str) -> list[Point]:
+        files = {group: [*planners] if group == "planner" else [] for group in GROUPS}
+        return [point for point in Subject(files, ours=False).points() if point[2] == "mine"]
+
+    monkeypatch.setattr(subject, "_is_whole", lambda planner: True)
+    monkeypatch.setattr(subject, "goes_together", lambda dataset, planner: True)
+    alone = of("mine")
+    assert alone
+    assert of("another", "mine", "third") == alone
+    assert {point[3] for point in alone} == {name for name in names("robustness") if subject.yaml("robustness", name)}

@@ -211,7 +211,8 @@ def test_a_folder_may_not_hide_an_installed_package(lab: Path, tmp_path: Path, m
     site = write_distribution(tmp_path / "site", "0.2")
     monkeypatch.syspath_prepend(site)
     error = refused("mylab")
-    assert f"{lab / 'mylab'} would hide {site / 'mylab'}" in error.allowed
+    assert f"{lab / 'mylab'} would hide {site / 'mylab'}; if they are one package" in error.allowed
+    assert f"run `pip install -e {lab}`" in error.allowed
 
 
 def test_a_distribution_that_declares_what_is_not_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
