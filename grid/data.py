@@ -166,7 +166,7 @@ def wrong_calls(problem: Problem) -> Iterator[str]:
             continue
         tool = problem.library.get(call.tool)
         if tool is None:
-            yield f"step {step} of its reference calls {call.tool}, which is no tool of its library"
+            yield f"step {step} of its reference calls {call.tool}, which is not a tool of its library"
             continue
         for name in sorted(call.arguments.keys() - {parameter.name for parameter in tool.parameters}):
             yield f"step {step} of its reference gives {call.tool} an argument that this tool does not have: {name}"

@@ -25,13 +25,13 @@ COLUMNS = ("engine", "config")
 """The columns that are read of every episode in addition to the columns of other tables."""
 EMPTY = "There is nothing to show: this folder holds no episodes yet"
 _ENGINES = {
-    "lexical": "{}: a lexical engine (word overlap, no training), which is no language model; its figures say "
+    "lexical": "{}: a lexical engine (word overlap, no training), which is not a language model; its figures say "
     "nothing about language models",
-    "simulated": "{}: a simulated policy, which is no language model; it is told the answers and is right as often "
+    "simulated": "{}: a simulated policy, which is not a language model; it is told the answers and is right as often "
     "as its config says",
-    "null": "{}: an engine that gives no real answers and is no language model",
+    "null": "{}: an engine that gives no real answers and is not a language model",
 }
-"""Engines that are no language models, and the sentence about each."""
+"""Engines that are not language models, and the sentence about each."""
 _FOLLOWS = {
     "temperature": "the server uses its own temperature, whatever planners and roles ask for",
     "seed": "trials cannot be repeated",
@@ -335,11 +335,11 @@ SIMULATED_COLUMNS = (ENGINE, EXPECTED)
 """The columns that are read of every episode in addition to the columns of other tables."""
 SIMULATED = "simulated"
 _TOLD = {
-    SIMULATED: "simulated policy: it is no language model and is told the answers",
-    "lexical": "lexical engine: it is no language model and matches words",
-    "null": "null engine: it is no language model and gives no real answers",
+    SIMULATED: "simulated policy: it is not a language model and is told the answers",
+    "lexical": "lexical engine: it is not a language model and matches words",
+    "null": "null engine: it is not a language model and gives no real answers",
 }
-"""Engines that are no language models, and what every caption about their figures says."""
+"""Engines that are not language models, and what every caption about their figures says."""
 
 
 def simulated_notice(episodes: pd.DataFrame, every: pd.DataFrame | None = None) -> str:

@@ -36,7 +36,7 @@ def tables(root: Path) -> list[Table]:
     """For each model and dataset with rewards, two tables: rewards and ends of runs, and parts of the rewards' basis.
 
     Raises:
-        AnalysisError: `reward_parts` of a cell is no JSON object of numbers from 0 to 1, or null.
+        AnalysisError: `reward_parts` of a cell is not a JSON object of numbers from 0 to 1, or null.
         StoreError: the folder cannot be read.
     """
     known = pc.field(REWARD).is_valid() | pc.field(DB).is_valid() | pc.field(TERMINATION).is_valid()

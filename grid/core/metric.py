@@ -66,10 +66,10 @@ def declared_by(part: object) -> tuple[Metric, ...]:
     """The metrics that a data set or a planner declares in its attribute `metrics`.
 
     Raises:
-        ConfigError: the attribute is no list of at most MOST metrics, or has a metric twice.
+        ConfigError: the attribute is not a list of at most MOST metrics, or has a metric twice.
     """
     declared, owner = getattr(part, "metrics", ()), type(part).__qualname__
-    found = tuple(declared) if isinstance(declared, Iterable) else (declared, declared)  # one alone is no list
+    found = tuple(declared) if isinstance(declared, Iterable) else (declared, declared)  # one alone is not a list
     names = [getattr(metric, "name", None) for metric in found if isinstance(metric, Metric)]
     if len(names) != len(found) or len(found) > MOST or len({*names}) != len(names):
         raise ConfigError(

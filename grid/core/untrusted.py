@@ -19,7 +19,7 @@ def _refuse(constant: str) -> None:
 def _real(text: str) -> float:
     number = float(text)
     if not math.isfinite(number):
-        raise ValueError(f"{text:.40} is no finite number")
+        raise ValueError(f"{text:.40} is not a finite number")
     return number
 
 

@@ -266,7 +266,7 @@ def _id(row: Mapping[str, Any]) -> str:
 def _rows(path: Path) -> Iterator[tuple[int, dict[str, Any] | str]]:
     """(line number, object) of every line that is not blank.
 
-    A line that is no object has a reason in place of the object.
+    A line that is not an object has a reason in place of the object.
     """
     try:
         with path.open("rb") as file:

@@ -95,7 +95,7 @@ class Argument(NamedTuple):
 def call_in(code: Code) -> ast.Call | None:
     """The call that begins the code: the first statement, or its first item if it is a bare tuple.
 
-    None if this code is no call.
+    None if this code is not a call.
     """
     first = code.tree.body[0]
     value = first.value if isinstance(first, ast.Expr) else None
@@ -133,7 +133,7 @@ def identifying(hub: Hub, code: Code, argument: Argument) -> str | None:
 
 
 def read_api(hub: Hub, code: str, domain: str) -> Api | None:
-    """The API of a call; None if the code is no call that can be read."""
+    """The API of a call; None if the code is not a call that can be read."""
     parsed = parse(code)
     call = call_in(parsed) if parsed else None
     if parsed is None or call is None:
@@ -208,7 +208,7 @@ class Slot(NamedTuple):
     """One argument of a call: its parameter's name, and how its value is written as code.
 
     `keyword`: the name is written in front. `quote`: the quote that the record has around the value; empty if the
-    record's value is no text.
+    record's value is not a text.
     """
 
     name: str

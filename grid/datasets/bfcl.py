@@ -217,7 +217,7 @@ class Recorder:
         if missing:
             return f"{missing[0]} is missing"
         strange = [name for name in call.arguments if name not in signature.parameters]
-        return f"{strange[0]:.80} is no argument of {call.tool}" if strange else None
+        return f"{strange[0]:.80} is not an argument of {call.tool}" if strange else None
 
 
 @plain_dataclass(frozen=True)

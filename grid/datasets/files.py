@@ -29,7 +29,7 @@ def read_json_list(path: Path) -> Iterator[tuple[int, Any]]:
     """Yield (number from 1, value) for each value of a file's list.
 
     Raises:
-        DataError: the file cannot be read, is no JSON list, is broken or ends too early, or a value has more than
+        DataError: the file cannot be read, is not a JSON list, is broken or ends too early, or a value has more than
             MAX_LINE_BYTES characters.
     """
     number = 0

@@ -147,7 +147,7 @@ def file_of(path: str | None) -> Path:
 
 
 def read_tasks(file: Path) -> dict[int, Task]:
-    """All tasks by line; raises DataError for a line that is no task, and for an id that comes twice."""
+    """All tasks by line; raises DataError for a line that is not a task, and for an id that comes twice."""
     tasks, ids = dict[int, Task](), set[str]()
     try:
         for line, row in read_jsonl(file, own=True):

@@ -279,7 +279,7 @@ def _finished(before: McpState, call: ToolCall) -> tuple[McpState, Observation]:
         return before, failed(f"{FINISH} needs an {ANSWER}: the result of an earlier step, or words.")
     left = references.PATTERN.search(text)
     if left:
-        return before, failed(f"{ANSWER}: {left[0]!r:.80} is no result of an earlier step.")
+        return before, failed(f"{ANSWER}: {left[0]!r:.80} is not a result of an earlier step.")
     return replace(before, answer=text.strip()), Observation({ANSWER: text.strip()})
 
 

@@ -438,7 +438,7 @@ def _filled(text: str) -> str:
 
 
 def _read(line: str) -> tuple[str, dict[str, str]] | None:
-    """The tool and the arguments of a line of code, sorted by the arguments' names; None if the line is no call."""
+    """The tool and the arguments of a line of code, sorted by the arguments' names; None if the line is not a call."""
     if len(line) > _LONGEST:
         return None
     try:

@@ -51,7 +51,7 @@ def read_rows(path: Path) -> list[tuple[str, Mapping[str, Any]]]:
     """The records, each with its id.
 
     Raises:
-        DataError: a line is no JSON object, an id comes twice, or no line has the release's fields.
+        DataError: a line is not a JSON object, an id comes twice, or no line has the release's fields.
     """
     found: dict[str, Mapping[str, Any]] = {}
     for line, row in read_jsonl(path):
@@ -91,7 +91,7 @@ def read_plan(nodes: Any) -> Calls:
     """A list of nodes as calls, with links by place.
 
     Raises:
-        UnusableError: the plan is no list of calls of the closed set, or a link names no field of an earlier call.
+        UnusableError: the plan is not a list of calls of the closed set, or a link names no field of an earlier call.
     """
     if not isinstance(nodes, list) or not 1 <= len(nodes) <= _MOST_CALLS:
         raise UnusableError(f"the plan is not a list of 1 to {_MOST_CALLS} calls")

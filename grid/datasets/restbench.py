@@ -425,7 +425,7 @@ class _Reading:
                     yield self._input(name, "path" if place == "path" else "query", schema, needed, described(own))
 
     def _body(self, operation: Mapping[str, Any]) -> Iterator[tuple[Input, str]]:
-        """The properties of a JSON body as parameters. A body that is no object is a single parameter, `body`."""
+        """The properties of a JSON body as parameters. A body that is not an object is a single parameter, `body`."""
         body = self._follow(operation.get("requestBody") or {})[1]
         media = (body.get("content") or {}).get(_MEDIA) or {}
         given = media.get("schema")

@@ -60,7 +60,7 @@ class Endpoint:
 
     @cached_property
     def search(self) -> str | None:
-        """The parameter with the words of a search; None if the endpoint is no search."""
+        """The parameter with the words of a search; None if the endpoint is not a search."""
         return next((item.name for item in self.inputs if item.name in _SEARCH and item.type == "string"), None)
 
     @cached_property
@@ -388,7 +388,7 @@ class Examples:
         self._parts = 0
 
     def response(self, media: Mapping[str, Any]) -> dict[str, Json]:
-        """The fields of an example response of a media type. A response that is no object is the field `result`."""
+        """The fields of an example response of a media type. A response that is not an object is the field `result`."""
         self._parts = 0
         found = self._trimmed(self._of_media(media), 0)
         return found if isinstance(found, dict) else {RESULT: found}

@@ -311,7 +311,7 @@ _CALL = re.compile(r"\s*([A-Za-z_]\w*)\s*\((.*)\)\s*", re.S)
 
 
 def parse_call(text: str, names: Sequence[str]) -> dict[str, Json] | None:
-    """The arguments of a call string; None if the string is no call with the tool's own arguments.
+    """The arguments of a call string; None if the string is not a call with the tool's own arguments.
 
     A value ends at the next `, name=` with a name from `names`, the tool's arguments. So quotes and commas inside a
     value do no harm.

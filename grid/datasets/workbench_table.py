@@ -37,7 +37,7 @@ def matches(pattern: str, cells: Sequence[Cell], about: str, ignore_case: bool =
     try:
         found = pc.match_substring_regex(pa.array(cells, pa.string()), pattern=pattern, ignore_case=ignore_case)
     except pa.ArrowInvalid:
-        raise RefusedError(f"{about} is no regular expression that can be searched for: {pattern:.80}") from None
+        raise RefusedError(f"{about} is not a regular expression that can be searched for: {pattern:.80}") from None
     return cast("list[bool]", found.to_pylist())
 
 

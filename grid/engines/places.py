@@ -271,7 +271,7 @@ def written_as(call: ToolCall, numbers: Mapping[str, str]) -> ToolCall:
     return ToolCall(call.tool, json.loads(text))
 
 
-# Predicted plans, as written by engines that are no language models.
+# Predicted plans, as written by engines that are not language models.
 
 
 SUMMARY = "Calls to be made: {count}."

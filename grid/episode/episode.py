@@ -268,7 +268,7 @@ class Episode:
         return layers.over(self.__world, state)
 
     def ended(self, state: State, answer: str | None) -> State:
-        """The state after the planner itself ended the work; only for cases in which the finish is no call."""
+        """The state after the planner itself ended the work; only for cases in which the finish is not a call."""
         after = layers.ended(self.__world, state, answer)
         if state is self.__latest:
             self.__latest = after

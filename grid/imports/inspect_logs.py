@@ -215,7 +215,7 @@ def _cluster(metadata: Mapping[str, Any]) -> str | None:
 
 
 def _scores(scores: Mapping[str, Any]) -> dict[str, float | str]:
-    """The values of all scores by the metrics' names; the name of a value that is no number ends in `_text`."""
+    """The values of all scores by the metrics' names; the name of a value that is not a number ends in `_text`."""
     found: dict[str, float | str] = {}
     for scorer, score in scores.items():
         several = score.value.items() if isinstance(score.value, dict) else ()

@@ -25,7 +25,7 @@ def ordered(milestones: Sequence[Milestone]) -> tuple[Milestone, ...]:
         if bool(one.tool) == (one.state is not None):
             raise ValueError(f"milestone {one.name!r:.80} needs either a tool or a state, not both")
         if other := next((name for name in one.after if name not in known), None):
-            raise ValueError(f"milestone {one.name!r:.80} comes after {other!r:.80}, which is no milestone")
+            raise ValueError(f"milestone {one.name!r:.80} comes after {other!r:.80}, which is not a milestone")
     found: dict[str, Milestone] = {}
     while len(found) < len(known):
         more = {name: one for name, one in known.items() if name not in found and {*one.after} <= found.keys()}

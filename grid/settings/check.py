@@ -235,7 +235,7 @@ def _check_root(given: str, root: Path) -> None:
             with suppress(FileNotFoundError):
                 folder.stat()
                 if not folder.is_dir():
-                    raise ConfigError("store.root", given, f"must be a folder, but {folder} is no folder")
+                    raise ConfigError("store.root", given, f"must be a folder, but {folder} is not a folder")
                 if not os.access(folder, os.W_OK | os.X_OK):
                     raise ConfigError(
                         "store.root", given, f"must be a folder that can be written to, but {folder} cannot"

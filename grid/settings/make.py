@@ -202,7 +202,7 @@ def check_plain(config: Mapping[str, object]) -> None:
 
     Raises:
         ConfigError: with the dotted key, for a number that is not finite or has more than 64 bits, a text that is too
-            long or not valid Unicode, a key that is no text, or nesting that is too deep.
+            long or not valid Unicode, a key that is not a text, or nesting that is too deep.
     """
     _check("", config, 0)
 

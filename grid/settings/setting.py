@@ -25,7 +25,7 @@ MEMORY = "memory"
 FURTHER = (REFINE, MEMORY)
 """The groups that a setting only has if plans are refined, or if other cases are remembered."""
 OPTIONS = "options"
-"""The key `options` of a setting's config, which is no group."""
+"""The key `options` of a setting's config, which is not a group."""
 DATA = ("path", "responses", "sentence_model", "train", "corpus", "ontology", "graph", "folder")
 """The keys of a dataset that say where its files lie; the files' contents are part of the dataset's version."""
 WHERE = ("command", "url", "headers")

@@ -51,7 +51,7 @@ def was_read(identity: object) -> bool:
 
 
 def _digest(folders: Sequence[object]) -> str | None:
-    """The digest of the contents of all folders, in their order; None if one is no folder that can be read here."""
+    """The digest of the contents of all folders, in their order; None if one is not a folder that can be read here."""
     together = hashlib.sha256()
     try:
         for folder in folders:

@@ -169,7 +169,7 @@ def _mark(path: Path) -> _Mark:
 
 
 def _opened(path: Path, source: BufferedReader | BytesIO) -> pq.ParquetFile:
-    """A reader of an undamaged file that has read the file's footer; raises StoreError if it is no Parquet file."""
+    """A reader of an undamaged file that has read the file's footer; raises StoreError if it is not a Parquet file."""
     content = pa.BufferReader(source.getvalue()) if isinstance(source, BytesIO) else source
     try:
         return pq.ParquetFile(content, page_checksum_verification=True)

@@ -48,7 +48,7 @@ class PlannedSetting(TypedDict):
 class RunsRecord(TypedDict):
     """The file: every run, in the order of time, and all settings that were asked for, by their ids.
 
-    `skipped` has the number of records that are no cases, by the data set's label and the reason; older files do not
+    `skipped` has the number of records that are not cases, by the data set's label and the reason; older files do not
     have it.
     """
 

@@ -248,7 +248,7 @@ def _joining(root: Path, names: Sequence[str] | None, where: pc.Expression | Non
     """The columns of the joined form that `names` (None: all of them) and the expression `where` need.
 
     Raises:
-        StoreError: a name is no column and no metric.
+        StoreError: a name is not a column and no metric.
     """
     told = "" if where is None else str(where)
     ours = [name for name in LONG.names if names is None or name in names or name in told]

@@ -219,7 +219,7 @@ class Folders:
         """Yield the settings with their data sets' folders; settings whose data set has no folder are left out.
 
         Raises:
-            ConfigError: no setting is left, or a folder is no text.
+            ConfigError: no setting is left, or a folder is not a text.
         """
         left = False
         for one in composed:

@@ -71,7 +71,7 @@ def read_told(folder: Path) -> Told:
 
     Raises:
         OSError: the file does not exist or cannot be read.
-        ValidationError: the file is cut off, or is no document of a sweep.
+        ValidationError: the file is cut off, or is not a document of a sweep.
     """
     return _TOLD.validate_json((folder / FILE).read_bytes())
 

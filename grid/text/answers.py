@@ -214,7 +214,7 @@ def _plan(value: Json, tools: Mapping[str, ToolSpec]) -> list[Call] | None:
         return None
     steps = value["plan"]
     if not isinstance(steps, list) or not 0 < len(steps) <= MAX_STEPS:
-        raise UnreadableError(f"a plan that is no list of 1 to {MAX_STEPS} calls")
+        raise UnreadableError(f"a plan that is not a list of 1 to {MAX_STEPS} calls")
     plan = []
     for place, step in enumerate(steps, start=1):
         try:
@@ -222,7 +222,7 @@ def _plan(value: Json, tools: Mapping[str, ToolSpec]) -> list[Call] | None:
         except UnreadableError as error:
             raise UnreadableError(f"entry {place} of the plan: {error}") from None
         if call is None:
-            raise UnreadableError(f"entry {place} of the plan is no call")
+            raise UnreadableError(f"entry {place} of the plan is not a call")
         plan.append(call)
     thought = value.get("thought")
     if isinstance(thought, str) and plan[0].thought is None:
@@ -513,7 +513,7 @@ def _chain(value: Json, tools: Mapping[str, ToolSpec]) -> Predicted | None:
     if "tool_chain" not in value:
         return None
     if not isinstance(chain, list):
-        raise UnreadableError("a tool_chain that is no list")
+        raise UnreadableError("a tool_chain that is not a list")
     plan = value.get("plan")
     return Predicted(_calls(chain, tools), refusal, plan if isinstance(plan, str) else "")
 
@@ -527,7 +527,7 @@ def _calls(entries: list[Json], tools: Mapping[str, ToolSpec]) -> tuple[ChainCal
 def _entry(entry: Json, where: str, tools: Mapping[str, ToolSpec]) -> ChainCall | None:
     """A call, or None for an entry whose name says that it calls no tool."""
     if not isinstance(entry, dict):
-        raise UnreadableError(f"{where} is no object")
+        raise UnreadableError(f"{where} is not an object")
     if not isinstance(entry.get("name"), str) or not str(entry["name"]).strip():
         raise UnreadableError(f"{where} has no name")
     given = [key for key in _ARGUMENTS if key in entry]
@@ -535,7 +535,7 @@ def _entry(entry: Json, where: str, tools: Mapping[str, ToolSpec]) -> ChainCall 
         raise UnreadableError(f"{where} has both {given[0]} and {given[1]}")
     arguments = entry[given[0]] if given else {}
     if isinstance(arguments, str) and not arguments.lstrip().startswith("{"):
-        raise UnreadableError(f"{where} has a {given[0]} that is no object")
+        raise UnreadableError(f"{where} has a {given[0]} that is not an object")
     call = _call({"name": entry["name"], "arguments": arguments}, where, tools)
     reason = next((str(entry[key]) for key in _REASONS if isinstance(entry.get(key), str)), "")
     return ChainCall(call.tool, call.arguments, reason) if call else None
@@ -569,7 +569,7 @@ def _messages(value: Json, count: int, tools: Mapping[str, ToolSpec]) -> Predict
 def _message(entry: Json, where: str, tools: Mapping[str, ToolSpec]) -> tuple[ChainCall | None, str]:
     """The call of a message, if it has one, and its words."""
     if not isinstance(entry, dict):
-        raise UnreadableError(f"{where} is no object")
+        raise UnreadableError(f"{where} is not an object")
     if entry.get("role", "assistant") != "assistant":
         raise UnreadableError(f"{where} has the role {entry['role']!r:.40}, where it is the assistant's")
     calls = entry.get("tool_calls")

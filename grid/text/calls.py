@@ -103,7 +103,7 @@ def _call(found: dict[str, Json], tools: Mapping[str, ToolSpec]) -> Call | None:
         }
         strange = [name for name in arguments if name not in parameters]
         if strange and tool != NO_TOOL:
-            raise UnreadableError(f"{strange[0]!r:.80}, which is no argument of {tool:.80}")
+            raise UnreadableError(f"{strange[0]!r:.80}, which is not an argument of {tool:.80}")
     if tool == NO_TOOL:
         if places and arguments and found[key] != NO_TOOL:
             raise UnreadableError("arguments without a tool")

@@ -162,7 +162,7 @@ def _calls(code: str, tools: Mapping[str, ToolSpec]) -> list[Call | UnreadableEr
         for node in _listed(value):
             call = _call(node, tools)
             found.append(call or UnreadableError("code that is more than a list of calls"))
-    return found or [UnreadableError("code that is no list of calls")]
+    return found or [UnreadableError("code that is not a list of calls")]
 
 
 def _listed(node: ast.expr | None) -> Iterable[ast.expr | None]:
@@ -203,7 +203,7 @@ def _value(node: ast.expr) -> Json:
     if isinstance(node, ast.Dict):
         keys = [key.value for key in node.keys if isinstance(key, ast.Constant) and isinstance(key.value, str)]
         if len(keys) < len(node.keys):
-            raise ValueError("a key that is no text")
+            raise ValueError("a key that is not a text")
         return dict(zip(keys, map(_value, node.values), strict=True))
     found = ast.literal_eval(node)
     if found is not None and not isinstance(found, str | int | float | bool):

@@ -280,7 +280,7 @@ def _given(arguments: Mapping[str, Json], parameter: Parameter) -> bool:
 
 def _wrong(value: Json, parameter: Parameter, tool: ToolSpec, exact: bool) -> str | None:
     if exact and parameter.type not in _KINDS and not isinstance(value, str):
-        return f"is no text: {to_json(value):.80}"
+        return f"is not a text: {to_json(value):.80}"
     if not any(_fits(value, kind) for kind in parameter.kinds):
         return f"is no {' or '.join(parameter.kinds)}"
     if parameter.schema and value is not None and (why := _unfit(value, parameter.schema)):

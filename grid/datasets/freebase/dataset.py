@@ -401,7 +401,7 @@ class Asked:
         self._names: dict[str, str] = {}
 
     def fault(self, question: Question) -> str | None:
-        """Why a question is no case: an entity has no name, or the answers differ. None if it can be a case."""
+        """Why a question is not a case: an entity has no name, or the answers differ. None if it can be a case."""
         try:
             if question.unnamed:
                 self._names |= self._graph.names(question.unnamed)

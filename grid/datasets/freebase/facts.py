@@ -416,7 +416,7 @@ class Literals:
 
 
 def _about(value: Value, rng: random.Random) -> float:
-    """A random number of similar size as the value; a random small number if the value is no number."""
+    """A random number of similar size as the value; a random small number if the value is not a number."""
     try:
         return float(value.text) * rng.lognormvariate(0.0, 0.5)
     except ValueError:

@@ -148,7 +148,7 @@ class Question:
 
 
 def read_questions(path: Path) -> tuple[list[Question], list[Skipped]]:
-    """The questions of a file, and the records that are no usable questions.
+    """The questions of a file, and the records that are not usable questions.
 
     Files of GrailQA and GraphQuestions, AgentBench (knowledge graph), WebQSP with S-expressions (RNG-KBQA) and KBQA-o1
     are distinguished by their fields. A question has its record's id. Raises DataError for a broken file, and for a
@@ -171,7 +171,7 @@ def read_questions(path: Path) -> tuple[list[Question], list[Skipped]]:
 
 
 def _question(record: Any, own: str) -> Question:
-    """Read a record as a question. Raises ValueError with the reason if the record is no usable question."""
+    """Read a record as a question. Raises ValueError with the reason if the record is not a usable question."""
     if not isinstance(record, dict):
         raise ValueError(f"an object is expected, not {type(record).__name__}")
     text = next((record[key] for key in ("question", "ProcessedQuestion", "RawQuestion") if key in record), None)

@@ -346,7 +346,7 @@ def objects(path: Path) -> Iterator[tuple[str, object]]:
 
 
 def question(record: object) -> Question:
-    """Read a record as a question. Raises ValueError with the reason if the record is no question."""
+    """Read a record as a question. Raises ValueError with the reason if the record is not a question."""
     if not isinstance(record, dict):
         raise ValueError(f"an object is expected, not {type(record).__name__}")
     if record.get("context") is None:

@@ -130,7 +130,7 @@ def export(dataset: Slate, folder: Path, card: str) -> list[Path]:
 
 
 def empty(folder: Path) -> None:
-    """Raise ConfigError if a path exists and is no folder, or is a folder that is not empty."""
+    """Raise ConfigError if a path exists and is not a folder, or is a folder that is not empty."""
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise ConfigError("--export", str(folder), "a folder that is new or empty, because nothing is overwritten")
 

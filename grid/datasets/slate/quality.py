@@ -71,7 +71,7 @@ def groups(dataset: Slate) -> list[Iterator[Figure]]:
 def _styles(tools: Mapping[str, ToolRecord], cases: Sequence[CaseRecord]) -> Iterator[Figure]:
     """Whether texts alone distinguish plan tools from distractors, and substeps with a call from other substeps."""
     used = {sub.call.tool for case in cases for sub in case.substeps() if sub.call}
-    # A tool with the same function as a plan's tool is a right choice, so it is no distractor.
+    # A tool with the same function as a plan's tool is a right choice, so it is not a distractor.
     told = [tool for tool in tools.values() if not tool.same_function]
     labels = np.array([tool.name in used for tool in told])
     texts = [" ".join([tool.description, *(argument.description for argument in tool.arguments)]) for tool in told]

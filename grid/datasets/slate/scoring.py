@@ -144,7 +144,7 @@ def _records(path: Path, *keys: str) -> Iterator[Any]:
 
 
 def read_predictions(path: Path, cases: Mapping[str, ScoredCase]) -> dict[str, Calls]:
-    """The calls by case. Raises DataError with the line of a record that is no prediction."""
+    """The calls by case. Raises DataError with the line of a record that is not a prediction."""
     found: dict[str, Calls] = {}
     if not path.is_file():
         raise DataError(path, None, "no such file")

@@ -503,7 +503,7 @@ def calculate(expression: str) -> str:
 
     Raises:
         ValueError: the text has characters that the tool does not accept, too many characters, or too large a power.
-        SyntaxError: the text is no expression.
+        SyntaxError: the text is not an expression.
         ArithmeticError: the expression divides by zero, or has too large a number.
     """
     if not all(character in _ALLOWED for character in expression):

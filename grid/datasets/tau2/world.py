@@ -307,7 +307,7 @@ def base_ids(where: Path) -> list[str] | None:
 
 
 def database(file: Path, model: Any) -> Any:
-    """A database of the package, from JSON or TOML. Raises DataError if it is no database."""
+    """A database of the package, from JSON or TOML. Raises DataError if it is not a database."""
     try:
         if file.suffix == ".toml":
             if file.stat().st_size > _MOST_BYTES:

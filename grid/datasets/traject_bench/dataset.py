@@ -528,7 +528,7 @@ def called(steps: Sequence[Recorded]) -> dict[str, Recorded]:
 
 
 OUTPUT = "output"
-"""The name of the field that has an outcome which is no object."""
+"""The name of the field that has an outcome which is not an object."""
 _LONGEST = 100_000  # characters of a text that is read as a literal; the release has 2,048 at most
 _DEEPEST = 32  # levels of nesting
 _MOST_BITS = 1024  # of an integer: what a double can hold

@@ -1,4 +1,4 @@
-"""The lexical engine: a training-free policy that reads a prompt's words. It is no language model.
+"""The lexical engine: a training-free policy that reads a prompt's words. It is not a language model.
 
 It sees only the prompt's sections, as a language model would. Options are scored by BM25 (with the square root of the
 usual IDF) against the present substep and, with less weight, its goal, the whole query and the latest history. 'No

@@ -1,4 +1,4 @@
-"""The simulated engine: a policy of planted skill. It is no language model, and no agent either.
+"""The simulated engine: a policy of planted skill. It is not a language model, and no agent either.
 
 It is the only engine that gets each case's reference: the run layer gives it the reference, not a planner. It answers
 as a model would, in text that goes through the same parsers, and is right with known probabilities. So it can show that

@@ -85,7 +85,7 @@ class Gateway:
             listening = socket.create_server((HOST, 0))
             self._port = listening.getsockname()[1]
             self.manager = _manager()
-            # Not in the context of a case: the server's own work is no case's time.
+            # Not in the context of a case: the server's own work is not a case's time.
             self._listening = contextvars.Context().run(asyncio.create_task, _listen(self, self.manager, listening))
         return f"http://{HOST}:{self._port}"
 

@@ -271,7 +271,7 @@ def _told(step: Step, unreadable: str | None) -> Result:
     """A step as the result of a call; it gives the step's number, which references use."""
     number, observation = step.substep.id, step.observation
     if unreadable is not None:
-        return Result(f"Step {number} was no call: {unreadable}", failed=True)
+        return Result(f"Step {number} was not a call: {unreadable}", failed=True)
     if step.finished:
         return Result("The work is ended.")
     if observation is None:

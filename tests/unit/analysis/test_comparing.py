@@ -66,7 +66,7 @@ def test_a_caption_speaks_of_its_own_tables_models(tmp_path: Path) -> None:
         for robustness in ("none", "extraneous"):
             written(tmp_path, {"react": 0.2, "cot": 0.5}, robustness, model=model, engine=engine)
     tables = {one.name: one for one in print_report(tmp_path, Console(file=io.StringIO()))}
-    lexical, simulated = "lexical engine: it is no language model", "simulated policy: it is no language model"
+    lexical, simulated = "lexical engine: it is not a language model", "simulated policy: it is not a language model"
     for model, own, other in (("lab", lexical, simulated), ("told", simulated, lexical)):
         for name in ("results", "differences react", "costs", "disturbances"):
             caption = tables[f"{name} {model} slate"].caption

@@ -112,7 +112,7 @@ def test_coefficients_are_read_by_their_signs() -> None:
         (
             "simulated",
             "slate",
-            ["a simulated policy, which is no language model; it is told the answers", "slate (synthetic"],
+            ["a simulated policy, which is not a language model; it is told the answers", "slate (synthetic"],
         ),
         ("vllm", "kqapro[limit=5]", ["m: a language model, run by vllm", "(read from released or own files)"]),
         (None, "kqapro", ["a model whose engine is not recorded"]),

@@ -392,7 +392,7 @@ def test_every_query_runs_and_a_page_holds_tables_and_figures(tmp_path: Path) ->
     for part in parts:
         assert len(duckdb.connect().execute(part.query).df()), part.title
         assert "scored by: symbolic" in part.caption or part.name.startswith("published ")
-        assert "simulated policy: it is no language model" in part.caption
+        assert "simulated policy: it is not a language model" in part.caption
     page = html.page(tmp_path, found, drawn)
     assert "E2-H" in page
     assert "plans-stage" in page

@@ -124,7 +124,7 @@ def test_a_refused_call_was_made_and_tells_nothing_of_what_is_right(small_bfcl: 
     wrong = [
         (ToolCall("weather.set", {}), "there is no function weather.set"),
         (ToolCall("weather.get", {}), "city is missing"),
-        (ToolCall("weather.get", {"city": 1, "x": 2}), "x is no argument of weather.get"),
+        (ToolCall("weather.get", {"city": 1, "x": 2}), "x is not an argument of weather.get"),
     ]
     for call, message in wrong:
         resolved, (failed, recorded) = played(problem, [call, right])

@@ -199,7 +199,7 @@ def test_a_line_names_them(tmp_path: Path) -> None:
     ("more", "why"),
     [
         ({"milestones": [{"tool": "fetsh"}]}, "'fetsh', which is not a tool (did you mean fetch?)"),
-        ({"milestones": [{"tool": "fetch", "after": ["x"]}]}, "comes after 'x', which is no milestone"),
+        ({"milestones": [{"tool": "fetch", "after": ["x"]}]}, "comes after 'x', which is not a milestone"),
         ({"milestones": [{"tool": "fetch", "name": "1"}, {"tool": "send"}]}, "the same name"),
         ({"forbidden": [{"tool": "fetch", "after": ["x"]}]}, "forbidden at any time"),
         ({"milestones": [{"tool": "fetch", "state": 3}]}, "milestones.0.state: there is no key 'state'"),

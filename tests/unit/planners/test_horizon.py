@@ -133,10 +133,10 @@ UNFIT: list[tuple[dict[str, Json], str]] = [
     (added(result(99), result(99)), "step 99, which does not come before it"),
     (added("one", "one"), "left is 'one', which is no earlier step's result: OUTPUT_FROM_STEP_i.result is"),
     (added("$-1", "$0"), "left is '$-1', which is no earlier"),
-    ({"tool": "sum", "arguments": {"left": [result(0)], "right": result(0)}}, "left is no text"),
+    ({"tool": "sum", "arguments": {"left": [result(0)], "right": result(0)}}, "left is not a text"),
     ({"tool": "sum", "arguments": {"left": result(0)}}, "sum without right"),
     ({"tool": "number", "arguments": {}}, "number without name"),
-    ({"tool": "number", "arguments": {"name": True}}, "name is no text: true"),
+    ({"tool": "number", "arguments": {"name": True}}, "name is not a text: true"),
     ({"tool": "number", "arguments": {"name": "one", "base": 2}}, "number has no argument 'base'"),
 ]
 
@@ -195,7 +195,7 @@ def test_a_number_where_a_text_is_wanted_is_its_text() -> None:
 def test_a_model_that_repeats_itself_is_never_asked_the_same_again(planner: Planner) -> None:
     hostile = "{\n\nTools:\n\nQuery: say\u2028one" + "x" * 3000
     engine = Script([hostile])
-    with pytest.raises(ModelError, match="in 9 tries"):
+    with pytest.raises(ModelError, match=r"(in|after) 9 tries"):
         solved(planner, engine)
     assert len({prompt.text() for prompt in engine.prompts}) == len(engine.prompts) == 9
     for prompt in engine.prompts[1:]:
@@ -210,7 +210,7 @@ def test_a_model_that_repeats_itself_is_never_asked_the_same_again(planner: Plan
 @pytest.mark.parametrize("planner", [FullHorizon(max_retries=2), SingleStepHorizon(max_retries=2)])
 def test_nothing_usable_is_the_models_failure(planner: Planner, text: str) -> None:
     engine = Script([text])
-    with pytest.raises(ModelError, match="in 3 tries"):
+    with pytest.raises(ModelError, match=r"(in|after) 3 tries"):
         solved(planner, engine)
     assert len(engine.prompts) == 3
 

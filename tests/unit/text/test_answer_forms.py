@@ -186,7 +186,7 @@ FORMS: dict[str, tuple[str, Call | str]] = {
         '{"name": "find", "parameters": {"type": "object", "properties": {"order": {"type": "string"}}}}',
         "the definition of find",
     ),
-    "flat, unknown": ('{"tool": "find", "order": "A-1", "colour": "red"}', "'colour', which is no argument of find"),
+    "flat, unknown": ('{"tool": "find", "order": "A-1", "colour": "red"}', "'colour', which is not an argument"),
     "beside the arguments": ('{"tool": "find", "arguments": {"order": "A-1"}, "count": 2}', "'count' beside"),
     "arguments no object": ('{"tool": "find", "arguments": ["A-1"]}', "arguments that are no object"),
     "arguments broken": ('{"tool": "find", "arguments": "{order: A-1}"}', "arguments that are a JSON object with A-1"),
@@ -237,7 +237,7 @@ def test_a_tool_that_is_called_like_a_word_for_none_is_called() -> None:
 
 
 def test_flat_arguments_are_read_of_known_tools_only() -> None:
-    with pytest.raises(UnreadableError, match="'order', which is no argument of find"):
+    with pytest.raises(UnreadableError, match="'order', which is not an argument of find"):
         read_call('{"tool": "find", "order": "A-1"}')
 
 
@@ -248,9 +248,9 @@ PLANS: list[tuple[str, list[Call] | str]] = [
     ('{"tool_calls": [{"function": {"name": "find", "arguments": "{\\"order\\": \\"A-1\\"}"}}]}', [FIND]),
     ('{"plan": [{"tool": "find", "arguments": {"order": "A-1"}}, {"tool": "find", "arg', "breaks off at '\"arg'"),
     ('{"plan": [{"tool": "find", "arguments": {"order": "A-1"}}', "is not finished"),
-    ('{"plan": [{"tool": "find", "arguments": {"order": "A-1"}}, "find"]}', "entry 2 of the plan is no call"),
-    ('{"plan": [{"tool": "find", "colour": "red"}]}', "entry 1 of the plan: 'colour', which is no argument"),
-    ('{"plan": []}', "a plan that is no list of 1 to 256 calls"),
+    ('{"plan": [{"tool": "find", "arguments": {"order": "A-1"}}, "find"]}', "entry 2 of the plan is not a call"),
+    ('{"plan": [{"tool": "find", "colour": "red"}]}', "entry 1 of the plan: 'colour', which is not an argument"),
+    ('{"plan": []}', "a plan that is not a list of 1 to 256 calls"),
     ('{"tool": "find", "arguments": {"order": "A-1"}}', "no JSON object with a plan"),
 ]
 
