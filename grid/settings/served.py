@@ -1,7 +1,7 @@
 """Settings continue under the ids of earlier rows, even if these ids include the places of models.
 
-Today a model's place (the address of its server, or the folder of its weights) is not part of a cell's id. Up to version
-0.1 it was. If a results folder has rows of a setting with such ids, the setting's further cells get such ids too, and
+A model's place (the address of its server, or the folder of its weights) is not part of a cell's id. Up to version 0.1
+it was. If a results folder has rows of a setting with such ids, the setting's further cells get such ids too, and
 keep the labels. The address may have changed since then. The folder of weights must be the same, because it is not
 known whether another folder has the same contents.
 """

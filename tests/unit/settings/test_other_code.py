@@ -98,7 +98,7 @@ def test_a_program_that_is_known_by_its_path_alone_is_told(tmp_path: Path) -> No
         {"servers": {"a": {"args": ["server.py"]}, "b": {"args": [str(server)]}}},
     ):
         (line,) = lines(**keys)
-        assert line.startswith(f"dataset.args: the contents of {server} are not part of the cells' ids")
+        assert line.startswith(f"dataset.args: the contents of {server} are no part of the cells' ids")
     assert lines(args=["server.py", "/nowhere.py"]) == []
 
 
