@@ -216,7 +216,7 @@ def test_the_mass_that_went_to_no_option_is_in_the_rows_and_warned_of(undisturbe
         assert row["unassigned"] == (pytest.approx(sum(known) / len(known)) if known else None)
     share = asyncio.run(unassigned(HuggingFace(**{key: model(folder)[key] for key in ("path", "dtype")})))
     assert share is not None
-    assert any(line.startswith("warning: model puts") for line in undisturbed.said) == (share > MUCH)
+    assert any(line.startswith("warning: model gives") for line in undisturbed.said) == (share > MUCH)
 
 
 def test_two_replicas_share_the_cases_and_give_the_same_rows(
