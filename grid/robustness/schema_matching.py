@@ -284,7 +284,7 @@ class MatchingWorld:
             return None
         if self.asks and expected.sort != "text":
             if self.judge is None:
-                raise ToolError(call.tool, "the setting needs a judge, but there is none")
+                raise ToolError(f"{call.tool}: the setting needs a judge, but there is none")
             among = [name for name, score in zip(near.names, near.scores, strict=False) if score >= rule.floor]
             return await self.judge.choose(self.question, call, name, among) if among else None
         best, *others = near.scores
