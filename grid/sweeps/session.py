@@ -549,7 +549,8 @@ def replicas_table(totals: Sequence[Totals]) -> Table:
         table.caption += f"; {gpus:,.0f} GPU seconds since they were ready"
     figures = "requests|failed|restarts|batch|prefill|cached|decoded|prefill/s|decoded/s|KV"
     for column in ("model", "replica", *figures.split("|")):
-        table.add_column(column, justify="left" if column == "model" else "right", no_wrap=True)
+        named = column == "model"
+        table.add_column(column, justify="left" if named else "right", no_wrap=not named, overflow="fold")
     for total in totals:
         stats, usage = total.stats, total.stats.usage
         computed = usage.input_tokens - usage.cached_input_tokens
