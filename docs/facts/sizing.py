@@ -9,6 +9,8 @@ from docs.facts.markdown import code, table
 _GIB = 2**30
 _SHARE = 0.9  # model.serving.gpu_memory_utilization
 _BF16 = 2  # bytes
+_REQUEST = 32_768  # tokens; model.context
+_POWERS = (1, 2, 4, 8)  # GPUs of a replica: the KV heads, eight here, are divided among them
 
 
 class Sized(NamedTuple):
@@ -48,6 +50,10 @@ MODELS = (
     _dense("llama-3.1-8b-instruct", 8.03, 32, 8, 128),
     Sized("gpt-oss-120b", 116.8, 5.1, 65e9, 36, 8, 64),
 )
+LARGE = (  # of the hub, in no file of conf/model
+    _dense("Llama-3.1/3.3-70B, bf16", 70.6, 80, 8, 128),
+    Sized("Llama-3.1/3.3-70B, fp8", 70.6, 70.6, 70.6e9, 80, 8, 128),
+)
 CARDS = (
     Card("L4, 24 GB", 24, 300e9, 121e12),
     Card("L40S, 48 GB", 48, 864e9, 362e12),
@@ -58,16 +64,20 @@ CARDS = (
 
 
 def render(what: str) -> str:
-    """One of three tables: `models`, `room` or `speed`."""
-    return {"models": _models, "room": _room, "speed": _speed}[what]()
+    """One of four tables: `models`, `room`, `gpus` or `speed`."""
+    return {"models": _models, "room": _room, "gpus": _gpus, "speed": _speed}[what]()
+
+
+def _called(model: Sized) -> str:
+    return model.name if model in LARGE else code(model.name)
 
 
 def _models() -> str:
     rows = [
-        (code(model.name), f"{model.parameters:g}", f"{model.weights / _GIB:.1f} GiB",
+        (_called(model), f"{model.parameters:g}", f"{model.weights / _GIB:.1f} GiB",
          f"2 × {model.layers} × {model.kv_heads} × {model.head} × {_BF16}", f"{model.per_token / 1024:.0f} KiB",
-         f"{32_768 * model.per_token / _GIB:.1f} GiB")
-        for model in MODELS
+         f"{_REQUEST * model.per_token / _GIB:.1f} GiB")
+        for model in (*MODELS, *LARGE)
     ]  # fmt: skip
     head = ["`model=`", "10⁹ parameters", "weights", "bytes of keys and values", "per token", "per 32,768 tokens"]
     return table(head, rows)
@@ -80,8 +90,23 @@ def _room() -> str:
 
 
 def _tokens(model: Sized, card: Card) -> str:
-    left = card.memory * _GIB * _SHARE - model.weights
-    return f"{left / model.per_token / 1000:,.0f} thousand" if left > 0 else "weights do not fit"
+    left = _left(model, card, 1)
+    return f"{left / 1000:,.0f} thousand" if left > 0 else "weights do not fit"
+
+
+def _left(model: Sized, card: Card, gpus: int) -> float:
+    """Tokens of keys and values for which so many GPUs have room beside the weights; below 0 if these do not fit."""
+    return (gpus * card.memory * _GIB * _SHARE - model.weights) / model.per_token
+
+
+def _gpus() -> str:
+    """The fewest GPUs, a power of two, that hold the weights and the longest request; then all tokens that fit."""
+    rows = []
+    for model in (*(one for one in MODELS if any(not _fits(one, card) for card in CARDS)), *LARGE):
+        fewest = [next(n for n in _POWERS if _left(model, card, n) >= _REQUEST) for card in CARDS]
+        tokens = [_left(model, card, n) / 1000 for card, n in zip(CARDS, fewest, strict=True)]
+        rows.append((_called(model), *(f"{n}; {left:,.0f} thousand" for n, left in zip(fewest, tokens, strict=True))))
+    return table(["model", *(card.name for card in CARDS)], rows)
 
 
 def _speed() -> str:

@@ -31,6 +31,7 @@ _HEAD_SECONDS, _LOOK_SECONDS = 20.0, 1.0  # how long to wait for a restarted hea
 _LOOPBACK = "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"
 """Ray's variable for clusters of several machines; if it is 0, all ports of Ray listen on loopback, on Linux too."""
 _LOST = re.compile(r"The node with node id: \w+ and address: (\S+) .*has been marked dead")
+_KILLED = re.compile(r"A worker died or was killed .*?Worker IP address: (\S+) .*?Worker PID: (\d+)", re.DOTALL)
 _BESIDE = "Raylet is terminated."  # printed by each agent of the same machine
 _MODE, _TOKENS = "RAY_AUTH_MODE", {"RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH"}
 _held = False
@@ -161,7 +162,7 @@ def _as_it_was() -> Iterator[None]:
 
 @contextmanager
 def _in_our_words() -> Iterator[None]:
-    """A context manager that replaces Ray's messages about machines, up to 25 lines, by one line; a log has them."""
+    """A context manager that replaces Ray's long messages about machines and workers by one line; a log has them."""
     import ray
 
     worker: Any = ray._private.worker
@@ -182,6 +183,11 @@ def _tell(data: Mapping[str, Any], ignore_prefix: bool = False) -> None:
     for message in data["lines"]:
         if lost := _LOST.match(message):
             told = f"a machine of the Ray cluster is lost ({lost[1]}): its work runs again; Ray's message is in {log}"
+            print(shown(told), flush=True)
+        elif killed := _KILLED.match(message):
+            told = (
+                f"a worker has died ({killed[1]}, process {killed[2]}): its work runs again; Ray's message is in {log}"
+            )
             print(shown(told), flush=True)
         elif not message.startswith(_BESIDE):
             print(shown(one_line(message)), flush=True)

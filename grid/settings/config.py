@@ -179,7 +179,7 @@ class SweepConfig(_Section):
     retry_failed: Annotated[bool | Literal["all"], BeforeValidator(_retry)]
     fail_fast: Annotated[int | float | None, BeforeValidator(_fail_fast)] = None
     most_unknown: Annotated[float, Field(gt=0, le=1)] | None = 0.5
-    accept_code: bool = False
+    accept_code: bool | None = None
     tracing: Tracing = "none"
     budget: SweepBudgetConfig
     cluster: ClusterConfig

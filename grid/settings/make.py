@@ -185,6 +185,9 @@ def config_error(prefix: str, error: ValidationError, fields: Sequence[str]) -> 
         # A user who mistypes a key of a model may have given a secret as its value.
         value = "(not shown)" if prefix == "model." else first["input"]
         return ConfigError(prefix + place, value, f"no such key{hint}; the keys here are {', '.join(fields)}")
+    if not place:  # the keys do not fit together; a model's values may hold a secret
+        given = "(not shown)" if prefix == "model." else getattr(first["input"], "kwargs", None) or first["input"]
+        return ConfigError(prefix.rstrip("."), given, first["msg"])
     missing = first["type"] in ("missing", "missing_argument")
     return ConfigError(prefix + place, None if missing else first["input"], first["msg"])
 

@@ -10,27 +10,45 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow.compute as pc
 
 from grid import store
+from grid.core.errors import ConfigError
 from grid.core.metric import Metric
 from grid.core.untrusted import loads
+from grid.settings.build import build_engine
 from grid.settings.config import BudgetConfig, ClusterConfig, Tracing
 from grid.settings.make import PRICE
 from grid.settings.parts import KEPT, key_of_data
+from grid.settings.roles import models
 from grid.settings.setting import KEEP_NONE, Cell, Keep, Setting, cells
 from grid.settings.weights import MODELS
 
 _BLOCK = 10_000  # cells that are looked up at once, over all settings that take turns
 _LEAST_BLOCK = 64  # cells of each setting that are looked up at once, at least
+_CHOICE = "accept_code=true (keep their rows) or accept_code=false (run them again)"
 
 
 @dataclass(frozen=True)
 class OtherCode:
-    """Cells whose rows were made by other code, and the groups whose code differs."""
+    """Cells whose rows were made by other code, and the groups whose code differs.
+
+    `most`: of the cells with rows that a model outside this process answered, other code made more than half.
+    """
 
     cells: int
     parts: tuple[str, ...]
+    most: bool = False
+
+    def told(self, accept: bool | None) -> str:
+        """The line about these cells; `accept` is the key `accept_code`."""
+        fate = "they run again; to keep them, set accept_code=true"
+        if accept:
+            fate = "they are kept (accept_code=true)"
+        elif accept is None and self.most:
+            fate = f"they do not run again unless you ask for it: set {_CHOICE}"
+        return f"{self.cells:,} cells were run with different code (of {', '.join(self.parts)}): {fate}"
 
 
 @dataclass(frozen=True)
@@ -53,7 +71,7 @@ class Plan:
     budget: BudgetConfig
     cluster: ClusterConfig
     retry: store.Retry = "none"
-    accept_code: bool = False
+    accept_code: bool | None = None
     git_commit: str | None = None
     keep: Keep = KEEP_NONE
     transcripts_bytes: int = 0
@@ -89,12 +107,20 @@ class Plan:
         if not changed:
             return OtherCode(0, ())
         ids, keys = store.finished(self.root, self.retry), store.finished(self.root, self.retry, "cell_key")
-        every = (cell for setting in self.settings for cell in self.cells_of(setting))
-        count = 0
+        costly = {setting.id: _asks_elsewhere(setting) for setting in self.settings}
+        every = ((cell, costly[setting.id]) for setting in self.settings for cell in self.cells_of(setting))
+        count = again = done = 0
         while block := list(islice(every, _BLOCK)):
-            known = keys.holds([cell.cell_key for cell in block])
-            count += int((known & ~ids.holds([cell.cell_id for cell in block])).sum())
-        return OtherCode(count, changed)
+            known = keys.holds([cell.cell_key for cell, _ in block])
+            other, real = known & ~ids.holds([cell.cell_id for cell, _ in block]), np.array([real for _, real in block])
+            count, again, done = count + int(other.sum()), again + (other & real).sum(), done + (known & real).sum()
+        return OtherCode(count, changed, bool(2 * again > done))
+
+    def expect_choice(self, other: OtherCode) -> None:
+        """Raise ConfigError if most cells of real models would run again, and the user has not said what to do."""
+        if self.accept_code is None and other.most:
+            told = f"the code of {', '.join(other.parts)} has changed since {other.cells:,} cells were run"
+            raise ConfigError("accept_code", None, f"{told}: choose {_CHOICE}; nothing has run")
 
     def _changed_parts(self) -> tuple[str, ...]:
         """The groups whose code differs from the code in rows of the same settings."""
@@ -170,6 +196,11 @@ def _programs(dataset: Mapping[str, Any]) -> Iterator[str]:
         for given in server.get("args") or ():
             if Path(given).is_absolute() and Path(given).is_file():
                 yield given
+
+
+def _asks_elsewhere(setting: Setting) -> bool:
+    """Whether a model of the setting is on a GPU, in a replica or at a server; the others cost next to nothing."""
+    return any(build_engine(model).home != "task" for model in models(setting.config).values())
 
 
 # Settings take turns, so that an interrupted sweep has about the same cases of each.

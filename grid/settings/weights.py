@@ -1,4 +1,4 @@
-"""The identity of a model in your own folder: the contents of the files, and not the folder's name."""
+"""Where a model's weights come from, and the identity of weights in your own folder: the contents of the files."""
 
 from __future__ import annotations
 
@@ -6,10 +6,15 @@ import hashlib
 import json
 import sys
 from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+import yaml
+
+from grid import CONF
 from grid.core.engine import ASKED
+from grid.core.errors import ConfigError
 from grid.core.util import made_once
 from grid.datasets.files import fingerprint
 from grid.settings.make import takes
@@ -18,6 +23,7 @@ MODELS = ("model", *ASKED)
 """The keys of a setting that name models."""
 FOLDERS = ("path", "lora")
 """The keys of a model that name folders with weights."""
+_SOURCES = ("hub", "wheels")
 IDENTITY = "identity"
 """The key with a model's identity, for models that neither their name nor a hub's revision identifies."""
 _READ = "sha256:"  # an identity that was read off the files begins so
@@ -25,6 +31,38 @@ _DIGITS = 32
 _MADE = "fingerprint"
 _SHOWN_GIB = 4  # to read as much takes several seconds: a line says so
 _READ_BY_ENGINES = {".json", ".jinja", ".safetensors", ".bin", ".pt", ".pth", ".gguf", ".model", ".tiktoken", ".txt"}
+
+
+def expect_one_source(config: Mapping[str, Any]) -> None:
+    """Check that each model of a setting has one source of its weights, and that its revision is one of its repository.
+
+    Raises:
+        ConfigError: a folder is given beside a hub or wheels; or the revision is that of another model in `conf/model`.
+    """
+    for role in MODELS:
+        model = config.get(role)
+        if not isinstance(model, Mapping) or not str(model.get("_target_")).startswith("grid.engines."):
+            continue
+        beside = [f"{role}.{key}" for key in _SOURCES if model.get(key)]
+        if model.get("path") and beside:
+            nothing = " ".join(f"{name}=null" for name in beside)
+            allowed = f"cannot be given beside {' and '.join(beside)}: for the weights in this folder add {nothing}"
+            raise ConfigError(f"{role}.path", model["path"], allowed)
+        if "hub" in model and not (model.get("path") or beside):
+            raise ConfigError(f"{role}.hub", None, f"must be given, unless {role}.path=FOLDER has the weights")
+        hub = model.get("hub")
+        own = _repositories().get(str(hub.get("revision"))) if isinstance(hub, Mapping) else None
+        if hub and own and own != hub.get("id"):
+            allowed = f"a revision of {hub.get('id')}, given together with {role}.hub.id (this one is of {own})"
+            raise ConfigError(f"{role}.hub.revision", hub["revision"], allowed)
+
+
+@lru_cache(maxsize=1)
+def _repositories() -> dict[str, str]:
+    """The repositories of the models in `conf/model`, by revision."""
+    files = sorted((CONF / "model").glob("*.yaml"))
+    hubs = (yaml.safe_load(path.read_text(encoding="utf-8")).get("hub") for path in files)
+    return {hub["revision"]: hub["id"] for hub in hubs if hub}
 
 
 def with_weights(config: Mapping[str, Any]) -> dict[str, Any]:

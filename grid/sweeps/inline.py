@@ -40,8 +40,8 @@ def run_inline(checked: Checked, report: bool = True) -> bool:
     """Run a sweep in this process; the arguments and the result are those of `session.run_checked`.
 
     Raises:
-        ConfigError: `budget.money` or `fail_fast` is given, which only a cluster supports; or a package is not
-            installed.
+        ConfigError: `budget.money` or `fail_fast` is given, which only a cluster supports; a package is not
+            installed; or most cells would run again only because of other code, and `accept_code` is not given.
         EngineError: a server does not answer.
     """
     console, plan = Console(highlight=False, emoji=False, force_jupyter=False), checked.plan
@@ -52,7 +52,7 @@ def run_inline(checked: Checked, report: bool = True) -> bool:
     with store.locked(plan.root):
         done = plan.finished()
         pending = sum(plan.missing(done).values())
-        announce(checked, console, plan.total() - pending)
+        plan.expect_choice(announce(checked, console, plan.total() - pending))
         if pending:
             record(plan, checked.skipped_by_reason(), [*checked.cut, *checked.priced], here=True)
             with logged(sys.stderr):

@@ -20,6 +20,7 @@ from grid.planners.restoring import NOT_RESTORED
 from grid.settings.config import sweep_config
 from grid.settings.make import check_plain, look_at, make
 from grid.settings.setting import DATA, FURTHER, GROUPS, NO_INFLUENCE, OPTIONS
+from grid.settings.weights import expect_one_source
 from grid.sweeps.composing import Composed
 
 RAN, UNFINISHED, CANNOT_RUN = 0, 1, 2
@@ -72,6 +73,7 @@ def run(found: Sequence[Setting], report: bool = True) -> bool:
 def _looked_at(composed: Composed) -> Setting:
     config, labels = resolved(composed)
     sweep_config(config)
+    expect_one_source(config)
     look_at(config)
     return config, labels
 

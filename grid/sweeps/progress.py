@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, NotRequired, cast
 
 from pydantic import FiniteFloat, TypeAdapter
 from rich.console import Console
@@ -46,12 +46,16 @@ class ToldSetting(TypedDict):
 
 
 class Told(TypedDict):
-    """The file's content: `seconds` since the start, the Unix time of the update, numbers of cells, and rates."""
+    """The file's content: `seconds` since the start, the Unix time of the update, numbers of cells, and rates.
+
+    `cells` is the number that this run has to run, `total` the number of the sweep; files of earlier code lack it.
+    """
 
     state: str
     updated_at: FiniteFloat
     seconds: FiniteFloat
     cells: int
+    total: NotRequired[int]
     done: int
     ok: int
     failed: int
@@ -86,7 +90,14 @@ def line(told: Told, short: bool = False) -> str:
         f"{told['cells_per_second']:,.1f} cells/s  {told['tokens_per_second']:,.0f} tokens/s  "
         f"left {_clock(told['seconds_left'])}"
     )
-    return text if short else f"cells {told['done']:,}/{told['cells']:,}  {text}  elapsed {_clock(told['seconds'])}"
+    if short:
+        return text
+    before = _done_before(told["cells"], told.get("total"))
+    return f"cells {told['done']:,}/{told['cells']:,}{before}  {text}  elapsed {_clock(told['seconds'])}"
+
+
+def _done_before(cells: int, total: int | None) -> str:
+    return f" ({total - cells:,} of {total:,} were done before)" if total and total > cells else ""
 
 
 def _clock(seconds: float | None) -> str:
@@ -127,10 +138,13 @@ class SweepProgress:
         root: the results folder; `progress.json` there is replaced every few seconds.
         settings: the settings with cells to run.
         pending: the number of cells to run, by setting id.
+        total: the number of all cells of the sweep, including those done before.
     """
 
-    def __init__(self, console: Console, root: Path, settings: Sequence[Setting], pending: Mapping[str, int]) -> None:
-        self._console, self._root = console, root
+    def __init__(
+        self, console: Console, root: Path, settings: Sequence[Setting], pending: Mapping[str, int], total: int
+    ) -> None:
+        self._console, self._root, self._total = console, root, total
         self._settings = {one.id: Tally(one.labels, pending[one.id]) for one in settings}
         self.state, self.lost, self._in_flight = RUNNING, 0, 0
         self._signs: Sequence[tuple[str, Sign]] = ()
@@ -142,6 +156,7 @@ class SweepProgress:
                 TextColumn("cells"),
                 BarColumn(),
                 MofNCompleteColumn(),
+                TextColumn(_done_before(self._sum("cells"), total).strip()),
                 TimeElapsedColumn(),
                 TextColumn("{task.description}"),
             )
@@ -206,6 +221,7 @@ class SweepProgress:
             "updated_at": time.time(),
             "seconds": seconds,
             "cells": self._sum("cells"),
+            "total": self._total,
             "done": self.done,
             "ok": self._sum("ok"),
             "failed": self._sum("failed"),

@@ -49,7 +49,7 @@ from grid.core.untrusted import shown
 from grid.settings.build import build
 from grid.settings.check import Checked, Job, check_sweep
 from grid.settings.extras import expect_installed, expect_listed
-from grid.settings.plan import Plan
+from grid.settings.plan import OtherCode, Plan
 from grid.settings.roles import expect_counts, models
 from grid.settings.setting import GROUPS, REST_SHARE, Setting
 from grid.sweeps.arguments import GIVEN
@@ -67,7 +67,8 @@ def run_checked(checked: Checked, report: bool = True) -> bool:
     Returns True if every cell has a row and no cell failed because of infrastructure or code.
 
     Raises:
-        ConfigError: traces are asked for, and the package that sends them is not installed.
+        ConfigError: traces are asked for, and the package that sends them is not installed; or most cells would run
+            again only because of other code, and `accept_code` is not given.
     """
     console, plan = Console(highlight=False, emoji=False, force_jupyter=False), checked.plan
     fleet: Fleet | None = None
@@ -86,7 +87,7 @@ def run_checked(checked: Checked, report: bool = True) -> bool:
         done = plan.finished()
         pending = plan.missing(done)
         if not fresh:
-            announce(checked, console, plan.total() - sum(pending.values()))
+            plan.expect_choice(announce(checked, console, plan.total() - sum(pending.values())))
         if any(pending.values()):
             tally, spending, before = TranscriptTally(), Spending(plan, partial(say, console)), printed.sizes(plan.root)
             traces = held.enter_context(Follower(plan.root, plan.tracing, partial(say, console)))
@@ -160,8 +161,11 @@ def fleet_of(plan: Plan, settings: Sequence[Setting], console: Console) -> Itera
         cluster.disconnect()
 
 
-def announce(checked: Checked, console: Console, already_done: int) -> None:
-    """Print the number of settings and cells, the left out settings, and the records that data sets skipped."""
+def announce(checked: Checked, console: Console, already_done: int) -> OtherCode:
+    """Print the number of settings and cells, the left out settings, and the records that data sets skipped.
+
+    Returns the cells whose rows other code made, of which a line is printed too.
+    """
     plan = checked.plan
     lines = [
         f"sweep {plan.name}: {len(plan.settings)} settings, {plan.total():,} cells ({plan.trials} trials), "
@@ -173,15 +177,10 @@ def announce(checked: Checked, console: Console, already_done: int) -> None:
     lines += [*checked.skipped_lines(), *checked.unasked, *checked.cut, *checked.remembered, *checked.priced]
     for line in (*lines, *checked.moved, *plan.about_rows()):
         say(console, line)
-    tell_other_code(plan, console)
-
-
-def tell_other_code(plan: Plan, console: Console) -> None:
-    """Print how many cells have rows from other code, and whether these rows are kept."""
     other = plan.by_other_code()
     if other.cells:
-        fate = "they are kept (accept_code=true)" if plan.accept_code else "they run again; accept_code=true keeps them"
-        say(console, f"{other.cells:,} cells were run with different code (of {', '.join(other.parts)}): {fate}")
+        say(console, other.told(plan.accept_code))
+    return other
 
 
 def _run(
@@ -198,7 +197,7 @@ def _run(
     needing = [setting for setting in plan.settings if pending[setting.id]]
     ids = [setting.id for setting in needing]
     failures, unknowns = Failures(plan.fail_fast), Unknowns(plan.most_unknown, ids)
-    with SweepProgress(console, plan.root, needing, pending) as progress:
+    with SweepProgress(console, plan.root, needing, pending, plan.total()) as progress:
         metrics = SweepMetrics(plan.name, needing)
 
         def ended(report: batch.Report) -> None:

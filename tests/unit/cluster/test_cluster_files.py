@@ -283,6 +283,14 @@ def test_a_rayjob_is_what_kuberay_takes(rayjob: dict[str, Any]) -> None:
         jsonschema.validate({"rayClusterSpec": {"headGroupSpec": {"template": {}}, "authOption": {}}}, schema)
 
 
+def test_a_rayjob_may_give_every_pod_the_credentials_of_a_secret() -> None:
+    text = (ROOT / "launch/kuberay.yaml").read_text()
+    job: dict[str, Any] = yaml.safe_load(text.replace("# envFrom", "envFrom"))
+    jsonschema.validate(job["spec"], yaml.safe_load(SCHEMA.read_text()))
+    for pod in pods(job):
+        assert pod["containers"][0]["envFrom"] == [{"secretRef": {"name": "agent-grid"}}]
+
+
 def test_a_rayjob_runs_the_pinned_ray_with_a_token(rayjob: dict[str, Any]) -> None:
     wanted = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["dependencies"]
     cluster = rayjob["spec"]["rayClusterSpec"]

@@ -150,25 +150,36 @@ DEAD = (
     "The node with node id: 520c9ff95b and address: 192.0.2.2 and node name: 192.0.2.2 has been marked dead because "
     "the detector has missed too many heartbeats from it. This can happen when a \t(1) raylet crashes\n\t(2)"
 )
+KILLED = (
+    "A worker died or was killed while executing a task by an unexpected system error. To troubleshoot the problem, "
+    "check the logs for the dead worker. Lease ID: 11000000 Worker ID: 84c61da3 Node ID: 601d38df Worker IP address: "
+    "192.0.2.3 Worker port: 20239 Worker PID: 14907 Worker exit type: SYSTEM_ERROR Worker exit detail: Worker "
+    "unexpectedly exits with a connection error code 2. End of file. Some common causes include: (1) the process ..."
+)
 FULL = "The disk of \x1b[31mtmp is full"
 
 
-def test_a_machine_that_is_lost_is_one_line_and_a_log_has_rays_words(
+def test_a_machine_or_worker_that_is_lost_is_one_line_and_a_log_has_rays_words(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     worker: Any = ray._private.worker
     monkeypatch.setattr(worker, "_global_node", SimpleNamespace(get_logs_dir_path=lambda: str(tmp_path)))
     before = worker.print_to_stdstream
     with connection._in_our_words():
-        for message in (ENDED, DEAD, ENDED, FULL):  # as Ray's thread does
+        for message in (ENDED, DEAD, ENDED, KILLED, FULL):  # as Ray's thread does
             worker.print_to_stdstream({"lines": [message], "pid": "raylet", "is_err": False}, ignore_prefix=False)
-    lost, full = capsys.readouterr().out.splitlines()
+    lost, killed, full = capsys.readouterr().out.splitlines()
     assert lost.startswith(
         "a machine of the Ray cluster is lost (192.0.2.2): its work runs again; Ray's message is in "
     )
+    assert killed == (
+        "a worker has died (192.0.2.3, process 14907): its work runs again; "
+        f"Ray's message is in {tmp_path / 'agent-grid.log'}"
+    )
     assert "The disk of" in full
     assert "\x1b" not in full
-    assert (tmp_path / "agent-grid.log").read_text() == "".join(f"{one}\n" for one in (ENDED, DEAD, ENDED, FULL))
+    said = (ENDED, DEAD, ENDED, KILLED, FULL)
+    assert (tmp_path / "agent-grid.log").read_text() == "".join(f"{one}\n" for one in said)
     assert worker.print_to_stdstream is before
 
 

@@ -236,6 +236,13 @@ def test_every_model_of_the_hub_on_gpus_is_sized() -> None:
     assert "28 KiB a token" in text
 
 
+def test_a_model_of_70_billion_has_its_gpus() -> None:
+    assert {model.per_token for model in sizing.LARGE} == {320 * 1024}
+    half, one = sizing.render("gpus").splitlines()[-2:]
+    assert half.startswith("| Llama-3.1/3.3-70B, bf16 | 8; 135 thousand | 4; "), "141 GB of weights"
+    assert one.endswith("| 1; 200 thousand |"), "71 GB of weights on 127 GiB"
+
+
 def test_pages_say_things_in_plain_words() -> None:
     for page, text in documented.pages().items():
         if page != "changes.md":

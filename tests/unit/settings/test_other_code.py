@@ -6,6 +6,7 @@ import asyncio
 import datetime as dt
 import re
 import subprocess
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -18,11 +19,13 @@ from analysis.load import episodes
 from grid import store
 from grid.cells.run import Stamp, run_chunk
 from grid.code_digest import code_digest
-from grid.core.errors import UnfinishedError
+from grid.core.errors import ConfigError, UnfinishedError
+from grid.engines.lexical.engine import Lexical
 from grid.settings.build import build, expect_code
-from grid.settings.check import check_sweep
+from grid.settings.check import Checked, check_sweep
 from grid.settings.plan import OtherCode, Plan
 from grid.sweeps import session
+from grid.sweeps.inline import run_inline
 from tests.support import plan_rows
 from tests.support.configs import job, yaml
 
@@ -113,6 +116,48 @@ def test_rows_without_money_are_told_if_a_price_is_given_later(tmp_path: Path) -
     assert first.about_rows() == []
     (line,) = priced.about_rows()
     assert line.startswith("3 stored cells have no money: they ran before model.price was given")
+
+
+def test_a_sweep_of_real_models_asks_before_most_of_its_cells_run_again(
+    tmp_path: Path, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run(plan_of(tmp_path))
+    request.getfixturevalue("change")
+    plan = plan_of(tmp_path)
+    plan.expect_choice(plan.by_other_code())  # the lexical engine costs nothing
+    monkeypatch.setattr(Lexical, "home", "replica")
+    other = plan.by_other_code()
+    assert other == OtherCode(2, ("planner",), most=True)
+    with pytest.raises(ConfigError, match=r"accept_code=None: .*planner has changed since 2 cells were run.*=false"):
+        plan.expect_choice(other)
+    assert other.told(None).endswith("set accept_code=true (keep their rows) or accept_code=false (run them again)")
+    for choice in (True, False):
+        chosen = plan_of(tmp_path, accept_code=choice)
+        chosen.expect_choice(chosen.by_other_code())
+    run(plan, cells=1)
+    half = plan.by_other_code()
+    assert half == OtherCode(1, ("planner",), most=False)
+    plan.expect_choice(half)
+    assert half.told(None).endswith("they run again; to keep them, set accept_code=true")
+
+
+@pytest.mark.parametrize("sweep", [session.run_checked, run_inline])
+def test_a_sweep_stops_before_any_work_until_the_choice_is_made(
+    tmp_path: Path,
+    request: pytest.FixtureRequest,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    sweep: Callable[[Checked], bool],
+) -> None:
+    run(plan_of(tmp_path))
+    request.getfixturevalue("change")
+    monkeypatch.setattr(Lexical, "home", "replica")
+    checked = check_sweep([job(tmp_path)])
+    with pytest.raises(ConfigError, match="accept_code"):
+        sweep(checked)
+    assert "they do not run again unless you ask for it: set accept_code=true (keep their" in capsys.readouterr().out
+    assert checked.plan.by_other_code().cells == 2
+    assert not (checked.plan.root / "run.json").exists()
 
 
 def test_rows_of_several_codes_are_told_apart_in_tables(tmp_path: Path, request: pytest.FixtureRequest) -> None:

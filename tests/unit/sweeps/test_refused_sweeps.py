@@ -67,6 +67,15 @@ REFUSED: list[tuple[list[str], list[str]]] = [
     (["name=../x"], ["name='../x'", "A-Za-z0-9"]),
     (["+planner.nosuch=1"], ["planner.nosuch=1", "temperature"]),
     (
+        ["model=qwen2.5-7b-instruct", "++model.path=/weights"],
+        ["model.path='/weights'", "cannot be given beside model.hub", "add model.hub=null"],
+    ),
+    (["model=qwen2.5-7b-instruct", "model.hub=null"], ["model.hub=None", "unless model.path=FOLDER"]),
+    (
+        ["model@judge=qwen2.5-7b-instruct", "judge.hub.id=meta-llama/Llama-3.3-70B-Instruct"],
+        ["judge.hub.revision=", "a revision of meta-llama/Llama-3.3-70B-Instruct", "(this one is of Qwen/"],
+    ),
+    (
         ["-m", "planner=outside,react", "planner.command=python"],
         ["planner.command='python'", "if only some of planner=outside,react have this key", "--config-dir FOLDER"],
     ),
