@@ -146,7 +146,8 @@ def rated(settings: pd.DataFrame, cases: pd.DataFrame) -> pd.DataFrame:
         .join(found[costs])
         .join(grouped[opened].mean())
     )
-    return found.join(repeated.rename(columns=lambda name: f"{name.removesuffix('_std')}_repeated")).reset_index()
+    own = repeated.rename(columns=lambda name: f"{name.removesuffix('_std')}_repeated")
+    return found.assign(repeated=repeated.all(axis=1)).join(own).reset_index()
 
 
 def ranked(found: pd.DataFrame) -> pd.DataFrame:

@@ -203,7 +203,9 @@ def _joined(results: pd.DataFrame, baselines: pd.DataFrame) -> pd.DataFrame:
     counts = ["cases", "clusters", "cells", "planned", "failed", "unknown"]
     texts = dict.fromkeys(SETTING, str)
     joined = pd.concat([results.astype(texts), baselines.astype(texts)], ignore_index=True)
-    return joined.astype(dict.fromkeys(counts, "Int64")).drop(columns=[f"{rate}_repeated" for rate in _HEADERS])
+    return joined.astype(dict.fromkeys(counts, "Int64")).drop(
+        columns=["repeated", *(f"{rate}_repeated" for rate in _HEADERS)]
+    )
 
 
 def _notes(results: pd.DataFrame) -> list[str]:

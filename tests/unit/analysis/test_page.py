@@ -149,7 +149,7 @@ def test_labels_are_escaped_everywhere(tmp_path: Path) -> None:
     assert "&lt;script src=" in text
     assert "$x$" in text, "no mathematics in figures' labels"
     write_tables(tmp_path / "tables", found)
-    assert len(list((tmp_path / "tables").iterdir())) == 3 * len(found) == 3 * 9
+    assert len(list((tmp_path / "tables").iterdir())) == 3 * len(found) == 3 * 10
 
 
 def test_figures_are_deterministic(swept: Reported, drawn: Sequence[Drawing]) -> None:
@@ -162,7 +162,7 @@ def test_a_page_without_the_studys_planners(tmp_path: Path) -> None:
     rows = simulated.episodes(0, 5).assign(planner="react")
     store.write(tmp_path, {"episodes": [simulated.row(row) for row in rows.to_dict("records")]})
     text, _ = written(tmp_path)
-    assert text.count("<table>") == 4
+    assert text.count("<table>") == 5
     assert [one.name for one in drawings.drawings(tmp_path)] == ["failures lexical kqa_synthetic"], (
         "one planner has nobody to be compared with"
     )

@@ -77,7 +77,7 @@ def test_it_fits_whatever_ran(tmp_path: Path) -> None:
     assert len(lines) <= LINES
     assert max(map(cell_len, [line for line in lines if not line.startswith(PLACES)])) <= 100
     assert any("8 more pairs of a model and a data set" in line for line in lines)
-    assert any(re.search(r"and \d+ more planners", line) for line in lines)
+    assert any(re.search(r"and \d+ more rows", line) for line in lines)
     assert any(re.search(r"^  and \d+ more$", line) for line in lines), "disturbances"
 
 

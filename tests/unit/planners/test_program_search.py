@@ -105,7 +105,7 @@ def test_tasks_that_are_not_built_as_they_should_be_are_refused() -> None:
     forecast = tool("forecast_tool", FORECAST)
     with pytest.raises(ValueError, match="two tools of the task have the name 'forecast_tool'"):
         tools_by_name([forecast, forecast])
-    with pytest.raises(ValueError, match="stands under the name 'other'"):
+    with pytest.raises(ValueError, match="listed under the name 'other'"):
         derivable(replace(of(forecast), tools={"other": forecast}))
     with pytest.raises(ValueError, match="wants nothing"):
         derivable(replace(of(forecast), goals=()))
