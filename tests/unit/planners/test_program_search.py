@@ -107,7 +107,7 @@ def test_tasks_that_are_not_built_as_they_should_be_are_refused() -> None:
         tools_by_name([forecast, forecast])
     with pytest.raises(ValueError, match="listed under the name 'other'"):
         derivable(replace(of(forecast), tools={"other": forecast}))
-    with pytest.raises(ValueError, match="wants nothing"):
+    with pytest.raises(ValueError, match="the task has no goals"):
         derivable(replace(of(forecast), goals=()))
     with pytest.raises(ValueError, match="planners use otherwise"):
         derivable(of(replace(forecast, spec=ToolSpec("reject", "", forecast.spec.parameters, ("x",)))))
