@@ -173,7 +173,7 @@ def _times(said: str, results: Path, began: dt.datetime, seconds: float) -> str:
     """The line on how long a sweep took, and how long until its first cell was done."""
     from grid import store
 
-    ran = " ".join(re.findall(rf"^{RAN}.*", said, re.M))
+    ran = " ".join(re.findall(rf"^{RAN}\d.*", said, re.M))
     made: dt.datetime = min(store.read(results, "episodes", ["created_at"])["created_at"].to_pylist())
     first = (made - began).total_seconds()
     return f"{ran}; the first was done {first:.1f} s after the command began, which took {seconds:.1f} s"

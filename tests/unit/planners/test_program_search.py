@@ -109,9 +109,9 @@ def test_tasks_that_are_not_built_as_they_should_be_are_refused() -> None:
         derivable(replace(of(forecast), tools={"other": forecast}))
     with pytest.raises(ValueError, match="the task has no goals"):
         derivable(replace(of(forecast), goals=()))
-    with pytest.raises(ValueError, match="planners use otherwise"):
+    with pytest.raises(ValueError, match="which is reserved"):
         derivable(of(replace(forecast, spec=ToolSpec("reject", "", forecast.spec.parameters, ("x",)))))
-    with pytest.raises(ValueError, match="no kind of constraint"):
+    with pytest.raises(ValueError, match="unknown kind of constraint"):
         derivable(of(forecast, constraints=(rule("never", "x"),)))
-    with pytest.raises(ValueError, match="whole ones from 0 on; forecast_tool has -1"):
+    with pytest.raises(ValueError, match="whole number of 0 or more; forecast_tool has -1"):
         least_cost(of(replace(forecast, cost=-1)))
