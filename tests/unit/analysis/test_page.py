@@ -169,6 +169,13 @@ def test_a_page_without_the_studys_planners(tmp_path: Path) -> None:
     assert "are not here" not in text, "nobody asked for the study"
 
 
+def test_many_warnings_leave_the_results_in_sight() -> None:
+    told = [f"warning {number}" for number in range(7)]
+    before, after = html.document("x", "", [], [], told).split("<summary>and 3 more warnings and notes</summary>")
+    assert [line for line in told if f">{line}<" in before] == told[:4]
+    assert [line for line in told if f">{line}<" in after] == told[4:]
+
+
 def test_a_long_table_is_cut_and_says_so(swept: Reported) -> None:
     table = swept.tables[0]
     long = html._bounded(replace(table, lines=[table.read[0]] * 3000))
