@@ -1,7 +1,8 @@
 """SQL over the cells of a folder: DuckDB computes the figures of tables, and tables show the query that it ran.
 
-A query reads `e`, one row per cell as in `load.episodes`. `ask` runs it over these rows; `of_files` puts before it how
-DuckDB alone gets `e` from the files. A cell that ran again has several rows in the files; the latest counts, as in
+A query reads `e`, one row per cell as in `load.episodes`. `ask` runs it over these rows; `of_files` prepends the SQL
+with which DuckDB alone makes `e` from the files. A cell that ran again has several rows in the files; the latest
+counts, as in
 `grid.store.read`.
 """
 
@@ -119,7 +120,7 @@ _SCORES = (
 
 
 def _rows(root: Path, table: str) -> str:
-    """The files of a table, or an empty table if there are none, because DuckDB would refuse their names."""
+    """The files of a table; if there are none, an empty table, because DuckDB refuses names that match no file."""
     there = any((root / table).glob("*.parquet"))
     return _text(f"{root}/{table}/*.parquet") if there else f"({sql.none(TABLES[table])})"
 

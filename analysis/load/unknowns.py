@@ -134,7 +134,7 @@ def warnings(cells: pd.DataFrame) -> list[str]:
 
 
 def left_open(cells: pd.DataFrame) -> pd.DataFrame:
-    """The rows of `bounds`, by LABELS, for the settings with more than a share of MOST unknown cells."""
+    """The rows of `bounds`, by LABELS, for the settings whose share of unknown cells exceeds MOST."""
     found = bounds(cells if cells[COLUMN].any() else cells[:0], LABELS)
     return found[found[COLUMN] > MOST * found["cells"]]
 

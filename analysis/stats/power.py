@@ -187,7 +187,7 @@ def settling(pilot: Counts) -> float:
 def _further(sizes: tuple[int, ...]) -> npt.NDArray[np.int64]:
     """The order of MOST cases in clusters of these sizes.
 
-    The result is cached, because planners of one report share it and it takes long to make.
+    The result is cached, because planners of one report share it and it takes a long time to compute.
     """
     return endless(sizes, MOST)
 

@@ -441,7 +441,7 @@ def differences_table(differences: pd.DataFrame, reference: str, query: str) -> 
 
 
 def models_table(differences: pd.DataFrame, query: str) -> Table:
-    """Each model of one data set minus the first by name, from the rows that `corrected` makes from `paired_models`."""
+    """Each model of one data set minus the model whose name sorts first, from `corrected` rows of `paired_models`."""
     dataset, reference = (str(differences[name].iloc[0]) for name in ("dataset", "reference"))
     tests = int(differences["success_holm"].notna().sum())
     return Table(

@@ -240,7 +240,7 @@ class Room:
 def transcript_rows(
     cell_id: str, attempt_id: str, messages: Sequence[Message], known: set[str]
 ) -> dict[str, list[store.Values]]:
-    """Rows of `messages`, in the order of requests, and of `sections` not yet in `known`, to which they are added.
+    """Rows of `messages`, in the order of requests, and of the `sections` that `known` lacks; it gets them.
 
     The rows have no column names, because rows with names would take twice the time.
     """

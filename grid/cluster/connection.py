@@ -317,7 +317,7 @@ def _join(cluster: ClusterConfig) -> str:
 
 
 def _authenticate(cluster: ClusterConfig) -> None:
-    """Set how Ray authenticates at the cluster; raises ConfigError if the cluster would refuse that.
+    """Set how Ray authenticates with the cluster; raises ConfigError if the cluster would reject that.
 
     Without this check Ray would try for ten seconds, and print a line for each try.
     """

@@ -91,7 +91,7 @@ class StoreError(GridError):
 
 
 class UnfinishedError(GridError):
-    """A run that cannot go on; the rows that are written stay, and a run with the same name resumes it."""
+    """A run that cannot go on; the rows already written are kept, and a run with the same name resumes it."""
 
 
 class ModelError(GridError):

@@ -274,7 +274,7 @@ def _message(line: bytes, link: Link) -> SessionMessage | None:
     """A line as an answer or a request; None for a notification, and for other output of a server.
 
     Raises:
-        ServerError: the line is an object but no message. It may be the answer for which a request waits.
+        ServerError: the line is an object but not a message. It may be the answer for which a request waits.
     """
     from mcp.shared.message import SessionMessage
     from mcp_types import JSONRPCNotification, jsonrpc_message_adapter

@@ -306,7 +306,7 @@ class StableToolBench(RecordDataset[Query]):
         return lambda case_id: self.records[case_id].group, self.cluster
 
     def cluster(self, case_id: str) -> str:
-        """The set of relevant APIs: queries with the same set ask for the same in other words."""
+        """The set of relevant APIs: queries with the same set ask for the same thing in different words."""
         return "+".join(sorted(self._names[api] for api in self.records[case_id].relevant))
 
     def problem(self, case_id: str) -> Problem:

@@ -307,8 +307,8 @@ class WorkBench(FileDataset[_Record]):
     """The queries of all six files. `path` is the released folder: it contains `data/processed` and `data/raw`.
 
     A case's own tools are the tools in the toolkits of its domains, and the directory. The authors' agents have these
-    tools (`pool=case`) unless they are given all tools. `limit` draws a sample in which files and templates have their
-    shares (`order`).
+    tools (`pool=case`) unless they are given all tools. `limit` draws a sample in which files and templates keep their
+    proportions (`order`).
     """
 
     name: ClassVar[str] = "workbench"

@@ -26,7 +26,7 @@ def step_of(row: Mapping[str, Any]) -> Step:
 
 
 def _loaded(text: str | None) -> dict[str, Any] | None:
-    """The object in a column; an object that was cut to fit into a row comes as a text."""
+    """The object in a column; an object that was cut to fit into a row is returned as a text."""
     if text is None:
         return None
     try:

@@ -162,7 +162,7 @@ def fleet_of(plan: Plan, settings: Sequence[Setting], console: Console) -> Itera
 
 
 def announce(checked: Checked, console: Console, already_done: int) -> OtherCode:
-    """Print the number of settings and cells, the left out settings, and the records that data sets skipped.
+    """Print the number of settings and cells, the settings left out, and the records that data sets skipped.
 
     Returns the cells whose rows other code made, of which a line is printed too.
     """

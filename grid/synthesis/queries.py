@@ -1,4 +1,4 @@
-"""Queries of users: for a workflow's goal, or, before there are tools, with plans in words (egb_slate §3.2, §3.3)."""
+"""User queries: for a workflow's goal or, if there are no tools yet, with plans in words (egb_slate §3.2, §3.3)."""
 
 from __future__ import annotations
 

@@ -60,7 +60,7 @@ class FunctionWorld:
     branches: ClassVar[bool] = True
 
     def start(self) -> frozenset[Outcome]:
-        """The empty set: no outcome is obtained yet."""
+        """The empty set: no outcome has been obtained yet."""
         return frozenset()
 
     async def apply(self, state: State, call: ToolCall) -> tuple[State, Observation]:

@@ -25,7 +25,7 @@ class Documentation(NamedTuple):
 
 
 class Simulator(Protocol):
-    """A model that plays tools: the role `simulator`."""
+    """A model that plays the part of the tools: the role `simulator`."""
 
     async def respond(self, call: ToolCall, about: Documentation) -> Response | None:
         """A call's response, which is the same for all who ask.

@@ -528,7 +528,7 @@ class _Killer(threading.Thread):
 def _sweep(bench: Bench, killer: _Killer | None) -> tuple[dict[str, Any], float]:
     """Run the sweep; returns each cell's results by the cell's id, and the seconds.
 
-    If there are surplus rows, `twice` has their number.
+    If there are surplus rows, `twice` is their number.
     """
     planner = {"_target_": "grid.planners.react.ReAct", "max_retries": 3, "max_tokens": bench.arguments.new_tokens}
     one = setting(bench.model, "react", planner, bench.arguments.kill_cells, 10, 11)

@@ -542,7 +542,7 @@ class Draft:
         return found
 
     def _restrict(self) -> None:
-        """Add the recipe's constraints, and to the query a sentence for each of them."""
+        """Add the recipe's constraints, and add a sentence for each of them to the query."""
         for place in self.recipe.rules:
             rule = self.family.rules[place]
             text = self.written_rule(rule, self.rng.choice(rule.say))

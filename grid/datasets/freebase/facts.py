@@ -132,7 +132,7 @@ _NUMBERS = frozenset(f"{XSD}{name}" for name in ("integer", "float", "double", "
 
 
 class Watch:
-    """Records the nodes at which new facts may change an expression's result; only for expressions not `is_open`."""
+    """Records the nodes at which new facts may change an expression's result, if the expression is not `is_open`."""
 
     def __init__(self) -> None:
         self._subjects: dict[str, set[Node]] = {}

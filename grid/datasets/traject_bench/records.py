@@ -80,7 +80,7 @@ def read_queries(path: Path, kind: Kind, level: Level | None, domain: str) -> tu
     """A domain's usable queries, and the skipped queries with the reasons.
 
     Raises:
-        DataError: a file of another form: records without a query or a list of tools.
+        DataError: the file does not have the expected form; for example, a record lacks a query or a list of tools.
     """
     found, skipped = list[Record](), list[Skipped]()
     for index, row in _rows(path):
