@@ -50,7 +50,7 @@ def test_a_case_that_kills_its_worker_is_a_row_and_its_mates_survive(
     assert DEADLY in found
     assert {case for case, row in found.items() if row["status"] == "failed"} == {DEADLY}
     assert found[DEADLY]["error_kind"] == "infrastructure"
-    assert "ended 3 times while it ran alone" in found[DEADLY]["error_message"]
+    assert "ended 3 times while it ran only this case" in found[DEADLY]["error_message"]
     assert (sum(one.cells for one in reports), sum(one.failed for one in reports)) == (4, 1)
     attempts = store.read(plan.root, "attempts").to_pylist()
     died = [row for row in attempts if row["status"] == "died"]

@@ -204,7 +204,7 @@ def test_who_takes_the_first_gives_a_half_and_nothing_is_asked_again(
     assert "; 16 were compared before" in capsys.readouterr().out
     reported = print_report(results, Console(file=io.StringIO()))
     assert any(one.title == table.title for one in reported)
-    assert all(one.caption.startswith("simulated tools (restbench): ") for one in reported)
+    assert all("simulated tools (restbench): " in one.caption for one in reported)
 
 
 def test_a_mute_evaluator_is_counted(program: Any, monkeypatch: pytest.MonkeyPatch, results: Path) -> None:
