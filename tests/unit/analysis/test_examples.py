@@ -108,7 +108,7 @@ def test_coefficients_are_read_by_their_signs() -> None:
 @pytest.mark.parametrize(
     ("engine", "dataset", "told"),
     [
-        ("lexical", "kqa_synthetic", ["no language model", "kqa_synthetic (synthetic, generated here from a seed)"]),
+        ("lexical", "kqa_synthetic", ["not a language model", "kqa_synthetic (synthetic, generated here from a seed)"]),
         (
             "simulated",
             "slate",

@@ -146,7 +146,7 @@ def test_each_turn_must_pass_at_its_end_and_nothing_is_resolved_before_the_last(
     assert not world.turn_resolved(late)
     more, _ = played(world, call("ls"), *gold[:6], call("find"), gold[6])
     assert world.resolved(more)  # calls that change nothing do no harm
-    with pytest.raises(ValueError, match="no turn behind 2"):
+    with pytest.raises(ValueError, match="no turn after 2"):
         world.next_turn(whole)
 
 

@@ -142,7 +142,7 @@ def test_the_tools_and_tasks_of_the_page_can_be_run(tmp_path: Path, capsys: pyte
         ({}, []),
         ({"query": " "}, ["it has no query"]),
         ({"call": ToolCall("lookup", {"kard": 1})}, ["step 0 of its reference gives answer an argument"]),
-        ({"call": ToolCall("nope", {})}, ["step 0 of its reference calls nope, which is no tool"]),
+        ({"call": ToolCall("nope", {})}, ["step 0 of its reference calls nope, which is not a tool"]),
         ({"call": ToolCall("nope", {}), "unsolvable": True}, []),
         ({"call": ToolCall(FINISH, {"answer": "x"})}, []),
     ],

@@ -532,7 +532,7 @@ def test_shapes_of_programs_as_a_reader_would_draw_them() -> None:
 
 
 @pytest.mark.parametrize("name", [KB, TEST, TRAIN])
-@pytest.mark.parametrize(("text", "said"), [('"\\ud800"', "half a surrogate pair"), ("1e999", "no finite number")])
+@pytest.mark.parametrize(("text", "said"), [('"\\ud800"', "half a surrogate pair"), ("1e999", "not a finite number")])
 def test_what_no_table_can_hold_is_refused_at_load(small: Path, name: str, text: str, said: str) -> None:
     whole = (small / name).read_text(encoding="utf-8").rstrip()
     (small / name).write_text(f'{whole[:-1]}, "x": {text}}}' if name == KB else f"{whole[:-1]}, {text}]")

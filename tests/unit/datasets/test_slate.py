@@ -499,7 +499,7 @@ def test_equal_calls_that_expect_different_outcomes_are_refused(small: Path) -> 
 
 
 @pytest.mark.parametrize("name", [TOOLS, CASES])
-@pytest.mark.parametrize(("text", "said"), [('"\\ud800"', "half a surrogate pair"), ("1e999", "no finite number")])
+@pytest.mark.parametrize(("text", "said"), [('"\\ud800"', "half a surrogate pair"), ("1e999", "not a finite number")])
 def test_what_no_table_can_hold_is_refused_at_load(small: Path, name: str, text: str, said: str) -> None:
     lines = (small / name).read_text(encoding="utf-8").splitlines()
     write(small / name, [lines[0], f'{{"description": {text}}}', *lines[1:]])
