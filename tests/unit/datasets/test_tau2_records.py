@@ -20,7 +20,7 @@ from tests.support.tau2 import dataset_at, mock_files, mock_task
         ({"ticket": 3}, "ticket"),
         ({"user_scenario": {}}, "instructions"),
         ({"user_scenario": "x"}, "user_scenario"),
-        ({"initial_state": {"message_history": [{"role": "user", "content": "x"}]}}, "message_history, which is not supported"),
+        ({"initial_state": {"message_history": [{"role": "user", "content": "x"}]}}, "message_history, which is not"),
         ({"initial_state": {"initialization_data": {"agent_data": {"tasks": {"task_1": 3}}}}}, "database"),
         (
             {
