@@ -6,6 +6,7 @@ import io
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from itertools import chain
 from typing import Any
 
 from rich import box
@@ -219,7 +220,7 @@ def _captioned(table: Table) -> tuple[str, str]:
 def _parts(table: Table) -> list[list[int]]:
     """The places of each part's columns: all labels, and as many figures as fit into the text's width, at least one.
 
-    A column of `_BESIDE` is in the part of the column before it.
+    A column of `_BESIDE` is in the part of the column before it, unless all of them together do not fit.
     """
     widths = [_points(max((len(shown(row[place])) for row in (_heads(table), *table.rows)), default=0))
               for place in range(len(_heads(table)))]  # fmt: skip
@@ -233,8 +234,10 @@ def _parts(table: Table) -> list[list[int]]:
             groups[-1].append(place)
         else:
             groups.append([place])
+    fitting = [sum(widths[place] for place in group) <= room for group in groups]
+    split = [[group] if fits else [[place] for place in group] for group, fits in zip(groups, fitting, strict=True)]
     parts, used = [list(labels)], 0.0
-    for group in groups:
+    for group in chain.from_iterable(split):
         width = sum(widths[place] for place in group)
         if used + width > room and len(parts[-1]) > len(labels):
             parts.append(list(labels))
