@@ -122,7 +122,7 @@ def _columns(results: pd.DataFrame, trials: int) -> list[Column]:
     deviations = _DEVIATIONS * several
     found = [
         _of_all("cases", lambda row: f"{row['cases']:,}"),
-        *[_of_all("clusters", lambda row: f"{row['clusters']:,}", _CLUSTERS)]
+        *[_column("clusters", lambda row: f"{row['clusters']:,}", _CLUSTERS)]
         * bool((results["clusters"] < results["cases"]).any()),
         _column("cells", _cells, _PARTIAL * partial, printed=partial),
         _column("failed", lambda row: f"{row['failed']:,}", _FAILED),
@@ -150,8 +150,8 @@ def _column(header: str, text: Callable[[Row], str], said: str = "", printed: bo
     return Column(header, lambda row: MISSING if _WITHOUT in row else text(row), printed=printed, said=said)
 
 
-def _of_all(header: str, text: Callable[[Row], str], said: str = "") -> Column:
-    return Column(header, text, said=said)
+def _of_all(header: str, text: Callable[[Row], str]) -> Column:
+    return Column(header, text)
 
 
 def _share_of(name: str) -> Callable[[Row], str]:

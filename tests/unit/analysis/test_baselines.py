@@ -89,6 +89,15 @@ def test_constant_answers_have_rows_of_their_own(tmp_path: Path) -> None:
     assert asked[[CONSTANT, BY_FUNCTION]].to_list() == [0.25, 0.5]
 
 
+def test_clusters_stand_beside_cases_if_they_are_fewer(tmp_path: Path) -> None:
+    write(tmp_path / "one", "react", CASES, cluster="one")
+    table = results(tmp_path / "one")
+    shown = [dict(zip(table.figures, line[2:], strict=True))["clusters"] for line in table.rows]
+    assert shown == ["1", *["–"] * 4]
+    write(tmp_path / "two", "react", CASES)
+    assert "clusters" not in results(tmp_path / "two").figures
+
+
 def test_no_planner_matters(tmp_path: Path) -> None:
     """Neither how many there are, nor that one sees the tools of the whole query, nor that one ends early."""
     write(tmp_path / "one", "react", CASES)
