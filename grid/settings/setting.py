@@ -204,10 +204,15 @@ def _served(model: Mapping[str, Any]) -> Mapping[str, Any]:
     """A model with those arguments of its engine that can change answers, and without folders if it has an identity."""
     if model.get(IDENTITY):
         model = {key: value for key, value in model.items() if key not in FOLDERS}
+    told = answering(model)
+    return {**model, "engine_args": told} if told else model
+
+
+def answering(model: Mapping[str, Any]) -> dict[str, Any]:
+    """Those of the engine's arguments that can change a model's answers, such as `quantization`."""
     serving = model.get("serving")
     given = serving.get("engine_args") if isinstance(serving, Mapping) else None
-    told = {name: value for name, value in (given or {}).items() if name not in NO_ANSWER}
-    return {**model, "engine_args": told} if told else model
+    return {name: value for name, value in (given or {}).items() if name not in NO_ANSWER}
 
 
 def _unplaced(servers: Any) -> Any:

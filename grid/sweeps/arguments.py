@@ -78,8 +78,11 @@ def _of_hydra(error: Exception, overrides: Sequence[str]) -> str:
     key = found[1]
     values = [text.partition("=")[2] for text in overrides if text.partition("=")[0].lstrip("+~") == key]
     siblings = [str(name) for name in cause.parent_node or () if name != "hydra"] if cause else []
+    above, _, last = key.rpartition(".")
     allowed = (
-        f"no such key{nearest(key.rpartition('.')[2], siblings)}; the keys here are {', '.join(siblings) or 'none'}"
+        f"no such key{nearest(last, siblings)}; the keys here are {', '.join(siblings)}"
+        if siblings
+        else f"a key that {above} has; it has none, and {above}={{{last}: VALUE}} gives it one"
     )
     group = key.partition(".")[0]
     if choices := next((one for one in overrides if one.startswith(f"{group}=") and "," in one), None):

@@ -243,6 +243,7 @@ def _replace(config: DictConfig, other: DictConfig, key: str) -> None:
 FILE = "plugins.yaml"
 """The name of a file in the folder that `--config-dir` names."""
 _SEARCH_PATH = "hydra.searchpath"
+_MAPPING = re.compile(r"(?!hydra\.)\w+(\.\w+)+=\s*\{")
 _MOST_BYTES = 100_000
 _LIST = "a list of packages: plugins=[mylab]"
 
@@ -251,13 +252,22 @@ def prepared(arguments: Sequence[str]) -> list[str]:
     """Allow the plugins that a command line or its `--config-dir` names, and those that are installed.
 
     Returns the arguments with the plugins' YAML folders on Hydra's search path, after those that the arguments name.
+    A mapping may have keys that its file does not have (`model.extra={top_p: 0.9}`).
 
     Raises:
         ConfigError: a plugin cannot be used, or `plugins.yaml` cannot be read.
     """
     given = get_args_parser().parse_args(list(arguments))
     names = [*_of_folder(given.config_dir), *_named(given.overrides)]
-    return _with_files(arguments, given.overrides, plugins.allow(names))
+    return [opened(one) for one in _with_files(arguments, given.overrides, plugins.allow(names))]
+
+
+def opened(override: str) -> str:
+    """The override, with `++` before it if it sets a mapping: Hydra refuses keys that a mapping does not have yet.
+
+    Keys that a mapping must not have are refused later, when the object that it describes is made.
+    """
+    return f"++{override}" if _MAPPING.match(override) else override
 
 
 def _with_files(arguments: Sequence[str], overrides: Sequence[str], found: Mapping[str, Plugin]) -> list[str]:

@@ -19,7 +19,7 @@ from grid.core.untrusted import shown, shown_lines
 from grid.planners.restoring import NOT_RESTORED
 from grid.settings.config import sweep_config
 from grid.settings.make import check_plain, look_at, make
-from grid.settings.setting import DATA, FURTHER, GROUPS, NO_INFLUENCE, OPTIONS
+from grid.settings.setting import DATA, FURTHER, GROUPS, NO_INFLUENCE, OPTIONS, answering
 from grid.settings.weights import expect_one_source
 from grid.sweeps.composing import Composed
 
@@ -129,10 +129,12 @@ def resolved(composed: Composed) -> tuple[dict[str, Any], dict[str, str]]:
     choices, robustness = dict(composed.choices), config.get("robustness")
     # Several robustness settings are no single choice; their names are the keys of the composed group.
     choices.setdefault("robustness", "+".join(robustness) if isinstance(robustness, Mapping) else None)
-    labels = {group: _label(group, str(choices.get(group)), composed.overrides) for group in (*GROUPS, *FURTHER)}
+    labels = {
+        group: _label(group, str(choices.get(group)), composed.overrides, config) for group in (*GROUPS, *FURTHER)
+    }
     unnamed = {JUDGE: labels["model"], EVALUATOR: choices.get(f"model@{JUDGE}") or "none"}
     roles = {role: choices.get(f"model@{role}") or unnamed.get(role, "none") for role in ASKED}
-    labels |= {role: _label(role, name, composed.overrides) for role, name in roles.items()}
+    labels |= {role: _label(role, name, composed.overrides, config) for role, name in roles.items()}
     return config, labels | {JUDGE: with_restored(labels[JUDGE], config.get(JUDGE))}
 
 
@@ -152,7 +154,7 @@ def _absolute(key: str, path: str) -> str:
         raise ConfigError(key, path, f"a folder ({error})") from None
 
 
-def _label(group: str, name: str, overrides: Sequence[str]) -> str:
+def _label(group: str, name: str, overrides: Sequence[str], config: Mapping[str, Any]) -> str:
     """The YAML's name with the changed values, `egb_logits[trajectories=3]`, except values without influence.
 
     Of a path only the last part is shown: tables and names of files are for others too.
@@ -160,6 +162,10 @@ def _label(group: str, name: str, overrides: Sequence[str]) -> str:
     changed = []
     for override in overrides:
         key, _, value = override.lstrip("+").partition("=")
+        if key.startswith(f"{group}.serving.engine_args"):
+            told = answering(config.get(group) or {}).items()
+            changed += [text for text in (f"{key}={value}" for key, value in told) if text not in changed]
+            continue
         value = value.lower() if value in ("True", "False") else value  # the form in which a list of values has them
         if key.startswith(f"{group}.") and not f"{key}.".startswith(tuple(f"{left}." for left in NO_INFLUENCE)):
             # `robustness.extraneous.k` of the setting `extraneous` becomes `k`.

@@ -130,8 +130,12 @@ def model_config(name: str, values: Sequence[str] = ()) -> dict[str, Any]:
 
 def group_config(group: str, name: str, values: Sequence[str] = ()) -> dict[str, Any]:
     """The config of `conf/<group>/<name>.yaml`, with changed values given as `KEY=VALUE`."""
-    config = OmegaConf.merge(OmegaConf.load(CONF / group / f"{name}.yaml"), OmegaConf.from_dotlist(list(values)))
-    return cast(dict[str, Any], OmegaConf.to_container(config))
+    return with_values(OmegaConf.load(CONF / group / f"{name}.yaml"), values)
+
+
+def with_values(config: Any, values: Sequence[str]) -> dict[str, Any]:
+    """The config with changed values given as `KEY=VALUE`."""
+    return cast(dict[str, Any], OmegaConf.to_container(OmegaConf.merge(config, OmegaConf.from_dotlist(list(values)))))
 
 
 def choice_prompt(options: int, tokens: int, length: Callable[[Prompt], int]) -> Prompt:

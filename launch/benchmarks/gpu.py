@@ -35,7 +35,7 @@ from grid.engines.language_model import LanguageModel
 from grid.settings.build import build_engine
 from grid.settings.config import BudgetConfig, ClusterConfig
 from launch.benchmarks import gpu_exact
-from launch.benchmarks.choose import as_text, choice_prompt, model_config, spread
+from launch.benchmarks.choose import as_text, choice_prompt, model_config, spread, with_values
 from launch.benchmarks.gpu_exact import SHAPES, Figures, Memory, Shared, make_shape, weightless
 from launch.benchmarks.throughput import (
     PLANNERS,
@@ -89,6 +89,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--new-tokens", type=int, default=96, help="the most tokens of a completion")
     parser.add_argument("--cases", type=int, default=128, help="cases of SLATE for each planner of the part replay")
     parser.add_argument("--kv-cache-gib", type=float, default=12.0)
+    parser.add_argument("--memory", type=float, default=0.3, help="the share of the GPU that a replica must find free")
     parser.add_argument("--kill-cells", type=int, default=64, help="cells of the sweep in which processes are killed")
     gpu_exact.add_arguments(parser)
 
@@ -191,8 +192,10 @@ def _model(arguments: argparse.Namespace, folder: Path) -> dict[str, Any]:
         path = make_shape(folder / "shape", arguments.shape, arguments.tokenizer)
         context = min(SHAPES[arguments.shape]["max_position_embeddings"], 16_384)
         target = "grid.engines.vllm.engine.VLLM"
-        found = {"_target_": target, "path": str(path), "dtype": "bfloat16", "context": context}
-    share = {"gpu_memory_utilization": 0.3} if arguments.device == "cuda" else {}
+        found = with_values(
+            {"_target_": target, "path": str(path), "dtype": "bfloat16", "context": context}, arguments.set
+        )
+    share = {"gpu_memory_utilization": arguments.memory} if arguments.device == "cuda" else {}
     serving = {"device": arguments.device, "kv_cache_gib": arguments.kv_cache_gib, "max_batch": 512, **share}
     if arguments.device == "cpu":
         serving["max_batch"] = 16
@@ -302,7 +305,7 @@ def share(bench: Bench) -> None:
 
     halved = bench.model["serving"] | {"kv_cache_gib": bench.arguments.kv_cache_gib / 2}
     if bench.arguments.device == "cuda":
-        halved |= {"gpus": 0.5, "gpu_memory_utilization": 0.25}
+        halved |= {"gpus": 0.5, "gpu_memory_utilization": min(bench.arguments.memory, 0.25)}
     if bench.running:
         pool.stop(bench.running)
         bench.running = None
@@ -312,8 +315,7 @@ def share(bench: Bench) -> None:
     both = bench.start(model, 2)
     ray.get([handle.load.remote() for handle in both.handles.values()])
     bench.figures.add("share", replicas=2, load_seconds=time.perf_counter() - began)
-    count = max(bench.arguments.in_flight[:-1], default=2)
-    for _ in range(2):
+    for count in [max(bench.arguments.in_flight), *bench.arguments.in_flight]:  # the first run starts the workers
         _swept(bench, "share", model, count)
     pool.stop(both)
 

@@ -16,7 +16,7 @@ from hydra.types import HydraContext, TaskFunction
 from omegaconf import DictConfig
 
 from grid.core.errors import ConfigError
-from grid.sweeps.composing import Composed, Composer
+from grid.sweeps.composing import Composed, Composer, opened
 
 MAX_SETTINGS = 20_000
 
@@ -53,9 +53,13 @@ class GridSweeper(Sweeper):  # type: ignore[misc]
     def composed(self, arguments: Sequence[str]) -> Iterator[Composed]:
         """Every setting of the grid that the command line's arguments describe."""
         parser = OverridesParser.create(config_loader=self._loader)
-        given = parser.parse_overrides([*(f"{key}={value}" for key, value in self._params.items()), *arguments])
+        params = [opened(f"{key}={value}") for key, value in self._params.items()]
+        given = parser.parse_overrides([*params, *arguments])
         together = [
-            [parser.parse_overrides([f"{key}={_written(value)}" for key, value in point.items()]) for point in points]
+            [
+                parser.parse_overrides([opened(f"{key}={_written(value)}") for key, value in point.items()])
+                for point in points
+            ]
             for points in self._together.values()
         ]
         composer = Composer(self._loader, self._config)

@@ -13,11 +13,13 @@ import pytest
 from hydra import initialize_config_dir
 from hydra.core.global_hydra import GlobalHydra
 from hydra.core.override_parser.overrides_parser import OverridesParser
+from hydra.errors import HydraException
 from hydra.types import RunMode
 from omegaconf import DictConfig, OmegaConf
 
 from grid.core.errors import ConfigError
-from grid.sweeps.composing import Composed, Composer, of_hydra
+from grid.sweeps.arguments import refusal
+from grid.sweeps.composing import Composed, Composer, of_hydra, prepared
 
 ROOT = Path(__file__).parents[3]
 PARTS = (
@@ -185,6 +187,35 @@ def test_a_path_in_a_label_is_shown_by_its_last_part(hydra: tuple[Composer, Dict
     config, labels = resolved(hydra[0].compose(given))
     assert (labels["dataset"], labels["model"]) == ("mcp[args=[desk.py,-v]]", "local[path=q]")
     assert config["dataset"]["args"] == ["/home/me/desk.py", "-v"]
+
+
+def test_a_mapping_takes_keys_that_its_file_does_not_have(hydra: tuple[Composer, DictConfig]) -> None:
+    """Hydra alone refuses `model.extra={top_p: 0.9}`, since openai_http.yaml has `extra: {}`."""
+    from grid.sweeps.jobs import resolved
+
+    given = prepared(["model=openai_http", "model.extra={top_p: 0.9}", "dataset.limit=3", "planner=react"])
+    assert given[1:3] == ["++model.extra={top_p: 0.9}", "dataset.limit=3"]
+    config, labels = resolved(hydra[0].compose([*given, "model.base_url=http://127.0.0.1:1/v1", "model.model=m"]))
+    assert config["model"]["extra"] == {"top_p": 0.9}
+    assert "extra={top_p: 0.9}" in labels["model"]
+    with pytest.raises(HydraException) as caught:
+        hydra[0].compose(["planner=react", "model=openai_http", "model.extra.top_p=0.9"])
+    told = refusal(caught.value, ["model.extra.top_p=0.9"])
+    assert "model.extra={top_p: VALUE} gives it one" in told
+
+
+def test_the_engines_arguments_stand_in_the_label_if_they_can_change_answers(
+    hydra: tuple[Composer, DictConfig],
+) -> None:
+    """Two settings whose cells have different ids also have different names in the tables."""
+    from grid.sweeps.jobs import resolved
+
+    for given, label in (
+        ("{quantization: fp8, enforce_eager: true}", "smollm2-135m-vllm[quantization=fp8]"),
+        ("{enforce_eager: true}", "smollm2-135m-vllm"),
+    ):
+        overrides = prepared(["planner=react", "model=smollm2-135m-vllm", f"model.serving.engine_args={given}"])
+        assert resolved(hydra[0].compose(overrides))[1]["model"] == label
 
 
 def test_the_order_of_options_stands_in_the_retrievers_label(hydra: tuple[Composer, DictConfig]) -> None:
