@@ -1,7 +1,8 @@
 """The figures of README.md and BENCHMARKS.md: every block names its command, and has the output of that command.
 
-`python launch/readme.py` lists the blocks; `write NAME...` (or `all`) runs their commands and writes what they print;
-`check NAME RESULTS` compares a block's tables with a sweep's results, but not the times.
+`python launch/readme.py` lists the blocks; `write NAME...` runs their commands and writes what they print. `write all`
+begins with the shortest and goes on where it was: blocks that this code has measured are left out. `check NAME RESULTS`
+compares a block's tables with a sweep's results, but not the times.
 """
 
 from __future__ import annotations
@@ -207,6 +208,12 @@ class Block:
         """The last line of the block, which says when it was measured."""
         return self.content.rstrip().rpartition("\n")[2]
 
+    @property
+    def seconds(self) -> float | None:
+        """The seconds that the last measurement took; None if the block does not say."""
+        found = re.search(r", in ([\d,]+) s$", self.measured)
+        return float(found[1].replace(",", "")) if found else None
+
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Exit status 0; 1 if a command fails or a table differs; 2 if a file or results cannot be read."""
@@ -215,7 +222,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         blocks = every(FILES)
         if given.verb == "write":
             folders = {flag: getattr(given, flag) for flag in FOLDERS.values()}
-            return _write(list(blocks) if given.names == [_ALL] else given.names, blocks, folders)
+            chosen = [_named(name, blocks) for name in given.names] if given.names != [_ALL] else _left(blocks, folders)
+            return _write(chosen, folders)
         if given.verb == "check":
             return _check(_named(given.name, blocks), given.results)
     except (GridError, OSError) as error:
@@ -286,10 +294,30 @@ def _named(name: str, blocks: Mapping[str, Block]) -> Block:
     return blocks[name]
 
 
-def _write(names: Sequence[str], blocks: Mapping[str, Block], folders: Mapping[str, Path | None]) -> int:
+def _left(blocks: Mapping[str, Block], folders: Mapping[str, Path | None]) -> list[Block]:
+    """The blocks that other code has measured, the shortest first; prints what is left out and how long it takes.
+
+    A block whose folder is not given cannot be measured. The time is that of the last measurement, where it is known.
+    """
+    found = []
+    for block in blocks.values():
+        if is_of_this_code(block.measured):
+            print(f"{block.name}: {block.measured}, and only pages have changed since then")
+        elif lacking := [flag for text, flag in FOLDERS.items() if f"{text}..." in block.command and not folders[flag]]:
+            print(f"{block.name}: left out, as it needs {' and '.join(f'--{flag} FOLDER' for flag in lacking)}")
+        else:
+            found.append(block)
+    known = [block.seconds for block in found if block.seconds is not None]
+    if found:
+        minutes = sum(known) / 60
+        print(f"{len(found)} blocks to measure; the last time {len(known)} of them took {minutes:,.0f} minutes")
+    return sorted(found, key=lambda block: (block.seconds is None, block.seconds or 0.0))
+
+
+def _write(chosen: Sequence[Block], folders: Mapping[str, Path | None]) -> int:
     """Measure one block after another; each is written as soon as it is measured."""
     failed = []
-    for block in [_named(name, blocks) for name in names]:
+    for block in chosen:
         print(f"{block.name}:\n{_indented(block.command)}", flush=True)
         commit = commit_of(ROOT)
         try:
@@ -298,7 +326,7 @@ def _write(names: Sequence[str], blocks: Mapping[str, Block], folders: Mapping[s
             print(f"error: {block.name} is unchanged: {shown_lines(str(error))}", file=sys.stderr)
             failed.append(block.name)
             continue
-        last = f"measured at {commit or 'no commit'} on {found.began:%Y-%m-%d}"
+        last = f"measured at {commit or 'no commit'} on {found.began:%Y-%m-%d}, in {found.seconds:,.0f} s"
         _replace(block, _paragraphs(block.head, found.figures, found.times, last))
         print(f"  {found.seconds:,.0f} s", flush=True)
     if failed:
@@ -328,6 +356,7 @@ def _indented(command: str) -> str:
 
 # These files have figures: writing a figure would make the code look changed for the next one.
 _NO_CODE = (":!README.md", ":!BENCHMARKS.md")
+_PAGES = (":!*.md", ":!docs", ":!tests")
 
 
 def commit_of(folder: Path) -> str | None:
@@ -340,6 +369,15 @@ def commit_of(folder: Path) -> str | None:
         return f"{commit}-dirty" if _git(folder, "status", "--porcelain", "--", ".", *_NO_CODE) else commit
     except (OSError, subprocess.SubprocessError):
         return None
+
+
+def is_of_this_code(measured: str) -> bool:
+    """Whether only pages have changed since the commit of a block's last line."""
+    found = re.match(r"measured at ([0-9a-f]{7,40}) on ", measured)
+    try:
+        return found is not None and not _git(ROOT, "diff", "--name-only", found[1], "--", ".", *_PAGES)
+    except (OSError, subprocess.SubprocessError):
+        return False
 
 
 def _git(folder: Path, *arguments: str) -> str:

@@ -88,16 +88,74 @@ def test_a_command_that_fails_leaves_its_block(page: Path, capsys: pytest.Captur
     )
     page.write_text(before)
     assert readme.main(["write", "all"]) == 1
-    err = capsys.readouterr().err
+    out, err = capsys.readouterr()
     assert "error: refused is unchanged: exit status 2\nerror: " in err
     assert "nonsense" in err
     assert err.count("must begin with python and one of launch/sweep.py, ") == 2
-    assert "give it with --ultratool FOLDER" in err
+    assert "placeless" not in err
+    assert "placeless: left out, as it needs --ultratool FOLDER" in out
     assert "invalid choice: 'nonsense'" in err
-    assert "not written: refused, foreign, shell, placeless, quoted, empty, last" in err
+    assert "not written: refused, foreign, shell, quoted, empty, last" in err
     assert "error: quoted is unchanged: python launch/sweep.py 'planner=react: No closing quotation" in err
     assert "error: empty is unchanged: the sweep has left no results" in err
     assert page.read_text(encoding="utf-8") == before
+    assert readme.main(["write", "placeless"]) == 1
+    assert "give it with --ultratool FOLDER" in capsys.readouterr().err
+
+
+def test_all_goes_on_where_it_was_and_begins_with_the_shortest(
+    page: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Blocks that this code measured stay, also where only pages have changed since; any other change counts."""
+    here = readme.commit_of(readme.ROOT)
+    if here is None:
+        pytest.skip("no checkout")
+    command = "python launch/bench.py --help"
+    page.write_text(
+        written(
+            (f"unknown: {command}", "old\n\nmeasured at 0000000 on 2026-01-01\n"),
+            (f"slow: {command}", "old\n\nmeasured at an earlier commit, in 1,200 s\n"),
+            (f"quick: {command}", "old\n\nmeasured at 0000000-dirty on 2026-01-01, in 3 s\n"),
+            (f"here: {command}", "old\n\nmeasured at abcdef0 on 2026-01-01, in 3 s\n"),
+        )
+    )
+    monkeypatch.setattr(readme, "is_of_this_code", lambda measured: "abcdef0" in measured)
+    assert readme.main(["write", "all"]) == 0
+    out = capsys.readouterr().out
+    places = [out.index(f"\n{name}:\n") for name in ("quick", "slow", "unknown")]
+    assert places == sorted(places)
+    assert "3 blocks to measure; the last time 2 of them took 20 minutes" in out
+    assert "here: measured at abcdef0" in out
+    blocks = readme.every(readme.FILES)
+    assert blocks["here"].content.startswith("old\n")
+    assert [blocks[name].seconds is not None for name in ("quick", "slow", "unknown")] == [True] * 3
+    assert f"measured at {here} on " in blocks["quick"].measured
+
+
+def test_a_block_is_of_this_code_if_only_pages_have_changed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def git(*arguments: str) -> str:
+        who = ["-c", "user.name=a", "-c", "user.email=a@example.net"]
+        return subprocess.run(
+            ["git", *who, *arguments], cwd=tmp_path, check=True, capture_output=True, text=True
+        ).stdout
+
+    for name in ("grid/a.py", "docs/a.md", "tests/test_a.py", "NOTES.md"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text("1")
+    git("init", "-q")
+    git("add", ".")
+    git("commit", "-qm", "first")
+    first = git("rev-parse", "--short", "HEAD").strip()
+    monkeypatch.setattr(readme, "ROOT", tmp_path)
+    for name in ("docs/a.md", "tests/test_a.py", "NOTES.md"):
+        (tmp_path / name).write_text("2")
+    git("commit", "-qam", "pages")
+    assert readme.is_of_this_code(f"measured at {first} on 2026-11-29, in 3 s")
+    assert not readme.is_of_this_code(f"measured at {first}-dirty on 2026-11-29")
+    assert not readme.is_of_this_code("measured at 0000000 on 2026-11-29")
+    assert not readme.is_of_this_code("measured at an earlier commit")
+    (tmp_path / "grid/a.py").write_text("2")
+    assert not readme.is_of_this_code(f"measured at {first} on 2026-11-29"), "not even if it is not committed"
 
 
 def test_a_block_is_written_into_its_own_file(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
