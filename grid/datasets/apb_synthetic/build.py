@@ -43,7 +43,7 @@ from grid.worlds.programs.model import (
     value_of,
 )
 
-NOTE = "Every tool has a cost, which its description tells. The least total cost is wanted."
+NOTE = "Every tool has a cost, stated in its description. Aim for the lowest total cost."
 
 
 @dataclass(frozen=True)
@@ -279,20 +279,20 @@ def _window(draft: Draft, steps: Sequence[MadeStep]) -> Window | None:
 
 def _composite(draft: Draft, window: Window, costs: Mapping[str, int], rng: random.Random) -> TypedTool:
     whole = sum(costs[name] for name in window.functions)
-    return _joined(draft, window, rng.randint(max(1, whole // 2), whole - 1), "", "In one call")
+    return _joined(draft, window, rng.randint(max(1, whole // 2), whole - 1), "", "In a single call")
 
 
 def _joined(draft: Draft, window: Window, cost: int, before: str, how: str) -> TypedTool:
     """One tool for all steps of a window."""
     parts = [draft.tools[name] for name in window.functions]
-    does = " Then: ".join(_lowered(tool.spec.description) for tool in parts)
+    does = "; then ".join(_lowered(tool.spec.description).removesuffix(".") for tool in parts)
     fields: list[str] = []
     for tool in parts:
         field = tool.spec.returns[0]
         fields.append(field if field not in fields else f"{field}_{len(fields) + 1}")
     spec = ToolSpec(
         _name(before, window.functions),
-        f"{how}: {does} Returns all of these results. Cost: {cost}.",
+        f"{how}, {does}. Returns all of these results. Cost: {cost}.",
         window.parameters,
         tuple(fields),
     )
@@ -316,7 +316,7 @@ def _traps(
     ]
     redundant = [
         _joined(draft, window, sum(costs[name] for name in window.functions) + rng.randint(2, 4),
-                "detailed_", "Step by step with a full log")
+                "detailed_", "Step by step, with a full log")
         for window in dict.fromkeys(found.values())
         if len(window.functions) == 2
     ]  # fmt: skip

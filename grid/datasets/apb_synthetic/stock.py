@@ -90,7 +90,9 @@ def _parameters(category: Category, takes: str, items: int) -> tuple[Parameter, 
         means = category.types[slot.type].means
         if slot.starred:
             found += [
-                Parameter(f"{slot.name}_{number}", "string", f"{means}; number {number} in the order of the request")
+                Parameter(
+                    f"{slot.name}_{number}", "string", f"{means} (number {number} in the order given in the request)"
+                )
                 for number in range(1, items + 1)
             ]
         else:
