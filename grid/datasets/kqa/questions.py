@@ -96,6 +96,8 @@ class Questions:
             chosen = [self.phrases.entity(other, hops, titled=False) for other in others]
             shown = listed([phrase.text for phrase in chosen])
             tree = joined("Or", [phrase.tree for phrase in chosen])
+            if len(others) == 2:
+                predicate = predicate.removesuffix(" of all")
             text = self.frame("among_listed", {"names": shown, "p": predicate})
             return Draft(text, tree.then("SelectAmong", key, superlative))
         phrase = self.several(target)
@@ -603,7 +605,7 @@ def said(clauses: Sequence[Clause], join: str) -> str:
     following = " and ".join(relative)
     if relative and other and relative[0].split()[0] in ("who", "that"):
         following = relative[0].replace(" ", " also ", 1)
-    before = _beside(plain, listed(other)) if len(plain) < 2 or not other else listed([*plain, *other])
+    before = listed([*plain, *other]) if other and len(plain) + len(other) > 2 else _beside(plain, listed(other))
     return f"{before} {following}".strip()
 
 
