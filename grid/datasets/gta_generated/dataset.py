@@ -50,10 +50,10 @@ def order_from_a_menu(draft: Draft) -> Sequence[Call]:
     (a, p), (b, q) = draft.rng.sample(sorted(prices.items()), 2)
     n, m = draft.rng.randint(2, 5), draft.rng.randint(2, 5)
     draft.ask(
-        "We are having {n} x {a} and {m} x {b} from the menu in {image}. What will the bill come to?",
-        "{image} is the menu. How many euros do I have to pay for {n} servings of {a} and {m} of {b}?",
-        "By the menu {image}, what do {n} orders of {a} plus {m} orders of {b} cost?",
-        n=n, m=m, a=a.lower(), b=b.lower(), image=image,
+        "We are having {n} {a} and {m} {b} from the menu in {image}. What will the bill come to?",
+        "{image} is the menu. How many euros do I have to pay for {n} {a} and {m} {b}?",
+        "According to the menu in {image}, how much do {n} {a} and {m} {b} cost together?",
+        n=n, m=m, a=_several(a.lower()), b=_several(b.lower()), image=image,
     )  # fmt: skip
     draft.call("OCR", image=image)
     total = draft.call("Calculator", expression=f"{n} * {p} + {m} * {q}")
@@ -69,11 +69,11 @@ def cheaper_of_two_cafes(draft: Draft) -> Sequence[Call]:
     menus = draft.rng.sample([cheap, dear], 2)
     one, two = (draft.image(Scene("A photo of a menu board", lines=lines("Menu", *listed(menu)))) for menu in menus)
     draft.ask(
-        "{one} and {two} are the boards of two cafés. How much do I save on one {a} and one {b} together at the "
+        "{one} and {two} show the menu boards of two cafés. How much do I save on one {a} and one {b} together at the "
         "cheaper café?",
-        "I want one {a} and one {b}. By how many euros is the cheaper of the two cafés in {one} and {two} below the "
-        "other?",
-        "Two cafés, two boards: {one} and {two}. What is the difference in price for one {a} plus one {b}?",
+        "I want one {a} and one {b}. How many euros less would I pay at the cheaper of the two cafés in {one} and "
+        "{two}?",
+        "Two cafés, two menu boards: {one} and {two}. What is the difference in price for one {a} plus one {b}?",
         one=one, two=two, a=a.lower(), b=b.lower(),
     )  # fmt: skip
     draft.call("OCR", image=one)
@@ -91,10 +91,10 @@ def shared_bill(draft: Draft) -> Sequence[Call]:
     bill = draft.image(Scene("A photo of a receipt", lines=lines("Receipt", *dishes, f"Total {total}")))
     photo = draft.image(Scene("A group photo", crowd({"person": people}, draft.rng)))
     draft.ask(
-        "Everybody in the photo {photo} pays the same share of the bill {bill}. How much is it for each?",
-        "We are the people in {photo}, and this is our receipt: {bill}. If we split it evenly, what does one of us "
-        "owe?",
-        "Split the total of the receipt {bill} evenly among all who are in {photo}. What does each one pay?",
+        "Everyone in the photo {photo} pays an equal share of the bill in {bill}. How much does each person pay?",
+        "We are the people in {photo}, and this is our receipt: {bill}. If we split it evenly, how much does each of "
+        "us owe?",
+        "Split the total on the receipt in {bill} evenly among everyone in {photo}. How much does each person pay?",
         bill=bill, photo=photo,
     )  # fmt: skip
     draft.call("OCR", image=bill)
@@ -111,10 +111,12 @@ def cost_and_change(draft: Draft) -> Sequence[Call]:
     name, price = draft.rng.choice(sorted(goods.items()))
     packs, note = draft.rng.randint(2, 5), draft.rng.choice([100, 200])
     draft.ask(
-        "The price list is {image}. What do {n} packs of {name} cost, and how much change do I get from {note} euros?",
-        "I buy {n} packs of {name} at the prices in {image} and pay with {note} euros. What is the price, and what "
-        "do I get back?",
-        "How many euros are {n} packs of {name} by {image}, and how many of my {note} euros are left then?",
+        "The price list is in {image}. How much do {n} packs of {name} cost, and how much change do I get from {note} "
+        "euros?",
+        "I am buying {n} packs of {name} at the prices in {image} and paying with {note} euros. How much do they cost, "
+        "and how much do I get back?",
+        "How many euros do {n} packs of {name} cost according to {image}, and how many of my {note} euros are left "
+        "after that?",
         n=packs, name=name.lower(), note=note, image=image,
     )  # fmt: skip
     draft.call("OCR", image=image)
@@ -136,9 +138,10 @@ def price_of_a_kilo(draft: Draft) -> Sequence[Call]:
     image = draft.image(Scene("A photo of price tags on a shelf", lines=lines(*labels)))
     a, b = goods
     draft.ask(
-        "From the tags in {image}: what is the price of 1 kg of {a}, and of 1 kg of {b}, in euros?",
-        "The tags in {image} give pack sizes in grams. What do {a} and {b} cost per kilogram?",
-        "How many euros is a whole kilogram of the {a} and of the {b} whose tags are in {image}?",
+        "Going by the tags in {image}, what is the price in euros of 1 kg of {a}, and of 1 kg of {b}?",
+        "The tags in {image} give pack sizes in grams. How much do {a} and {b} cost per kilogram?",
+        "How many euros would a whole kilogram of the {a} cost, and a whole kilogram of the {b}, according to their "
+        "tags in {image}?",
         a=a.lower(), b=b.lower(), image=image,
     )  # fmt: skip
     draft.call("OCR", image=image)
@@ -161,9 +164,9 @@ def cheaper_where(draft: Draft) -> Sequence[Call]:
         menus[1][name] = draft.price(200, 500)
     one, two = (draft.image(Scene("A photo of a menu board", lines=lines("Drinks", *listed(menu)))) for menu in menus)
     draft.ask(
-        "What does the {name} cost in the café of {one}, and what in the café of {two}?",
-        "Where is the {name} cheaper, by the boards {one} and {two}? Give me both prices.",
-        "Compare the prices of the {name} on the boards {one} and {two}.",
+        "How much does the {name} cost at the café in {one}, and how much at the café in {two}?",
+        "Where is the {name} cheaper, according to the boards in {one} and {two}? Give me both prices.",
+        "Compare the prices of the {name} on the boards in {one} and {two}.",
         name=name.lower(), one=one, two=two,
     )  # fmt: skip
     found = [draft.call("OCR", image=image) for image in (one, two)]
@@ -181,11 +184,11 @@ def two_receipts(draft: Draft) -> Sequence[Call]:
     ]
     one, two = (draft.image(Scene("A photo of a receipt", lines=text)) for text in texts)
     draft.ask(
-        "The receipts {one} and {two} are from one café and give only totals. What is the price of one {a} and of one "
-        "{b}?",
-        "Our two receipts ({one}, {two}) list what we had and the total. Find out what a single {a} costs, and a "
-        "single {b}.",
-        "How much are one {a} and one {b} each, if the totals in {one} and {two} are right?",
+        "The receipts in {one} and {two} are from the same café and give only totals. How much does one {a} cost, and "
+        "how much does one {b} cost?",
+        "Our two receipts ({one}, {two}) list what we had and the total. Find out what a single {a} costs and what a "
+        "single {b} costs.",
+        "How much do one {a} and one {b} each cost, if the totals in {one} and {two} are right?",
         one=one, two=two, a=a.lower(), b=b.lower(),
     )  # fmt: skip
     draft.call("OCR", image=one)
@@ -205,10 +208,10 @@ def change_for_a_basket(draft: Draft) -> Sequence[Call]:
     basket = draft.image(Scene("A photo of a basket", crowd(counts, draft.rng)))
     a, b, c = map(plural, kinds)
     draft.ask(
-        "I take all the {a}, {b} and {c} that are in the basket {basket} at the prices on the board {board} and pay "
-        "with 50 euros. How much change will I get?",
-        "The board {board} has the prices of single fruits, {basket} shows what I have in my basket: {a}, {b} and {c}. "
-        "What remains of 50 euros when I have paid?",
+        "I am taking all the {a}, {b} and {c} in the basket in {basket} at the prices on the board in {board} and "
+        "paying with 50 euros. How much change will I get?",
+        "The board in {board} gives the price of each piece of fruit, and {basket} shows what I have in my basket: "
+        "{a}, {b} and {c}. How much of my 50 euros is left once I have paid?",
         "How much of my 50 euros is left after I have paid for the {a}, {b} and {c} in {basket}? See {board} for the "
         "prices.",
         board=board, basket=basket, a=a, b=b, c=c,
@@ -220,6 +223,11 @@ def change_for_a_basket(draft: Draft) -> Sequence[Call]:
     left = draft.call("Calculator", expression=f"50 - {total.ref('result')}")
     draft.tell(f"{euros(left['result'])} are left.", forms(left["result"]))
     return [left]
+
+
+def _several(name: str) -> str:
+    """The plural of something on a menu."""
+    return name if name.endswith("s") else plural(name)
 
 
 def _menu(draft: Draft) -> tuple[str, dict[str, str]]:
@@ -242,7 +250,7 @@ PRICES: tuple[Template, ...] = (
 # A generated closed set over the signatures of GTA's fourteen tools (tooltree §4.1); GTA itself is `dataset=gta`.
 
 
-ADAPTER = 1
+ADAPTER = 2
 """Increase it when the same words and seed give other cases or outcomes."""
 TEMPLATES = (*COUNTING, *PRICES, *SHELVES, *LOOKUPS, *PICTURES)
 OF_EACH = 5

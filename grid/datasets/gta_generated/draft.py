@@ -73,17 +73,35 @@ class Facts:
         for name, inhabitants in self.towns.items():
             yield Entry(name, name, f"{name} is a town with {inhabitants} inhabitants.")
         for name, (height, years) in self.dogs.items():
-            yield Entry(name, name, f"A {name} grows {height} cm high and lives {years} years on average.")
+            yield Entry(
+                name,
+                name,
+                f"{_begun(one(name))} grows to a height of {height} cm and lives for {years} years on average.",
+            )
         for name, (color, kind) in self.flowers.items():
             yield Entry(name, f"Flower of {name}", f"The national flower of {name} is the {color} {kind}.")
         for name, rate in self.crowns.items():
-            yield Entry(name, f"Crown of {name}", f"At the present exchange rate 1 crown of {name} is {rate} euros.")
+            yield Entry(
+                name, f"Crown of {name}", f"At the current exchange rate, 1 {name} crown is worth {rate} euros."
+            )
         for name, (price, years) in self.watches.items():
             yield Entry(
-                name, f"Watch by {name}", f"A watch by {name} costs {price} euros. Its warranty is {years} years."
+                name,
+                f"Watch by {name}",
+                f"{_begun(one(name))} watch costs {price} euros. It comes with a warranty of {counted(years, 'year')}.",
             )
         for name, energy in self.bars.items():
-            yield Entry(name, f"{name} bar", f"A {name} bar has {energy} kcal per 100 g.")
+            yield Entry(name, f"{name} bar", f"{_begun(one(name))} bar has {energy} kcal per 100 g.")
+
+
+def counted(number: int, name: str) -> str:
+    """A number of things, as in '1 year' or '2 years'."""
+    return f"{number} {name if number == 1 else plural(name)}"
+
+
+def _begun(text: str) -> str:
+    """A text as the beginning of a sentence."""
+    return text[0].upper() + text[1:]
 
 
 def facts(seed: int) -> Facts:
@@ -317,10 +335,10 @@ def cost_of_two_kinds(draft: Draft) -> Sequence[Call]:
     p, q = draft.price(30, 95), draft.price(30, 95)
     draft.ask(
         "If {a} cost {p} euros each and {b} cost {q} euros each, what would I pay for all the {a} and {b} in {image}?",
-        "{image} was taken at the market. I want every one of the {a} ({p} euros each) and of the {b} ({q} euros each) "
-        "on it. How much money do I need?",
-        "At {p} euros for {one_a} and {q} euros for {one_b}, what are all the {a} and {b} in the photo {image} worth "
-        "together?",
+        "{image} was taken at the market. I want all of the {a} ({p} euros each) and all of the {b} ({q} euros each) "
+        "in it. How much money do I need?",
+        "At {p} euros for {one_a} and {q} euros for {one_b}, how much are all the {a} and {b} in the photo {image} "
+        "worth in total?",
         a=plural(a), b=plural(b), one_a=one(a), one_b=one(b), p=p, q=q, image=image,
     )  # fmt: skip
     first, second = (draft.call("CountGivenObject", image=image, text=name) for name in (a, b))
@@ -335,9 +353,9 @@ def equation_on_a_sheet(draft: Draft) -> Sequence[Call]:
     b, c = -(low + high), low * high
     image = draft.image(Scene("A photo of a worksheet", formulas=(f"x^2{_signed(b, 'x')}{_signed(c)} = 0",)))
     draft.ask(
-        "Which two numbers make the equation on the worksheet {image} true?",
+        "Which two numbers make the equation on the worksheet in {image} true?",
         "My homework is in {image}. For which values of x does the equation hold?",
-        "What are the roots of the equation that is printed in {image}?",
+        "What are the roots of the equation printed in {image}?",
         image=image,
     )
     draft.call("MathOCR", image=image)
@@ -352,9 +370,9 @@ def formula_at_two_points(draft: Draft) -> Sequence[Call]:
     x, y = draft.rng.sample(range(3, 15), 2)
     image = draft.image(Scene("A photo of a blackboard", formulas=(f"{a}t^2 + {b}t - {c}",)))
     draft.ask(
-        "The blackboard in {image} shows an expression in t. What is it worth for t = {x}, and what for t = {y}?",
+        "The blackboard in {image} shows an expression in t. What is its value for t = {x}, and for t = {y}?",
         "What value does the expression on the board ({image}) take when t is {x}? And when t is {y}?",
-        "Please evaluate what is on the blackboard {image}, once with t = {x} and once with t = {y}.",
+        "Please evaluate the expression on the blackboard in {image}, once with t = {x} and once with t = {y}.",
         image=image, x=x, y=y,
     )  # fmt: skip
     draft.call("MathOCR", image=image)
@@ -374,9 +392,10 @@ def two_equations(draft: Draft) -> Sequence[Call]:
         for p, q in ((a, b), (c, d))
     ]
     draft.ask(
-        "The notes {one} and {other} have an equation each, with the same x and y. What are x and y?",
-        "Find x and y: one equation is on {one}, the second one on {other}.",
-        "Two equations in x and y were noted down, the first in {one}, the second in {other}. Which x and y fit both?",
+        "The notes in {one} and {other} each have one equation, in the same x and y. What are x and y?",
+        "Find x and y: one equation is in {one}, and the other is in {other}.",
+        "Two equations in x and y were written down, the first in {one} and the second in {other}. Which values of x "
+        "and y satisfy both?",
         one=notes[0], other=notes[1],
     )  # fmt: skip
     for note in notes:
@@ -396,9 +415,9 @@ def more_in_which_photo(draft: Draft) -> Sequence[Call]:
         for n in numbers
     ]
     draft.ask(
-        "Are there more {kind} in {one} or in {other}? Tell me the number for both.",
+        "Are there more {kind} in {one} or in {other}? Tell me the number in each.",
         "How many {kind} are in {one}, and how many in {other}?",
-        "I took two photos of the meadow, {one} and {other}. Which has more {kind}, and how many has each?",
+        "I took two photos of the meadow, {one} and {other}. Which has more {kind}, and how many are in each?",
         kind=plural(kind), one=photos[0], other=photos[1],
     )  # fmt: skip
     found = [draft.call("CountGivenObject", image=photo, text=kind) for photo in photos]
@@ -414,12 +433,12 @@ def food_for_a_herd(draft: Draft) -> Sequence[Call]:
     image = draft.image(Scene("A photo of a farm", crowd(counts, draft.rng)))
     a, b, c = map(one, kinds)
     draft.ask(
-        "Each day {a} eats {p} kg, {b} {q} kg and {c} {r} kg. How many kg of food do all the animals in {image} "
-        "need a day?",
-        "How much food, in kg, must be brought every day for the animals in the photo {image}, when {a} takes {p} kg, "
-        "{b} takes {q} kg and {c} takes {r} kg?",
-        "In our herd, {image}, {a} gets {p} kg of food a day, {b} {q} kg, {c} {r} kg. What is that in a day for all of "
-        "them?",
+        "Each day, {a} eats {p} kg, {b} eats {q} kg and {c} eats {r} kg. How many kg of food do all the animals in "
+        "{image} need per day?",
+        "How much food, in kg, do the animals in the photo {image} need every day, if {a} eats {p} kg, {b} eats {q} kg "
+        "and {c} eats {r} kg?",
+        "On our farm, shown in {image}, {a} gets {p} kg of food a day, {b} gets {q} kg and {c} gets {r} kg. How much "
+        "is that per day for all of them?",
         a=a, b=b, c=c, p=eats[0], q=eats[1], r=eats[2], image=image,
     )  # fmt: skip
     found = [draft.call("CountGivenObject", image=image, text=kind) for kind in kinds]
@@ -435,8 +454,8 @@ def attribute_of_a_thing(draft: Draft) -> Sequence[Call]:
     name, value = draft.rng.choice(wanted.attributes)
     draft.ask(
         "What is the {attribute} of the {thing} in {image}?",
-        "Look at the {thing} in {image}: what {attribute} does it have?",
-        "I want to buy the {thing} that is in the photo {image}. Which {attribute} is it?",
+        "Look at the {thing} in {image}: what {attribute} is it?",
+        "I want to buy the {thing} in the photo {image}. What is its {attribute}?",
         attribute=name, thing=wanted.name, image=image,
     )  # fmt: skip
     box = draft.call("TextToBbox", image=image, text=wanted.name)
@@ -449,9 +468,9 @@ def same_color(draft: Draft) -> Sequence[Call]:
     """The colors of two things."""
     image, wanted, other = _room(draft)
     draft.ask(
-        "Do the {a} and the {b} in {image} have the same color? Which color has each?",
-        "In {image}, what color is the {a}, and what color the {b}?",
-        "I need cushions for the {a} and the {b} of the room in {image}. Tell me the color of both.",
+        "Are the {a} and the {b} in {image} the same color? What color is each of them?",
+        "In {image}, what color is the {a}, and what color is the {b}?",
+        "I need cushions to match the {a} and the {b} in {image}. Tell me the color of each.",
         a=wanted.name, b=other.name, image=image,
     )  # fmt: skip
     found = []
@@ -468,9 +487,9 @@ def two_attributes(draft: Draft) -> Sequence[Call]:
     image, wanted, _ = _room(draft)
     (a, first), (b, second) = draft.rng.sample(wanted.attributes, 2)
     draft.ask(
-        "For an advertisement of the {thing} in {image} I need its {a} and its {b}.",
+        "For an advertisement for the {thing} in {image}, I need its {a} and its {b}.",
         "What are the {a} and the {b} of the {thing} in {image}?",
-        "Please note {a} and {b} of the {thing} that is to be seen in {image}.",
+        "Please note down the {a} and the {b} of the {thing} shown in {image}.",
         thing=wanted.name, a=a, b=b, image=image,
     )  # fmt: skip
     box = draft.call("TextToBbox", image=image, text=wanted.name)
@@ -492,9 +511,9 @@ def color_in_the_right_photo(draft: Draft) -> Sequence[Call]:
     named = {where: draft.image(photos[where]) for where in draft.rng.sample([place, other], 2)}
     a, b = named.values()
     draft.ask(
-        "One of the photos {a} and {b} was taken at {place}. What color is the {thing} on it?",
-        "What color has the {thing} in the photo of {place}? It is either {a} or {b}.",
-        "Of {a} and {b} I mean the one with {place}: which color is the {thing} there?",
+        "One of the photos {a} and {b} shows {place}. What color is the {thing} in it?",
+        "What color is the {thing} in my photo of {place}? The photo is either {a} or {b}.",
+        "Of {a} and {b}, I mean the one that shows {place}: what color is the {thing} there?",
         a=a, b=b, place=one(place), thing=thing,
     )  # fmt: skip
     for photo in (a, b):
@@ -513,8 +532,8 @@ def furthest_left(draft: Draft) -> Sequence[Call]:
     asked = draft.rng.sample(things, 3)
     draft.ask(
         "Which of these is furthest to the left in {image}: the {a}, the {b} or the {c}?",
-        "Of the {a}, the {b} and the {c} in {image}, which one stands to the left of the two others?",
-        "Where in {image} are the {a}, the {b} and the {c}? I want to know which one is on the left of the others.",
+        "Of the {a}, the {b} and the {c} in {image}, which one is to the left of the other two?",
+        "Where in {image} are the {a}, the {b} and the {c}? I want to know which one is to the left of the others.",
         a=asked[0].name, b=asked[1].name, c=asked[2].name, image=image,
     )  # fmt: skip
     found = [draft.call("TextToBbox", image=image, text=thing.name) for thing in asked]

@@ -4,7 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from grid.datasets.gta_generated.draft import Call, Draft, Template, crowd, euros, forms, lines, listed, places, words
+from grid.datasets.gta_generated.draft import (
+    Call,
+    Draft,
+    Template,
+    counted,
+    crowd,
+    euros,
+    forms,
+    lines,
+    listed,
+    places,
+    words,
+)
 from grid.worlds.scenes.scene import Box, Scene, Thing, one, plural
 
 
@@ -13,7 +25,7 @@ def framed_thing(draft: Draft) -> Sequence[Call]:
     image, (wanted, _) = _pairs(draft)
     draft.ask(
         "Put a frame around the {thing} in {image}.",
-        "In {image}, show me where the {thing} is by framing it.",
+        "In {image}, show me where the {thing} is by putting a frame around it.",
         "Please highlight the {thing} in the photo {image} with a frame.",
         thing=wanted, image=image,
     )  # fmt: skip
@@ -26,8 +38,8 @@ def two_frames(draft: Draft) -> Sequence[Call]:
     image, (first, second) = _pairs(draft)
     draft.ask(
         "Frame both the {a} and the {b} in {image}, so that I have one picture with two frames.",
-        "I need one copy of {image} on which the {a} and the {b} have a frame each.",
-        "Mark two things in {image} with frames on the same picture: the {a} and the {b}.",
+        "I need one copy of {image} in which the {a} and the {b} each have a frame around them.",
+        "Mark two things in {image} with frames, both in the same picture: the {a} and the {b}.",
         a=first, b=second, image=image,
     )  # fmt: skip
     box = draft.call("TextToBbox", image=image, text=first)
@@ -41,9 +53,9 @@ def building_on_a_sign(draft: Draft) -> Sequence[Call]:
     ((name, (year, _)),) = draft.of(draft.facts.landmarks, 1)
     image = draft.image(Scene("A photo of a street sign", lines=lines(f"To {name}", f"{draft.rng.randint(2, 9)}00 m")))
     draft.ask(
-        "In which year was the building that the sign in {image} points to opened?",
-        "I came past this sign: {image}. Since when has the building on it been open?",
-        "How old is the place that is signposted in {image}? The year of its opening will do.",
+        "In which year did the building that the sign in {image} points to open?",
+        "I walked past this sign: {image}. Since when has the building named on it been open?",
+        "How old is the place signposted in {image}? The year it opened will do.",
         image=image,
     )  # fmt: skip
     draft.call("OCR", image=image)
@@ -57,10 +69,10 @@ def higher_of_two(draft: Draft) -> Sequence[Call]:
     (a, (_, high)), (b, (_, low)) = draft.of(draft.facts.landmarks, 2)
     image = draft.image(Scene("A photo of a signpost", lines=lines(f"{a} 2 km", f"{b} 5 km")))
     draft.ask(
-        "Which of the two sights on the signpost in {image} is higher, and how high are they?",
-        "We only have time for one of the sights on this signpost, {image}. How high is each of them? We take the "
-        "higher one.",
-        "Compare the heights of the two sights that {image} shows the way to.",
+        "Which of the two sights on the signpost in {image} is taller, and how tall is each of them?",
+        "We only have time for one of the sights on this signpost: {image}. How tall is each of them? We will go to "
+        "the taller one.",
+        "Compare the heights of the two sights that the signpost in {image} points to.",
         image=image,
     )  # fmt: skip
     draft.call("OCR", image=image)
@@ -75,7 +87,7 @@ def birthplace_of_an_author(draft: Draft) -> Sequence[Call]:
     image = draft.image(Scene("A photo of a book cover", lines=lines(title, "A novel")))
     draft.ask(
         "Where was the author of the book in {image} born?",
-        "I am reading the book that you see in {image}. From which town does its author come?",
+        "I am reading the book shown in {image}. Which town does its author come from?",
         "Who wrote the novel in {image}, and in which town was that person born?",
         image=image,
     )  # fmt: skip
@@ -96,16 +108,16 @@ def warranty_of_a_watch(draft: Draft) -> Sequence[Call]:
     ]
     image = draft.image(Scene("A photo of a desk", tuple(things)))
     draft.ask(
-        "What does a watch of the brand in {image} cost, and how many years of warranty does it have?",
-        "Somebody left a watch on the desk in {image}. What is the price of such a watch, and for how many years is it "
-        "under warranty?",
-        "Find the brand of the watch in {image} and tell me its price and the years of warranty.",
+        "How much does a watch of the brand in {image} cost, and how many years of warranty does it come with?",
+        "Somebody left a watch on the desk in {image}. How much does a watch like that cost, and for how many years is "
+        "it under warranty?",
+        "Find out the brand of the watch in {image}, and tell me its price and how many years of warranty it has.",
         image=image,
     )  # fmt: skip
     box = draft.call("TextToBbox", image=image, text="watch")
     draft.call("RegionAttributeDescription", image=image, bbox=box.ref("bbox"), attribute="brand")
     found = draft.call("GoogleSearch", query=f"{brand} watch")
-    draft.tell(f"It costs {price} euros, with {years} years of warranty.", [str(price)], [str(years)])
+    draft.tell(f"It costs {price} euros, with a warranty of {counted(years, 'year')}.", [str(price)], [str(years)])
     return [found]
 
 
@@ -117,9 +129,9 @@ def two_dogs(draft: Draft) -> Sequence[Call]:
         for breed in (a, b)
     ]
     draft.ask(
-        "Which breed grows taller, that of the dog in {a} or that of the dog in {b}? How tall do they grow?",
+        "Which breed grows taller, that of the dog in {a} or that of the dog in {b}? How tall does each of them grow?",
         "There is a dog in {a} and another in {b}. How tall does each of the two breeds get?",
-        "I need a kennel for the dogs in {a} and {b}. What height do dogs of these breeds reach?",
+        "I need a kennel for the dogs in {a} and {b}. How tall do dogs of these breeds get?",
         a=photos[0], b=photos[1],
     )  # fmt: skip
     for photo in photos:
@@ -134,11 +146,12 @@ def sum_on_a_receipt(draft: Draft) -> Sequence[Call]:
     goods = draft.prices("groceries", 3)
     image = draft.image(Scene("A photo of a receipt", lines=lines("Receipt", *listed(goods))))
     draft.ask(
-        "The receipt {image} lacks its sum. Write the sum, just the number, into the lower right corner of the "
-        "picture.",
-        "Please put the sum of all prices on the receipt {image} at the bottom right of it, as a number and nothing "
-        "else.",
-        "What do the things on {image} cost together? I want only that number written on the picture, bottom right.",
+        "The receipt in {image} is missing its total. Write the total, just the number, in the lower right corner of "
+        "the picture.",
+        "Please put the sum of all the prices on the receipt in {image} at the bottom right of the picture, as a "
+        "number and nothing else.",
+        "How much do the items on the receipt in {image} cost altogether? I want only that number written on the "
+        "picture, at the bottom right.",
         image=image,
     )  # fmt: skip
     draft.call("OCR", image=image)
@@ -150,12 +163,12 @@ def price_in_euros(draft: Draft) -> Sequence[Call]:
     """The price in euros of a dish that is priced in another currency."""
     ((nation, rate),) = draft.of(draft.facts.crowns, 1)
     goods = draft.prices("dishes", 4)
-    image = draft.image(Scene("A photo of a menu", lines=lines(f"Prices in crowns of {nation}", *listed(goods))))
+    image = draft.image(Scene("A photo of a menu", lines=lines(f"Prices in {nation} crowns", *listed(goods))))
     dish, price = draft.rng.choice(sorted(goods.items()))
     draft.ask(
         "The menu in {image} has prices in a foreign currency. How many euros does the {dish} cost?",
-        "I paid for the {dish} on the menu {image}. How much is that in euros?",
-        "What is the price of the {dish} by the menu {image}, in euros, at the present rate?",
+        "I paid for the {dish} on the menu in {image}. How much is that in euros?",
+        "What is the price in euros of the {dish} on the menu in {image}, at the current exchange rate?",
         dish=dish.lower(), image=image,
     )  # fmt: skip
     draft.call("OCR", image=image)
@@ -172,10 +185,11 @@ def energy_of_two_bars(draft: Draft) -> Sequence[Call]:
     day = draft.rng.choice([2000, 2200, 2500])
     image = draft.image(Scene("A photo of two snack bars", lines=lines(f"{a} bar {n} g", f"{b} bar {m} g")))
     draft.ask(
-        "I ate both bars in {image}. How many kcal is that, and how many percent of the {day} kcal that I may have "
-        "a day?",
-        "How much energy, in kcal, do the two bars in {image} have together, and what percentage is it of {day} kcal?",
-        "Tell me the kcal of the bars in {image} in sum, and the same in percent of my {day} kcal a day.",
+        "I ate both bars in {image}. How many kcal is that, and what percentage of the {day} kcal that I am allowed "
+        "each day?",
+        "How much energy, in kcal, do the two bars in {image} have together, and what percentage of {day} kcal is "
+        "that?",
+        "Tell me the total kcal of the bars in {image}, and what percentage that is of my {day} kcal a day.",
         image=image, day=day,
     )  # fmt: skip
     draft.call("OCR", image=image)
@@ -223,8 +237,8 @@ def same_color_elsewhere(draft: Draft) -> Sequence[Call]:
     image, worn, color = _street(draft, "clothes")
     creature = draft.one("creatures")
     draft.ask(
-        "Make a picture of {creature} that has the color of the {worn} in {image}.",
-        "I would like to have a picture: {creature}, in the same color as the {worn} in {image}.",
+        "Make a picture of {creature} that is the same color as the {worn} in {image}.",
+        "I would like a picture of {creature} in the color of the {worn} in {image}.",
         "Paint {creature} for me. Take the color from the {worn} in {image}.",
         creature=one(creature), worn=worn, image=image,
     )  # fmt: skip
@@ -239,9 +253,10 @@ def picture_of_two_signs(draft: Draft) -> Sequence[Call]:
     sign = draft.image(Scene("A photo of a sign at a gate", lines=lines(creature.upper())))
     label = draft.image(Scene("A photo of a shop sign", lines=lines(f"{worn} sale".upper())))
     draft.ask(
-        "The sign in {a} names an animal, that in {b} something to wear. Make a picture of this animal with it.",
-        "Create a picture in which the animal named on the sign {a} wears what the shop in {b} sells.",
-        "I want to see the animal from the sign {a} in what is on sale in {b}. Make that picture.",
+        "The sign in {a} names an animal, and the one in {b} something to wear or carry. Make a picture of that animal "
+        "with it.",
+        "Create a picture in which the animal named on the sign in {a} has the item that the shop in {b} sells.",
+        "I want to see the animal from the sign in {a} with the item that is on sale in {b}. Make that picture.",
         a=sign, b=label,
     )  # fmt: skip
     draft.call("OCR", image=sign)
@@ -256,9 +271,9 @@ def restyled_photo(draft: Draft) -> Sequence[Call]:
     photos = {where: draft.image(Scene(f"A photo of {one(where)}", _walkers(draft))) for where in shown}
     a, b = photos.values()
     draft.ask(
-        "One of {a} and {b} is of {place}. Turn that one into {style}.",
-        "I want my photo of {place} to look like {style}; I think it is {a} or {b}.",
-        "Make {style} out of the photo with {place}, which is either {a} or {b}.",
+        "Either {a} or {b} is a photo of {place}. Turn that one into {style}.",
+        "I want my photo of {place} to look like {style}. The photo is either {a} or {b}.",
+        "Make {style} out of the photo of {place}, which is either {a} or {b}.",
         a=a, b=b, place=one(place), style=one(style),
     )  # fmt: skip
     for photo in (a, b):
@@ -272,10 +287,10 @@ def titled_picture(draft: Draft) -> Sequence[Call]:
     photo = draft.image(Scene(f"A photo of {one(place)}", _walkers(draft)))
     cover = draft.image(Scene("A photo of a book cover", lines=lines(title)))
     draft.ask(
-        "Turn the photo {photo} into {style} and write the title of the book in {cover} at the bottom in the middle.",
-        "I am making a new cover: {photo} as {style}, with the title from the old cover {cover} in the middle at the "
-        "bottom.",
-        "The title in {cover} should stand at the bottom, in the middle, of {photo}, and {photo} should look like "
+        "Turn the photo {photo} into {style} and write the title of the book in {cover} in the middle at the bottom.",
+        "I am making a new cover: {photo} as {style}, with the title from the old cover in {cover} in the middle at "
+        "the bottom.",
+        "The title in {cover} should appear in the middle at the bottom of {photo}, and {photo} should look like "
         "{style}.",
         photo=photo, cover=cover, style=one(style),
     )  # fmt: skip
@@ -289,11 +304,11 @@ def greeting_card(draft: Draft) -> Sequence[Call]:
     image, vehicle, color = _street(draft, "vehicles")
     creature, name = draft.one("creatures"), draft.one("first")
     draft.ask(
-        "Make a card for {name}: a picture of {creature} in the color of the {vehicle} in {image}, and the name "
+        "Make a card for {name}: a picture of {creature} in the color of the {vehicle} in {image}, with the name "
         "{name} in the upper left corner.",
-        "For {name} I want a picture of {creature} in exactly the color of the {vehicle} in {image}, with {name} "
+        "For {name}, I want a picture of {creature} in exactly the same color as the {vehicle} in {image}, with {name} "
         "written at the top left.",
-        "Create {creature} that has the color of the {vehicle} in {image}, and put the name {name} into the top left "
+        "Create {creature} that is the color of the {vehicle} in {image}, and put the name {name} in the top left "
         "corner of the picture.",
         name=name, creature=one(creature), vehicle=vehicle, image=image,
     )  # fmt: skip
@@ -310,7 +325,7 @@ def national_flower(draft: Draft) -> Sequence[Call]:
     draft.ask(
         "Make a picture of the national flower of the country that the stamp in {image} is from.",
         "Which country issued the stamp in {image}? I want a picture of its national flower, in the right color.",
-        "For my album I need a picture of the national flower of the country that issued the stamp in {image}.",
+        "For my album, I need a picture of the national flower of the country that issued the stamp in {image}.",
         image=image,
     )  # fmt: skip
     draft.call("OCR", image=image)
@@ -367,9 +382,10 @@ def on_a_shelf_and_in_all(draft: Draft) -> Sequence[Call]:
     image, kind, counts = _cupboard(draft)
     shelf = draft.rng.choice(list(counts))
     draft.ask(
-        "How many {kind} stand on the {shelf} in {image}, and how many are there on all shelves?",
-        "In {image}, tell me the number of {kind} on the {shelf} and the number of all {kind}.",
-        "I am taking stock of {image}. How many {kind} are on the {shelf}, and how many in the whole photo?",
+        "How many {kind} are on the {shelf} in {image}, and how many are there on all the shelves together?",
+        "Tell me the number of {kind} on the {shelf} in {image} and the total number of {kind}.",
+        "I am taking stock of the cupboard in {image}. How many {kind} are on the {shelf}, and how many are there in "
+        "the whole photo?",
         kind=plural(kind), shelf=shelf, image=image,
     )  # fmt: skip
     box = draft.call("TextToBbox", image=image, text=shelf)
@@ -385,7 +401,7 @@ def more_on_one_shelf(draft: Draft) -> Sequence[Call]:
     shelves = sorted(draft.rng.sample(list(counts), 2), key=lambda shelf: -counts[shelf])
     draft.ask(
         "In {image}, how many more {kind} are there on the {a} than on the {b}?",
-        "By how many does the number of {kind} on the {a} exceed that on the {b}? The photo is {image}.",
+        "By how many does the number of {kind} on the {a} exceed the number on the {b}? The photo is {image}.",
         "The {a} in {image} holds more {kind} than the {b}. How many more?",
         kind=plural(kind), a=shelves[0], b=shelves[1], image=image,
     )  # fmt: skip
@@ -399,12 +415,12 @@ def filled_shelves(draft: Draft) -> Sequence[Call]:
     """The number of things to add until all shelves have as many as the fullest shelf."""
     image, kind, counts = _cupboard(draft)
     draft.ask(
-        "All three shelves in {image} (upper, middle and lower shelf) should hold as many {kind} as the fullest "
-        "does now. How many {kind} must I buy?",
-        "How many {kind} are missing in {image} until upper, middle and lower shelf all have as many as the one "
-        "that has the most?",
-        "I want to fill up the upper, the middle and the lower shelf in {image} with {kind}, to the number that the "
-        "fullest has already. How many more do I need?",
+        "All three shelves in {image} (the upper, middle and lower shelf) should hold as many {kind} as the one with "
+        "the most does now. How many {kind} do I have to buy?",
+        "How many more {kind} would it take for the upper, the middle and the lower shelf in {image} all to have as "
+        "many as the one that has the most?",
+        "I want to fill up the upper, the middle and the lower shelf in {image} until each has as many {kind} as the "
+        "one with the most has already. How many more do I need?",
         kind=plural(kind), image=image,
     )  # fmt: skip
     found = _counted(draft, image, kind, list(counts))
@@ -422,10 +438,10 @@ def chart_of_two_notes(draft: Draft) -> Sequence[Call]:
     halves = dict(list(visitors.items())[:3]), dict(list(visitors.items())[3:])
     one, two = (draft.image(Scene("A photo of a note", lines=lines("Visitors", *listed(half)))) for half in halves)
     draft.ask(
-        "The visitors of the first days of the week are noted in {one}, the others in {two}. Show all five days in one "
-        "bar chart.",
-        "Please make a single bar chart of the visitors per day from both notes, {one} and {two}.",
-        "I need a bar chart with the five days that {one} and {two} list and the number of visitors on each.",
+        "The visitor numbers for the first days of the week are in {one}, and the rest are in {two}. Show all five "
+        "days in one bar chart.",
+        "Please make a single bar chart of the number of visitors per day from both notes, {one} and {two}.",
+        "I need a bar chart of the five days listed in {one} and {two}, with the number of visitors on each day.",
         one=one, two=two,
     )  # fmt: skip
     draft.call("OCR", image=one)
@@ -442,13 +458,13 @@ def chart_of_a_farm(draft: Draft) -> Sequence[Call]:
     scenes = draft.rng.sample([farm, other], 2)
     photos = [draft.image(scene) for scene in scenes]
     draft.ask(
-        "Either {one} or {two} shows a farmyard. Make a bar chart of how many {a}, {b}, {c} and {d} are on that "
-        "photo, and then turn the chart into a {style}.",
-        "I need a {style} of a bar chart. It should have the numbers of {a}, {b}, {c} and {d} in the farmyard, "
-        "which is in one of the photos {one} and {two}.",
-        "Find out which of {one} and {two} is of a farmyard, show in a bar chart how many {a}, {b}, {c} and {d} it "
-        "has, and make the chart look like a {style}.",
-        one=photos[0], two=photos[1], style=style, **dict(zip("abcd", map(plural, kinds), strict=True)),
+        "Either {one} or {two} shows a farmyard. Make a bar chart of how many {a}, {b}, {c} and {d} are in that "
+        "photo, and then turn the chart into {style}.",
+        "I need {style} of a bar chart. It should show the numbers of {a}, {b}, {c} and {d} in the farmyard, which is "
+        "in one of the photos {one} and {two}.",
+        "Find out which of {one} and {two} shows a farmyard, make a bar chart of how many {a}, {b}, {c} and {d} are in "
+        "it, and make the chart look like {style}.",
+        one=photos[0], two=photos[1], style=one(style), **dict(zip("abcd", map(plural, kinds), strict=True)),
     )  # fmt: skip
     for photo in photos:
         draft.call("ImageDescription", image=photo)

@@ -7,7 +7,6 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import TypeVar
 
 from grid.datasets.kqa.program import (
@@ -97,6 +96,8 @@ class Questions:
             chosen = [self.phrases.entity(other, hops, titled=False) for other in others]
             shown = listed([phrase.text for phrase in chosen])
             tree = joined("Or", [phrase.tree for phrase in chosen])
+            if len(others) == 2:
+                predicate = predicate.removesuffix(" of all")
             text = self.frame("among_listed", {"names": shown, "p": predicate})
             return Draft(text, tree.then("SelectAmong", key, superlative))
         phrase = self.several(target)
@@ -320,8 +321,12 @@ FILTERS = {"string": "Str", "quantity": "Num", "year": "Year", "date": "Date"}
 _NESTED = 2
 """The most relative clauses in one noun phrase or clause. A noun described by clauses may have one more."""
 _NOMINAL = re.compile(r"the [^{]+ of \{x\}")
-_OF_A_PERSON = {"w": "who", "who": "Who", "it": "this person", "its": "this person's"}
-_OF_A_THING = {"w": "that", "who": "Which", "it": "it", "its": "its"}
+_OF_A_PERSON = {"w": "who", "who": "Who", "it": "this person", "its": "this person's", "own": "their"}
+_OF_A_THING = {"w": "that", "who": "Which", "it": "it", "its": "its", "own": "the"}
+_WITH_ARTICLE = re.compile(
+    r"(?:River|University of) .+|.+ (?:Award|Prize|Medal|Institute of Technology|Republic|Union)"
+)
+"""Names that follow 'the' in a sentence."""
 Fact = TypeVar("Fact", Attribute, Relation)
 
 
@@ -342,6 +347,7 @@ class Phrases:
     def __init__(self, facts: Facts, words: Words, stock: WorldStock, run: Executor, rng: random.Random) -> None:
         self.facts, self.words, self.stock, self.run, self.rng = facts, words, stock, run, rng
         self.used: set[str] = set()
+        self.plurals = re.compile(rf"(?<![\d.])1 ({'|'.join(map(re.escape, words.singular))})\b")
 
     def fresh(self) -> None:
         """Begin another question, in which every entity may occur again."""
@@ -359,14 +365,21 @@ class Phrases:
         ]
         if not suited:
             raise Dead
-        person = self.facts.kind(about) == "person"
-        spoken = _OF_A_PERSON if person else _OF_A_THING
         said = self.rng.choice(suited).format(
-            c=self.noun(self.facts.kind(about))[0], **spoken, **(fixed or {}), **texts
+            c=self.noun(self.facts.kind(about))[0], **self.spoken_of(about), **(fixed or {}), **texts
         )
+        said = self.counted(said)
         if len(RELATIVE.findall(said)) > _NESTED:
             raise Dead
         return said
+
+    def spoken_of(self, about: str) -> Mapping[str, str]:
+        """The words that stand for an entity, as in 'this person' or 'it'."""
+        return _OF_A_PERSON if self.facts.kind(about) == "person" else _OF_A_THING
+
+    def counted(self, text: str) -> str:
+        """A text with the singular after the number 1: '1 museum'."""
+        return self.plurals.sub(lambda found: f"1 {self.words.singular[found[1]]}", text)
 
     def noun(self, concept: str) -> tuple[str, str]:
         """A word for a concept, and its plural."""
@@ -393,6 +406,8 @@ class Phrases:
             name = self.facts.name[target]
             concept = self.facts.concepts[target][0]
             plain = not titled or concept in name.lower() or self.rng.random() < 0.88
+            if _WITH_ARTICLE.fullmatch(name):
+                return Phrase(f"the {name}", find(name), target)
             shown = name if plain else f"the {self.noun(concept)[0]} {name}"
             return Phrase(shown, find(name), target)
         ways = [fact for fact in self.facts.leading[target] if fact.other not in self.used and self._wordings(fact)]
@@ -449,6 +464,7 @@ class Phrases:
         facts = [fact for fact in facts if not qualified or fact.qualifiers]
         fact = self.any_of(facts)
         text, step = self.condition(self.words.attributes[fact.name].where, fact.name, fact.value, "Filter")
+        text = text.replace("{own}", self.spoken_of(target)["own"])
         if not qualified:
             return Clause(text, None, (step,))
         said, qstep = self.qualifier(fact)
@@ -459,7 +475,10 @@ class Phrases:
         if not fact.qualifiers:
             raise Dead
         key, value = self.rng.choice(fact.qualifiers)
-        return self.condition(self.words.qualifiers[key], key, value, "QFilter")
+        wordings = self.words.qualifiers[key]
+        if isinstance(fact, Attribute):
+            wordings = self.words.qualifiers.get(f"{key} of a value", wordings)
+        return self.condition(wordings, key, value, "QFilter")
 
     def condition(self, wordings: Compared, key: str, value: Value, family: str) -> tuple[str, tuple[str, ...]]:
         """A true condition on a value: its text and its filter step."""
@@ -493,7 +512,7 @@ class Phrases:
 
     def said(self, template: str, kind: str, text: str) -> str:
         """A wording with its value filled in, in the form of `spoken` and with the preposition of `dated`."""
-        return self.dated(template, kind).replace("{v}", self.spoken(kind, text))
+        return self.counted(self.dated(template, kind).replace("{v}", self.spoken(kind, text)))
 
     def dated(self, template: str, kind: str) -> str:
         """A wording with the preposition for its value: 'on' before dates."""
@@ -586,15 +605,14 @@ def said(clauses: Sequence[Clause], join: str) -> str:
     following = " and ".join(relative)
     if relative and other and relative[0].split()[0] in ("who", "that"):
         following = relative[0].replace(" ", " also ", 1)
-    before = _beside(plain, listed(other)) if len(plain) < 2 or not other else listed([*plain, *other])
+    before = listed([*plain, *other]) if other and len(plain) + len(other) > 2 else _beside(plain, listed(other))
     return f"{before} {following}".strip()
 
 
 def _beside(plain: Sequence[str], text: str) -> str:
     """Join attribute clauses and another text. There is no 'and' before the first 'with ...' clause."""
-    first = plain[0] if plain else ""
-    for before, more in pairwise(plain):
-        first += f" {more}" if more.startswith("with") and not before.startswith("with") else f" and {more}"
+    parts = [[one for one in plain if one.startswith("with") == late] for late in (False, True)]
+    first = " ".join(listed(part) for part in parts if part)
     if not first or not text:
         return first or text
     return f"{first} {text}" if RELATIVE.match(text) else f"{first} and {text}"

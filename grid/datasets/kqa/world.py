@@ -333,6 +333,14 @@ def _listed(value: object) -> object:
 
 Wordings = Annotated[list[str], BeforeValidator(_listed), Field(min_length=1)]
 Compared: TypeAlias = dict[Operator, Wordings]
+Scale: TypeAlias = Literal["high", "large", "long", "great"]
+_SCALES: Mapping[Scale, tuple[str, str, str, str]] = {
+    "high": ("higher", "lower", "highest", "lowest"),
+    "large": ("larger", "smaller", "largest", "smallest"),
+    "long": ("longer", "shorter", "longest", "shortest"),
+    "great": ("greater", "smaller", "greatest", "smallest"),
+}
+"""How quantities are compared: the words for {higher}, {lower}, {highest} and {lowest} in patterns."""
 ANY = "*"
 """A key in patterns that means every qualifier for which the pattern has no own wordings."""
 _NAMED = {"string": "string", "quantity": "quantity"}
@@ -368,11 +376,13 @@ class Relation(_Strict):
 
 
 class _RawAttribute(Attribute):
-    """An attribute as in the file, with the words that replace the attribute's key."""
+    """An attribute as in the file, with the words that replace the attribute's key and how patterns use them."""
 
     names: list[str] = []
     things: list[str] = []
     done: list[str] = []
+    scale: Scale = "high"
+    shown: str = "{v}"
 
 
 class _RawRelation(Relation):
@@ -399,6 +409,7 @@ class _AttributeFile(_Strict):
     attributes: dict[str, _RawAttribute]
     qualifiers: dict[str, Compared]
     units: dict[str, str]
+    singular: dict[str, str]
 
 
 class _RelationFile(_Strict):
@@ -408,13 +419,15 @@ class _RelationFile(_Strict):
 class Words(_Strict):
     """All wordings: `attributes`, `relations`, `qualifiers`, `units` in the plural, and frames of whole questions.
 
-    `called` maps each attribute and each relation to the nouns, participles and verbs that replace its name.
+    `singular` maps counted things to the words for one of them. `called` maps each attribute and each relation to the
+    nouns, participles and verbs that replace its name.
     """
 
     attributes: dict[str, Attribute]
     relations: dict[str, Relation]
     qualifiers: dict[str, Compared]
     units: dict[str, str]
+    singular: dict[str, str]
     frames: dict[str, Wordings]
     called: dict[str, list[str]]
 
@@ -431,6 +444,7 @@ def load_words(world: WorldStock) -> Words:
         relations={name: _relation(name, raw, patterns.relation, world) for name, raw in relations.items()},
         qualifiers=attributes.qualifiers,
         units=attributes.units,
+        singular=attributes.singular,
         frames=read("frames"),
         called=called,
     )
@@ -440,10 +454,12 @@ def _attribute(key: str, raw: _RawAttribute, patterns: _Patterns, world: WorldSt
     specs = [cls.attributes[key] for cls in world.classes.values() if key in cls.attributes]
     qualifiers = {name for spec in specs for name in spec.qualifiers}
     named = patterns.string if any(spec.string for spec in specs) else patterns.quantity
+    slots = dict(zip(("{higher}", "{lower}", "{highest}", "{lowest}"), _SCALES[raw.scale], strict=True))
+    slots |= {"{v}": raw.shown}
     found = _own(raw, Attribute)
     for words, pattern in ((raw.names, named), (raw.things, patterns.things), (raw.done, patterns.done)):
         for word in words:
-            found = _joined(found, _filled(_own(pattern, Attribute), word), qualifiers)
+            found = _joined(found, _filled(_own(pattern, Attribute), word, slots), qualifiers)
     return Attribute.model_validate(found)
 
 
@@ -461,13 +477,15 @@ def _own(words: BaseModel, of: type[BaseModel]) -> dict[str, Any]:
     return words.model_dump(include=set(of.model_fields))
 
 
-def _filled(pattern: Any, word: str) -> Any:
-    """The pattern with {n} replaced by a word, and {a} replaced by the word with its article."""
+def _filled(pattern: Any, word: str, slots: Mapping[str, str] = {}) -> Any:
+    """The pattern with {n} replaced by a word, {a} by the word with its article, and each of `slots` by its text."""
     if isinstance(pattern, str):
+        for slot, text in slots.items():
+            pattern = pattern.replace(slot, text)
         return pattern.replace("{n}", word).replace("{a}", f"{'an' if word[0] in 'aeiou' else 'a'} {word}")
     if isinstance(pattern, Mapping):
-        return {key: _filled(value, word) for key, value in pattern.items()}
-    return [_filled(value, word) for value in pattern]
+        return {key: _filled(value, word, slots) for key, value in pattern.items()}
+    return [_filled(value, word, slots) for value in pattern]
 
 
 def _joined(words: dict[str, Any], more: dict[str, Any], qualifiers: Iterable[str]) -> dict[str, Any]:

@@ -21,20 +21,20 @@ _RESULTS: Mapping[str, tuple[Sort, str]] = {
     "entities": ("entities", _ENTITIES),
     "l_entities": ("entities", "The first entity set."),
     "r_entities": ("entities", "The second entity set."),
-    "s_entities": ("entities", "The entity set that relations start from."),
-    "t_entities": ("entities", "The entity set that relations lead to."),
-    "s_value": ("values", "An earlier result that is values of an attribute or qualifier."),
+    "s_entities": ("entities", "The entity set from which the relations start."),
+    "t_entities": ("entities", "The entity set to which the relations lead."),
+    "s_value": ("values", "An earlier result that holds values of an attribute or qualifier."),
 }
 _TEXTS: Mapping[str, str] = {
-    "name": "The name, exactly.",
+    "name": "The exact name.",
     "concept_name": "The concept's name.",
     "key": "The attribute's key.",
-    "value": "The attribute's value; a number has its unit behind it, a date is year-month-day.",
+    "value": "The attribute's value; a number is followed by its unit, a date is written year-month-day.",
     "qkey": "The qualifier's key.",
-    "qvalue": "The qualifier's value; a number has its unit behind it, a date is year-month-day.",
-    "t_value": "The value to check against; a number has its unit behind it, a date is year-month-day.",
+    "qvalue": "The qualifier's value; a number is followed by its unit, a date is written year-month-day.",
+    "t_value": "The value to check against; a number is followed by its unit, a date is written year-month-day.",
     "relation": "The relation's name.",
-    "direction": "forward where the given entities are the relation's subject, backward where they are its object.",
+    "direction": "forward if the given entities are the relation's subject, backward if they are its object.",
 }
 _OPERATORS = ("=", "!=", "<", ">")
 _DIRECTIONS = ("forward", "backward")
@@ -73,11 +73,12 @@ class Kind(NamedTuple):
 
 KINDS: Mapping[str, Kind] = {
     "Str": Kind("string", "is exactly `{given}`", "leaf code", "GX-7"),
-    "Num": Kind("quantity", "is a number `op {given}`, in the same unit", "frond length", "12 cubit"),
-    "Year": Kind("year", "is a year `op {given}`, or a date in such a year", "first sown", "1874"),
+    "Num": Kind("quantity", "is a number that satisfies `op {given}`, in the same unit", "frond length", "12 cubit"),
+    "Year": Kind("year", "is a year that satisfies `op {given}`, or a date in such a year", "first sown", "1874"),
     "Date": Kind(
         "date",
-        "is a date `op {given}` (where only the year is known it is never `=`; `<` and `>` compare the years)",
+        "is a date that satisfies `op {given}` (if only the year is known, `=` never holds, and `<` and `>` compare "
+        "the years)",
         "first sown",
         "1874-03-09",
     ),
@@ -144,7 +145,7 @@ def _filters() -> list[Function]:
                 ("key", "value", *op),
                 "entities",
                 partial(queries.filter_attribute, kind=kind.name),
-                f"Keep the entities with an attribute of this key that {kind.told('value')}.",
+                f"Keep the entities that have an attribute `key` whose value {kind.told('value')}.",
                 f"none of the given entities has {{key}} {shown} {{value}}",
                 example={"key": kind.key, "value": kind.value},
             ),
@@ -154,8 +155,8 @@ def _filters() -> list[Function]:
                 ("qkey", "qvalue", *op),
                 "entities",
                 partial(queries.filter_qualifier, kind=kind.name),
-                "Of entities found by an attribute filter or Relate, keep those whose fact has a qualifier of this key "
-                f"that {kind.told('qvalue')}.",
+                "Of the entities found by an attribute filter or Relate, keep those whose fact has a qualifier `qkey` "
+                f"whose value {kind.told('qvalue')}.",
                 f"none of the given entities' facts has the qualifier {{qkey}} {shown} {{qvalue}}",
                 example={"qkey": kind.key, "qvalue": kind.value},
             ),
@@ -165,7 +166,7 @@ def _filters() -> list[Function]:
                 ("t_value", *op),
                 "answer",
                 partial(queries.verify, kind=kind.name),
-                f"Say yes where each of the given values {kind.told('t_value')}; no where none is; else not sure.",
+                f'Return "yes" if every given value {kind.told("t_value")}; "no" if none is; otherwise "not sure".',
                 "there is nothing to check",
                 example={"t_value": kind.value},
             ),
@@ -174,14 +175,14 @@ def _filters() -> list[Function]:
 
 
 _OTHERS = [
-    Function("FindAll", (), (), "entities", queries.find_all, "Take all entities there are.", "there is no entity"),
+    Function("FindAll", (), (), "entities", queries.find_all, "Return all entities.", "there is no entity"),
     Function(
         "Find",
         (),
         ("name",),
         "entities",
         queries.find,
-        "Take the entities, or the concept, of this name.",
+        "Return the entities, or the concept, with this name.",
         "there is no entity of the name {name}",
     ),
     Function(
@@ -190,7 +191,7 @@ _OTHERS = [
         ("concept_name",),
         "entities",
         queries.filter_concept,
-        "Keep the entities that belong to a concept, or to one below it.",
+        "Keep the entities that belong to a concept or to one below it.",
         "none of the given entities is a {concept_name}",
     ),
     Function(
@@ -199,7 +200,7 @@ _OTHERS = [
         ("relation", "direction"),
         "entities",
         queries.relate,
-        "Go from the given entities along a relation to the entities at its other end, which keep these facts.",
+        "Follow a relation from the given entities to those at its other end; the result keeps the facts followed.",
         "none of the given entities has the relation {relation} ({direction})",
     ),
     Function(
@@ -208,7 +209,7 @@ _OTHERS = [
         (),
         "entities",
         queries.both,
-        "Take the entities that are in both sets.",
+        "Return the entities that are in both sets.",
         "the two sets have no entity in common",
     ),
     Function(
@@ -217,7 +218,7 @@ _OTHERS = [
         (),
         "entities",
         queries.either,
-        "Take the entities that are in one set or the other.",
+        "Return the entities that are in either set.",
         "both sets are empty",
     ),
     Function(
@@ -230,7 +231,7 @@ _OTHERS = [
         "there is no entity to name",
     ),
     Function(
-        "Count", ("entities",), (), "answer", queries.count, "Return how many entities are given.", "there is none"
+        "Count", ("entities",), (), "answer", queries.count, "Return the number of entities given.", "there is none"
     ),
     Function(
         "SelectBetween",
@@ -238,7 +239,7 @@ _OTHERS = [
         ("key", "op"),
         "answer",
         queries.select_between,
-        "Return the name of that one of two entities whose number under a key is less or greater.",
+        "Return the name of whichever of two entities has the lesser or the greater number under a key.",
         "there is no number to compare",
         operators=("less", "greater"),
         example={"op": "less"},
@@ -269,7 +270,7 @@ _OTHERS = [
         ("key", "qkey", "qvalue"),
         "values",
         queries.query_attribute_under_condition,
-        "Return those values under an attribute key that carry a qualifier of a certain value.",
+        "Return the values under an attribute key that have a qualifier with a given value.",
         "no {key} of the given entities has the qualifier {qkey} = {qvalue}",
     ),
     Function(
@@ -287,7 +288,7 @@ _OTHERS = [
         ("key", "value", "qkey"),
         "values",
         queries.query_attribute_qualifier,
-        "Return what a qualifier says of the attribute that has a certain value.",
+        "Return what a qualifier says about an attribute that has a given value.",
         "no {key} = {value} of the given entities has the qualifier {qkey}",
     ),
     Function(
@@ -296,7 +297,7 @@ _OTHERS = [
         ("relation", "qkey"),
         "values",
         queries.query_relation_qualifier,
-        "Return what a qualifier says of a relation between two entities.",
+        "Return what a qualifier says about a relation between two entities.",
         "no relation {relation} between the given entities has the qualifier {qkey}",
     ),
 ]

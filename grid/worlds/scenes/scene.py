@@ -127,7 +127,7 @@ def plural(name: str) -> str:
 
 def one(name: str) -> str:
     """A name with its indefinite article."""
-    return f"an {name}" if name[0] in "aeiou" else f"a {name}"
+    return f"an {name}" if name[0] in "aeiouAEIOU" else f"a {name}"
 
 
 def _obtained(tool: str, image: Scene) -> frozenset[tuple[str, str]]:

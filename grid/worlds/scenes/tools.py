@@ -24,8 +24,8 @@ from grid.core.types import Parameter, ToolSpec
 from grid.text.words import stems
 
 PERCEPTION, OPERATION, LOGIC, CREATIVITY = "perception", "operation", "logic", "creativity"
-_IMAGE = Parameter("image", "string", "the name of an image: one of the request's, or one that a tool returned")
-_REGION = "a part of the image as corner coordinates in pixels, `(x1, y1, x2, y2)`"
+_IMAGE = Parameter("image", "string", "the name of an image, either one in the request or one that a tool returned")
+_REGION = "a region of the image, given by its corners in pixels: `(x1, y1, x2, y2)`"
 _CODE = "Python code with a function `solution`"
 
 
@@ -34,30 +34,30 @@ def _text(name: str, description: str, required: bool = True) -> Parameter:
 
 
 _TOOLS = (
-    ToolSpec("OCR", "Reads the words printed or written on an image, line by line.", (_IMAGE,), ("text",), PERCEPTION),
-    ToolSpec("ImageDescription", "Says in a sentence what an image shows.", (_IMAGE,), ("description",), PERCEPTION),
+    ToolSpec("OCR", "Reads the words printed or written in an image, line by line.", (_IMAGE,), ("text",), PERCEPTION),
+    ToolSpec("ImageDescription", "Says in one sentence what an image shows.", (_IMAGE,), ("description",), PERCEPTION),
     ToolSpec(
         "RegionAttributeDescription",
-        "Says what one property of the object in a part of an image is.",
-        (_IMAGE, _text("bbox", _REGION), _text("attribute", "the property that is asked for")),
+        "Describes one property of the object in a region of an image.",
+        (_IMAGE, _text("bbox", _REGION), _text("attribute", "the property to describe")),
         ("description",),
         PERCEPTION,
     ),
     ToolSpec(
         "TextToBbox",
-        "Finds where on an image an object is.",
+        "Finds where an object is in an image.",
         (
             _IMAGE,
-            _text("text", "the object in English words"),
-            Parameter("top1", "boolean", "true (as when left out): the best match; false: every match", False),
+            _text("text", "the object, described in English"),
+            Parameter("top1", "boolean", "true (the default): only the best match; false: every match", False),
         ),
         ("bbox", "detections"),
         PERCEPTION,
     ),
     ToolSpec(
         "DrawBox",
-        "Puts a frame around a part of an image.",
-        (_IMAGE, _text("bbox", _REGION), _text("annotation", "words to stand at the frame", required=False)),
+        "Puts a frame around a region of an image.",
+        (_IMAGE, _text("bbox", _REGION), _text("annotation", "a label to put next to the frame", required=False)),
         ("image",),
         OPERATION,
     ),
@@ -66,13 +66,13 @@ _TOOLS = (
         "Writes words on an image.",
         (
             _IMAGE,
-            _text("text", "the words"),
+            _text("text", "the words to write"),
             _text(
                 "position",
-                "where: a point `(x, y)`, or l, m or r (left, middle, right) and t, m or b (top, middle, bottom), "
-                "such as `rt`",
+                "where to write them: a point `(x, y)`, or l, m or r (left, middle, right) followed by t, m or b (top, "
+                "middle, bottom), such as `rt`",
             ),
-            _text("color", "the color of the letters; red when left out", required=False),
+            _text("color", "the color of the letters; red if omitted", required=False),
         ),
         ("image",),
         OPERATION,
@@ -81,54 +81,54 @@ _TOOLS = (
         "GoogleSearch",
         "Looks something up on the web.",
         (
-            _text("query", "what is looked for"),
-            Parameter("k", "integer", "how many results at most; 10 when left out", False),
+            _text("query", "what to look for"),
+            Parameter("k", "integer", "the maximum number of results; 10 if omitted", False),
         ),
         ("results",),
         OPERATION,
     ),
     ToolSpec(
         "Calculator",
-        "Works out one Python expression of numbers; functions of the module math may be used.",
-        (_text("expression", "the expression"),),
+        "Evaluates one numerical Python expression; functions from the math module may be used.",
+        (_text("expression", "the expression to evaluate"),),
         ("result",),
         LOGIC,
     ),
     ToolSpec(
         "Plot",
-        "Draws a diagram by Python code that uses matplotlib.",
+        "Draws a chart with Python code that uses matplotlib.",
         (_text("command", f"{_CODE} that returns the figure"),),
         ("image",),
         LOGIC,
     ),
     ToolSpec(
-        "MathOCR", "Reads the formulae on an image, as LaTeX.", (_IMAGE,), ("latex",), LOGIC
+        "MathOCR", "Reads the formulas in an image, as LaTeX.", (_IMAGE,), ("latex",), LOGIC
     ),
     ToolSpec(
         "CountGivenObject",
-        "Tells how many objects of a kind are on an image.",
-        (_IMAGE, _text("text", "the object in English words"), _text("bbox", _REGION, required=False)),
+        "Counts the objects of one kind in an image.",
+        (_IMAGE, _text("text", "the object, described in English"), _text("bbox", _REGION, required=False)),
         ("count",),
         LOGIC,
     ),
     ToolSpec(
         "Solver",
-        "Finds the unknowns of equations by Python code that uses symbols, Eq and solve of sympy.",
-        (_text("command", f"{_CODE} that returns the solutions as a text"),),
+        "Finds the unknowns in equations with Python code that uses symbols, Eq and solve from sympy.",
+        (_text("command", f"{_CODE} that returns the solutions as a string"),),
         ("result",),
         LOGIC,
     ),
     ToolSpec(
         "TextToImage",
-        "Makes a new image from words.",
-        (_text("keywords", "words parted by commas"),),
+        "Generates a new image from words.",
+        (_text("keywords", "words separated by commas"),),
         ("image",),
         CREATIVITY,
     ),
     ToolSpec(
         "ImageStylization",
         "Changes how an image looks.",
-        (_IMAGE, _text("instruction", "what to change it to")),
+        (_IMAGE, _text("instruction", "what it should look like")),
         ("image",),
         CREATIVITY,
     ),
