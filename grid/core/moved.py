@@ -167,7 +167,7 @@ grid.datasets.hotpotqa.parts grid.datasets.hotpotqa.spans grid.datasets.hotpotqa
 grid.datasets.kqa.dataset grid.datasets.kqa.generate grid.datasets.kqa.validation
 grid.datasets.kqa.program grid.datasets.kqa.facts grid.datasets.kqa.records grid.datasets.kqa.rules
 grid.datasets.kqa.program grid.datasets.kqa.trees
-grid.datasets.kqa.questions grid.datasets.kqa.clauses grid.datasets.kqa.phrases
+grid.datasets.kqa.phrases grid.datasets.kqa.clauses
 grid.datasets.kqa.world grid.datasets.kqa.stock grid.datasets.kqa.words
 grid.datasets.mcp grid.datasets.mcp.dataset grid.datasets.mcp.folders
 grid.datasets.mcp_links grid.worlds.mcp.process grid.worlds.mcp.server

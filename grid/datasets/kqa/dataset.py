@@ -23,6 +23,7 @@ from grid.core.util import STRICT, derive_seed, made_once
 from grid.datasets.dataset import KQA, Order, balanced, bin_of, bins
 from grid.datasets.files import fingerprint, folder, read_json
 from grid.datasets.kqa import world
+from grid.datasets.kqa.phrases import Dead, Phrases
 from grid.datasets.kqa.program import (
     KB,
     TEST,
@@ -37,7 +38,7 @@ from grid.datasets.kqa.program import (
     read_questions,
     sample,
 )
-from grid.datasets.kqa.questions import Dead, Draft, Phrases, Questions
+from grid.datasets.kqa.questions import Draft, Questions
 from grid.datasets.kqa.world import load_words
 from grid.datasets.question_answering import HoldOut, QuestionAnswering
 from grid.engines.wheels import Hub
