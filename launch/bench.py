@@ -1,4 +1,4 @@
-"""Measurements, with their spread: `agent-grid bench overhead|scale|choose|labels|...`.
+"""Measurements, with their spread: `agent-grid bench overhead|scale|choose|throughput|...`.
 
 Only figures go to stdout, no wider than launch/readme.py accepts; progress goes to stderr.
 """

@@ -115,14 +115,14 @@ def reading(frame: pd.DataFrame) -> str:
         most = "" if pd.isna(widest) else f"; the largest is {100 * widest:.1f} points"
         return f"No difference in success is significant after Holm's correction (p < {_LEVEL}){most}."
     return "\n".join(
-        f"{row['planner']} ({row['robustness']}) solves {_points(row['difference'])} of cases in B than in A "
+        f"{row['planner']} ({row['robustness']}): success is {_points(row['difference'])} in B than in A "
         f"(Holm's p {'< 0.001' if row[HOLM] < 0.001 else f'= {row[HOLM]:.3f}'})."
         for row in left.to_dict("records")[:_NAMED]
     )
 
 
 def _points(difference: float) -> str:
-    return f"{100 * abs(difference):.1f} points {'more' if difference > 0 else 'fewer'}"
+    return f"{100 * abs(difference):.1f} points {'higher' if difference > 0 else 'lower'}"
 
 
 def _notes(rows: Iterable[Mapping[Any, Any]]) -> Iterable[str]:

@@ -448,7 +448,8 @@ class Fleet:
             self._look()
             freed = sum(sum(self._shares_of(key)) for key in ours)
             self._expected = sum(map(sum, self._free())) + freed, time.monotonic() + gpus.SETTLE_SECONDS
-            self._say(f"{', '.join(self._models[key].label for key in ours)}: done, GPUs given back: {freed:g}")
+            if freed:
+                self._say(f"{', '.join(self._models[key].label for key in ours)}: done, GPUs given back: {freed:g}")
         for key in keys:
             self._loads.pop(key, None)
         for key in ours:

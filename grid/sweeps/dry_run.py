@@ -20,6 +20,7 @@ from analysis.page.render import wide
 from grid.cells.pilot import CASES, Estimate, Forecast, Pilot, forecast, pilots_here, total
 from grid.cluster.pilots import Side, pilots_on
 from grid.core.engine import ASKED
+from grid.core.errors import counted
 from grid.core.labels import short
 from grid.core.untrusted import shown
 from grid.settings.check import Checked
@@ -113,14 +114,14 @@ def _times(tried: Tried, pending: Mapping[str, int]) -> dict[str, float]:
 def _unknown(tried: Tried) -> list[str]:
     """Lines on the settings without a forecast, with the reason, and on forecasts that may be wrong."""
     reasons = Counter(pilot.why for pilot in tried.pilots.values() if pilot.why)
-    lines = [f"forecast unknown for {count:,} settings: {why}" for why, count in reasons.items()]
+    lines = [f"forecast unknown for {counted(count, 'setting')}: {why}" for why, count in reasons.items()]
     if low := sum(pilot.broken_off for pilot in tried.pilots.values() if pilot.batches):
         lines.append(
-            f"forecasts of {low:,} settings may be too low: the pilot's calls were used up within cells, which do not "
-            "count, and which may be longer than the others; a larger dry_run.pilot is more exact"
+            f"forecasts of {counted(low, 'setting')} may be too low: the pilot's calls were used up within cells, which "
+            "do not count, and which may be longer than the others; a larger dry_run.pilot is more exact"
         )
     if single := sum(len(pilot.took) == 1 for pilot in tried.pilots.values() if tried.sides):
-        lines.append(f"forecasts of {single:,} settings rest on one cell, so their error (±) is not known")
+        lines.append(f"forecasts of {counted(single, 'setting')} rest on one cell, so their error (±) is not known")
     for side in tried.sides:
         few = [p for s in side.settings if (p := tried.pilots.get(s.id)) and p.batches and p.largest.side < side.cells]
         if few and side.pooled:
@@ -131,8 +132,8 @@ def _unknown(tried: Tried) -> list[str]:
             )
             least = min(pilot.largest.side for pilot in few)
             lines.append(
-                f"times of {len(few):,} settings are less certain: the smallest pilot ran {least:,} cells at once, the "
-                f"sweep runs {side.cells:,}, and the forecast assumes that {how}; a larger dry_run.pilot is more exact"
+                f"times of {counted(len(few), 'setting')} are less certain: the smallest pilot ran "
+                f"{counted(least, 'cell')} at once, the sweep runs {side.cells:,}, and the forecast assumes that {how}; a larger dry_run.pilot is more exact"
             )
     return lines
 

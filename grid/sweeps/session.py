@@ -43,7 +43,7 @@ from grid.cluster import connection as cluster
 from grid.cluster.fleet import Fleet, Totals
 from grid.cluster.metrics import Meters
 from grid.cluster.worker import Report
-from grid.core.errors import ErrorKind, StoreError
+from grid.core.errors import ErrorKind, StoreError, counted
 from grid.core.places import steady
 from grid.core.untrusted import shown
 from grid.settings.build import build
@@ -168,7 +168,8 @@ def announce(checked: Checked, console: Console, already_done: int) -> OtherCode
     """
     plan = checked.plan
     lines = [
-        f"sweep {plan.name}: {len(plan.settings)} settings, {plan.total():,} cells ({plan.trials} trials), "
+        f"sweep {plan.name}: {counted(len(plan.settings), 'setting')}, {counted(plan.total(), 'cell')} "
+        f"({counted(plan.trials, 'trial')}), "
         f"{already_done:,} already done"
     ]
     for setting, reason in checked.invalid:

@@ -205,7 +205,7 @@ def test_the_page_has_every_case_and_the_terminal_twenty(
     assert len(header) <= 100
     assert "[11" not in printed, "the page has the intervals of success"
     assert len(re.findall(r"case-\d+ +template", printed)) == 20
-    assert "solves 100.0 points more of cases in B than in A" in printed
+    assert "success is 100.0 points higher in B than in A" in printed
     page = (b / report.COMPARISON).read_text(encoding="utf-8")
     assert all(f">case-{case}<" in page for case in range(30))
     assert page.count("<svg") == 1
