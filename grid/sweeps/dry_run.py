@@ -117,8 +117,8 @@ def _unknown(tried: Tried) -> list[str]:
     lines = [f"forecast unknown for {counted(count, 'setting')}: {why}" for why, count in reasons.items()]
     if low := sum(pilot.broken_off for pilot in tried.pilots.values() if pilot.batches):
         lines.append(
-            f"forecasts of {counted(low, 'setting')} may be too low: the pilot's calls were used up within cells, which "
-            "do not count, and which may be longer than the others; a larger dry_run.pilot is more exact"
+            f"forecasts of {counted(low, 'setting')} may be too low: the pilot's calls were used up within cells, "
+            "which do not count, and which may be longer than the others; a larger dry_run.pilot is more exact"
         )
     if single := sum(len(pilot.took) == 1 for pilot in tried.pilots.values() if tried.sides):
         lines.append(f"forecasts of {counted(single, 'setting')} rest on one cell, so their error (±) is not known")
@@ -133,7 +133,8 @@ def _unknown(tried: Tried) -> list[str]:
             least = min(pilot.largest.side for pilot in few)
             lines.append(
                 f"times of {counted(len(few), 'setting')} are less certain: the smallest pilot ran "
-                f"{counted(least, 'cell')} at once, the sweep runs {side.cells:,}, and the forecast assumes that {how}; a larger dry_run.pilot is more exact"
+                f"{counted(least, 'cell')} at once, the sweep runs {side.cells:,}, and the forecast assumes that {how}"
+                "; a larger dry_run.pilot is more exact"
             )
     return lines
 
@@ -146,7 +147,8 @@ def _sums(tried: Tried, pending: Mapping[str, int], forecasts: Mapping[str, Fore
     read, written = ([part for part in parts if part] for parts in zip(*map(_tokens, known), strict=True))
     parts = [f"{told(total(read))} tokens in, {told(total(written))} out"] if read else []
     if len(read) < len(known):
-        parts.append(f"tokens unknown for {len(known) - len(read):,} settings, because the server does not report them")
+        unread = counted(len(known) - len(read), "setting")
+        parts.append(f"tokens unknown for {unread}, because the server does not report them")
     money = [one.money for one in known if one.money]
     if len(money) < len(known):
         parts.append(

@@ -232,7 +232,7 @@ def test_a_cell_that_takes_more_than_the_cap_is_unknown(tmp_path: Path) -> None:
         ended = sweep(tmp_path, server.url, *values)
         assert asked(server) <= 4
     assert ended.status == 0, ended.err
-    assert "forecast unknown for 1 settings: one cell takes more than 4 calls" in ended.out
+    assert "forecast unknown for 1 setting: one cell takes more than 4 calls" in ended.out
 
 
 def test_without_being_told_so_no_server_is_asked(tmp_path: Path) -> None:
@@ -240,7 +240,7 @@ def test_without_being_told_so_no_server_is_asked(tmp_path: Path) -> None:
         ended = sweep(tmp_path, server.url, "dry_run=true", "dataset.limit=9")
         assert server.asked == []
     assert ended.status == 0
-    assert "forecast unknown for 1 settings: set dry_run.pilot=N" in ended.out
+    assert "forecast unknown for 1 setting: set dry_run.pilot=N" in ended.out
 
 
 def test_a_pilot_on_a_server_that_is_not_there(tmp_path: Path) -> None:
@@ -275,7 +275,7 @@ def test_a_server_that_tells_no_tokens_is_taken_and_said(tmp_path: Path) -> None
     assert {(row["uncounted_answers"], row["input_tokens"], row["money"]) for row in rows} == {(1, None, None)}
     assert {row["money"] for row in ended.rows("x", "attempts")} == {None}
     assert "for 3 answers the server gave no token counts" in " ".join(ended.out.split())
-    assert "tokens unknown for 1 settings, because the server does not report them" in told.out
+    assert "tokens unknown for 1 setting, because the server does not report them" in told.out
 
 
 def test_money_that_is_found_to_be_unknown_later_is_said(tmp_path: Path) -> None:

@@ -121,7 +121,7 @@ def test_rows_of_a_sweep(story: Story) -> None:
 def test_one_setting_without_m(cluster: None, tmp_path: Path) -> None:
     ended = in_process.launch("sweep", tmp_path, "dataset.limit=1", "trials=1", "name=one")
     assert ended.status == 0, ended.err
-    assert "1 settings, 1 cells" in ended.out
+    assert "1 setting, 1 cell" in ended.out
     (row,) = ended.rows("one")
     assert (row["planner"], row["robustness"], row["model"]) == ("react", "none", "simulated")
 
