@@ -396,14 +396,14 @@ def _earlier(parameter: Parameter, prompt: Prompt) -> str | None:
 
 
 _NONE = (
-    "after against amount answer apart befor besid both come compar count decid end enough figur go last leav letter "
-    "long messag mind money more no not noth number pay repli result right say seller stay step through two whether "
-    "wish word worth"
+    "add after answer apart befor both choos come compar date decid end enough figur judg keep last leav long "
+    "messag mind money name not note noth number peopl repli result right seller separ should step two want whether "
+    "word worth"
 )
 _TOOL = (
-    "account articl back book card case charg claim code counter discount file free late link list mail meet "
-    "membership new order owner page part place plan present purchas record refund renew review second site supplier "
-    "term those unit until up voucher"
+    "account asid avail back between book bought case charg code collect counter discount email file group item "
+    "late let link list measur membership new order other page place plan product purchas quantiti receiv record "
+    "renew reserv return review second set site supplier term text unit until up use voucher where"
 )
 FOR_NONE, FOR_TOOL = frozenset(_NONE.split()), frozenset(_TOOL.split())
 
