@@ -241,7 +241,7 @@ def swept(tmp_path_factory: pytest.TempPathFactory) -> Path:
     root = tmp_path_factory.mktemp("swept")
     for planner in EGB:
         rows = planted.grid(planner, cases=45, planner_values={"trajectories": 15}, all_offered=True,
-                            dataset_values={"max_substeps": 13}, tool_skill=0.85, argument_skill=0.98)  # fmt: skip
+                            dataset_values={"max_substeps": 13}, tool_skill=0.75, argument_skill=0.98)  # fmt: skip
         store.write(root, rows)
     return root
 
