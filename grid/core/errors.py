@@ -30,11 +30,6 @@ class _Cut(reprlib.Repr):
 _CUT = _Cut()
 
 
-def counted(number: int, noun: str) -> str:
-    """A number with its noun: '1 setting', '2,000 settings'."""
-    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
-
-
 def one_line(text: object, limit: int = _LINE) -> str:
     """A text on one line of at most `limit` characters; control characters of terminals are shown as escapes."""
     flat = " ".join(str(text).split())

@@ -20,14 +20,13 @@ from analysis.page.render import wide
 from grid.cells.pilot import CASES, Estimate, Forecast, Pilot, forecast, pilots_here, total
 from grid.cluster.pilots import Side, pilots_on
 from grid.core.engine import ASKED
-from grid.core.errors import counted
 from grid.core.labels import short
 from grid.core.untrusted import shown
 from grid.settings.check import Checked
 from grid.settings.config import DryRun
 from grid.settings.extras import expect_installed
 from grid.settings.setting import FURTHER, GROUPS
-from grid.sweeps.session import announce, fleet_of, say
+from grid.sweeps.session import announce, counted, fleet_of, say
 
 UNKNOWN, _NOTHING = "unknown", "–"
 

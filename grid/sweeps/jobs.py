@@ -163,8 +163,9 @@ def _label(group: str, name: str, overrides: Sequence[str], config: Mapping[str,
     for override in overrides:
         key, _, value = override.lstrip("+").partition("=")
         if key.startswith(f"{group}.serving.engine_args"):
-            told = answering(config.get(group) or {}).items()
-            changed += [text for text in (f"{key}={value}" for key, value in told) if text not in changed]
+            told = answering(config.get(group) or {})
+            texts = [f"{argument}={without_folders(str(told[argument]))}" for argument in told]
+            changed += [text for text in texts if text not in changed]
             continue
         value = value.lower() if value in ("True", "False") else value  # the form in which a list of values has them
         if key.startswith(f"{group}.") and not f"{key}.".startswith(tuple(f"{left}." for left in NO_INFLUENCE)):

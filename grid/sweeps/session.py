@@ -43,7 +43,7 @@ from grid.cluster import connection as cluster
 from grid.cluster.fleet import Fleet, Totals
 from grid.cluster.metrics import Meters
 from grid.cluster.worker import Report
-from grid.core.errors import ErrorKind, StoreError, counted
+from grid.core.errors import ErrorKind, StoreError
 from grid.core.places import steady
 from grid.core.untrusted import shown
 from grid.settings.build import build
@@ -318,6 +318,11 @@ def leave_terminal() -> None:
             nowhere = os.open(os.devnull, os.O_WRONLY)
             os.dup2(nowhere, output)
             os.close(nowhere)
+
+
+def counted(number: int, noun: str) -> str:
+    """A number with its noun: '1 setting', '2,000 settings'."""
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
 
 
 def say(console: Console, line: str) -> None:

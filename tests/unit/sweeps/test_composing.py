@@ -213,6 +213,7 @@ def test_the_engines_arguments_stand_in_the_label_if_they_can_change_answers(
     for given, label in (
         ("{quantization: fp8, enforce_eager: true}", "smollm2-135m-vllm[quantization=fp8]"),
         ("{enforce_eager: true}", "smollm2-135m-vllm"),
+        ("{quantization_param_path: /home/me/scales.json}", "smollm2-135m-vllm[quantization_param_path=scales.json]"),
     ):
         overrides = prepared(["planner=react", "model=smollm2-135m-vllm", f"model.serving.engine_args={given}"])
         assert resolved(hydra[0].compose(overrides))[1]["model"] == label
