@@ -130,11 +130,12 @@ def _unfitted(found: Sequence[Table], analysis: Spec | None) -> list[str]:
 
 
 def warned(root: Path) -> list[str]:
-    """Warnings about answers, budgets that ended cells, and cells whose success is not known; one line each."""
+    """Warnings about answers, spent budgets, failed calls, and cells whose success is not known; one line each."""
 
     def made() -> list[str]:
-        cells = load.episodes(root, ["budget_reached"])
-        return [*answers.unreadable(root), *partial.stopped(cells), *unknowns.warnings(cells), *answers.served(root)]
+        cells = load.episodes(root, ["budget_reached", *partial.CALLS])
+        of_settings = [*partial.stopped(cells), *partial.failing(cells), *unknowns.warnings(cells)]
+        return [*answers.unreadable(root), *of_settings, *answers.served(root)]
 
     return load.once(root, "warned", made, few=True)
 

@@ -50,6 +50,7 @@ _FURTHER = (
     rates.CHECKS,
     "n_messages",
     "budget_reached",
+    *partial.CALLS,
     *OF_CASES.values(),
 )
 """The columns that are read of every episode; of a million episodes, only shown figures should be read."""
@@ -96,7 +97,7 @@ def _head(root: Path, cells: pd.DataFrame) -> list[str]:
     skipped = [line.partition(" (")[0] for line in partial.skipped(root).values()]
     warned = [
         *provenance.unsent(cells), *partial.lines(partial.planned(root, cells)), *answers.unreadable(root, cells),
-        *partial.stopped(cells), *unknowns.warnings(cells), *answers.served(root), *skipped,
+        *partial.stopped(cells), *partial.failing(cells), *unknowns.warnings(cells), *answers.served(root), *skipped,
     ]  # fmt: skip
     more = [f"and {len(warned) - _WARNINGS:,} further warnings, shown by: agent-grid report {root}"]
     lines = [_briefly(line, 2 * READABLE) for line in warned[:_WARNINGS]]

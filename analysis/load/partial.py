@@ -1,4 +1,4 @@
-"""Settings with missing cells, because a sweep was interrupted or still runs: every report marks them."""
+"""Settings whose figures have a gap, which every report names: missing cells, spent budgets, calls that failed."""
 
 from __future__ import annotations
 
@@ -17,6 +17,10 @@ _NAMED = 3
 """The largest number of settings that a line names."""
 _MOST_STOPPED = 0.5
 """If a larger share of a setting's cells was ended by a budget, there is a warning."""
+_MOST_FAILED = 0.9
+"""If a larger share of an undisturbed setting's tool calls failed, there is a warning."""
+CALLS = "tool_calls", "failed_calls"
+"""The columns of `episodes` that `failing` needs."""
 
 
 def planned(root: Path, episodes: pd.DataFrame) -> pd.DataFrame:
@@ -125,5 +129,25 @@ def stopped(episodes: pd.DataFrame) -> list[str]:
         lines.append(
             f"warning: {model}, {planner} on {dataset}{disturbed}: {budgets} was used up in {len(reached):,} of "
             f"{len(own):,} cells; they are scored as they stood"
+        )
+    return lines
+
+
+def failing(episodes: pd.DataFrame) -> list[str]:
+    """A line for each undisturbed setting in which more than nine tenths of the tool calls failed.
+
+    `episodes` are cells with the columns `CALLS`. Such calls count as the planner's, but a tool, a key or a reference
+    to an earlier result may be wrong.
+    """
+    lines = []
+    plain = episodes[episodes["robustness"].astype(str) == "none"]
+    for key, own in plain.groupby(SETTING, sort=False, observed=True):
+        calls, failed = (int(own[name].sum()) for name in CALLS)
+        if failed <= _MOST_FAILED * calls:
+            continue
+        model, dataset, _, planner = map(str, key)
+        lines.append(
+            f"warning: {model}, {planner} on {dataset}: {failed:,} of {calls:,} tool calls failed; the steps in "
+            "`agent-grid view` say why"
         )
     return lines

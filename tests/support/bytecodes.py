@@ -21,6 +21,7 @@ def executed(work: Callable[[], object], home: str) -> int:
         return trace
 
     before = sys.gettrace()
+    sys._getframe().f_trace_opcodes = True  # Python 3.12 begins to report opcodes with the next settrace only
     sys.settrace(trace)
     try:
         work()

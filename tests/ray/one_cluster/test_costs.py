@@ -182,13 +182,18 @@ def test_what_a_killed_sweep_has_spent_counts(
         while settled != (settled := len(server.asked)):  # its workers end a little later
             time.sleep(3)
         paid, folder = bill(server), tmp_path / "results" / "x"
-        unheard = sum((+Tab.read(path).unheard).total() for path in (folder / ".money").glob("*"))
+        tabs = list((folder / ".money").glob("*"))
+        unheard = sum((+Tab.read(path).unheard).total() for path in tabs)
+        # on a busy machine workers may end their chunks, with rows, before they learn that the driver is gone
+        rows = store.read(folder, "attempts").to_pylist() if (folder / "attempts").exists() else []
+        lost = {path.stem.partition("-")[2] for path in tabs} - {row["attempt_id"] for row in rows}
         if number == signal.SIGINT:  # its rows say so as soon as it has ended
-            known, unheard = math.fsum(row["money"] for row in store.read(folder, "attempts").to_pylist()), 16
+            known, unheard = math.fsum(row["money"] for row in rows), 16
+            assert not lost
             assert known == pytest.approx(paid, abs=(2 * unheard + 1e-6) * DOLLARS)
         again = sweep(tmp_path, server.url, *values)
         known = math.fsum(row["money"] for row in again.rows("x", "attempts"))
-        assert ("a run of this name was killed" in again.out) == (number == signal.SIGKILL)
+        assert ("a run of this name was killed" in again.out) == bool(lost)
         assert known == pytest.approx(bill(server), abs=(2 * unheard + 1e-6) * DOLLARS)
         assert known <= limit + 3 * DOLLARS * 16
         assert again.status == 1

@@ -1,0 +1,34 @@
+"""Settings whose figures have a gap: a budget that ended most cells, and tool calls of which nearly all failed."""
+
+from __future__ import annotations
+
+import pandas as pd
+import pytest
+
+from analysis.load import partial
+
+SETTING = {"model": "m", "dataset": "d", "robustness": "none", "planner": "react"}
+
+
+def cells(count: int, **own: object) -> pd.DataFrame:
+    return pd.DataFrame([SETTING | {"budget_reached": None, "tool_calls": 10, "failed_calls": 0} | own] * count)
+
+
+@pytest.mark.parametrize(("failed", "warned"), [(0, False), (9, False), (10, True)])
+def test_nine_tenths_of_failed_calls_are_no_warning_and_more_are(failed: int, warned: bool) -> None:
+    lines = partial.failing(pd.concat([cells(3, failed_calls=failed), cells(2, planner="sh", failed_calls=1)]))
+    said = "warning: m, react on d: 30 of 30 tool calls failed; the steps in `agent-grid view` say why"
+    assert lines == [said] * warned
+
+
+def test_failed_calls_are_no_warning_without_calls_and_where_a_disturbance_makes_them_fail() -> None:
+    assert partial.failing(cells(3, tool_calls=0)) == []
+    assert partial.failing(cells(3, tool_calls=None, failed_calls=None)) == []
+    assert partial.failing(cells(3, failed_calls=10, robustness="broken_tool")) == []
+
+
+@pytest.mark.parametrize(("stopped", "warned"), [(2, False), (3, True)])
+def test_half_of_the_cells_ended_by_a_budget_is_no_warning_and_more_is(stopped: int, warned: bool) -> None:
+    lines = partial.stopped(pd.concat([cells(4 - stopped), cells(stopped, budget_reached="tokens")]))
+    said = f"warning: m, react on d: budget.tokens was used up in {stopped} of 4 cells; they are scored as they stood"
+    assert lines == [said] * warned
