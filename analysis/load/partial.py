@@ -134,20 +134,21 @@ def stopped(episodes: pd.DataFrame) -> list[str]:
 
 
 def failing(episodes: pd.DataFrame) -> list[str]:
-    """A line for each undisturbed setting in which more than nine tenths of the tool calls failed.
+    """A line for each model and data set with planners of whose undisturbed tool calls more than nine tenths failed.
 
     `episodes` are cells with the columns `CALLS`. Such calls count as the planner's, but a tool, a key or a reference
     to an earlier result may be wrong.
     """
     lines = []
     plain = episodes[episodes["robustness"].astype(str) == "none"]
-    for key, own in plain.groupby(SETTING, sort=False, observed=True):
-        calls, failed = (int(own[name].sum()) for name in CALLS)
-        if failed <= _MOST_FAILED * calls:
-            continue
-        model, dataset, _, planner = map(str, key)
-        lines.append(
-            f"warning: {model}, {planner} on {dataset}: {failed:,} of {calls:,} tool calls failed; the steps in "
-            "`agent-grid view` say why"
-        )
+    for (model, dataset), own in plain.groupby(["model", "dataset"], sort=False, observed=True):
+        counts = own.groupby("planner", sort=False, observed=True)[[*CALLS]].sum()
+        calls, failed = (counts[name] for name in CALLS)
+        named = [f"{planner} ({failed[planner]:,.0f} of {calls[planner]:,.0f})"
+                 for planner in counts.index[failed > _MOST_FAILED * calls]]  # fmt: skip
+        if named:
+            lines.append(
+                f"warning: {model} on {dataset}: nearly all tool calls failed of {', '.join(named)}; the steps in "
+                "`agent-grid view` say why"
+            )
     return lines
