@@ -69,10 +69,10 @@ def higher_of_two(draft: Draft) -> Sequence[Call]:
     (a, (_, high)), (b, (_, low)) = draft.of(draft.facts.landmarks, 2)
     image = draft.image(Scene("A photo of a signpost", lines=lines(f"{a} 2 km", f"{b} 5 km")))
     draft.ask(
-        "Which of the two sights on the signpost in {image} is taller, and how tall is each of them?",
-        "We only have time for one of the sights on this signpost: {image}. How tall is each of them? We will go to "
+        "Which of the two landmarks on the signpost in {image} is taller, and how tall is each of them?",
+        "We only have time for one of the landmarks on this signpost: {image}. How tall is each of them? We will go to "
         "the taller one.",
-        "Compare the heights of the two sights that the signpost in {image} points to.",
+        "Compare the heights of the two landmarks that the signpost in {image} points to.",
         image=image,
     )  # fmt: skip
     draft.call("OCR", image=image)

@@ -172,12 +172,12 @@ class ProgramError(KoplError):
 GLOSSARY = (
     "- entity: a person, a place, a work or any other individual thing with a name. Several entities may share a name.",
     "- concept: a kind of entity, with narrower concepts below it. A concept is found by its name, as entities are.",
-    "- attribute: a key of an entity and its value, which is of one of four types: text, a number (with its unit if it "
-    "has one), a year or a date.",
+    "- attribute: a key and a value that belong to an entity. The value has one of four types: text, a number (with "
+    "its unit if it has one), a year or a date.",
     "- relation: a link from one entity, the subject, to another, the object. It can be followed forward, from subject "
     "to object, or backward.",
     "- fact: one attribute of an entity with its value, or one relation between two entities.",
-    "- qualifier: a key and a value that say more about a fact, such as when it began to hold. Its value is of one of "
+    "- qualifier: a key and a value that say more about a fact, such as when it began to hold. Its value has one of "
     "the same four types.",
     "- entity set: what most tools take and return. A set that was filtered by an attribute or reached through a "
     "relation keeps the facts by which its entities were found; qualifier filters look at these facts.",

@@ -120,7 +120,7 @@ _TOOLS = (
     ),
     ToolSpec(
         "TextToImage",
-        "Generates a new image from words.",
+        "Generates a new image from keywords.",
         (_text("keywords", "words separated by commas"),),
         ("image",),
         CREATIVITY,
