@@ -396,14 +396,13 @@ def _earlier(parameter: Parameter, prompt: Prompt) -> str | None:
 
 
 _NONE = (
-    "add after answer apart befor both choos come compar date decid end enough figur judg keep last leav long "
-    "messag mind money name not note noth number peopl repli result right seller separ should step two want whether "
-    "word worth"
+    "add after answer befor both choos come compar date decid end enough figur judg keep last leav long messag mind "
+    "money name not note noth number peopl repli result right seller separ should step two want whether word worth"
 )
 _TOOL = (
-    "account asid avail back between book bought case charg code collect counter discount email file group item "
-    "late let link list measur membership new order other page place plan product purchas quantiti receiv record "
-    "renew reserv return review second set site supplier term text unit until up use voucher where"
+    "account against asid avail back between book bought case charg code collect counter discount email file item "
+    "let link list measur membership new order other owner page place plan product purchas quantiti receiv record "
+    "renew reserv return review second sent set site stock supplier term text those unit until up use voucher where"
 )
 FOR_NONE, FOR_TOOL = frozenset(_NONE.split()), frozenset(_TOOL.split())
 
