@@ -147,7 +147,7 @@ def test_egbs_gain_grows_with_calibration_and_vanishes_where_choose_tells_nothin
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("cases", [40, pytest.param(160, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("cases", [80, pytest.param(160, marks=pytest.mark.slow)])
 def test_reflexion_without_insight_is_a_retry_and_with_it_more(cases: int) -> None:
     keys: dict[str, Any] = {"cases": cases, "seed": 1, "tool_skill": 0.9, "argument_skill": 0.9}
     retry = successes(grid("retry", **keys))

@@ -136,7 +136,7 @@ AHEAD = ("cot", "fh", "zero_shot", "holistic", "stepwise_2", "stepwise_3")
 @pytest.mark.parametrize("planner", solvers())
 def test_every_planner_retrieves_by_what_it_saw_on_its_own_path(planner: str) -> None:
     setting = setting_of(
-        {"limit": 4 if planner == "react" else 1, "outline": "hidden"}, dataset="slate", planner=planner
+        {"limit": 4 if planner in ("react", "tooltree") else 1, "outline": "hidden"}, dataset="slate", planner=planner
     )
     setting.config["retriever"].update(mode="dynamic", top_k=5)
     built, offers = build(setting, BudgetConfig(llm_calls=60)), []
@@ -144,13 +144,14 @@ def test_every_planner_retrieves_by_what_it_saw_on_its_own_path(planner: str) ->
         problem = built.problem(cell.case_id, cell.disturbance_seed)
         path = asyncio.run(solve(built, episode_of(built, problem, cell.seed))).steps
         retrieved = Retrieved.of(problem)
-        assert path[0].sought == ""
+        assert all(taken.sought == "" for taken in path[:1])  # a judge may leave no path
         for place, taken in enumerate(path):
             known = [retrieved.sought(path[:before]) for before in range(place + 1)]
             assert taken.sought in (known if planner in AHEAD else known[-1:])
             offered = retrieved.tools(problem.case, None, taken.sought)
             assert set(taken.candidates) <= {tool.name for tool in offered}
         offers.append({taken.candidates for taken in path})
+    assert any(offers)
     assert planner != "react" or max(map(len, offers)) > 1
 
 

@@ -59,7 +59,7 @@ def test_what_reads_results_says_the_same_of_an_object_store_s(bucket: Address, 
     there, here = (commands.files(tmp_path / name) for name in ("there", "here"))
     assert there.keys() == here.keys()
     assert all(alike([found[name].decode() for found in (there, here)], both) for name in here)
-    power = ["--planners", "zero_shot,react", "--difference", "20"]
+    power = ["--planners", "react,zero_shot", "--difference", "20"]
     for command, *more in (["rescore"], ["power", *power], ["threshold"]):
         ended = [in_process.launch(command, tmp_path, str(one), *more) for one in both]
         assert ended[0].status == ended[1].status == 2 * (command == "threshold"), ended[0].err
