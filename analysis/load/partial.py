@@ -9,7 +9,7 @@ from typing import cast
 
 import pandas as pd
 
-from analysis.load.frames import SETTING, models
+from analysis.load.frames import SETTING, UNCHANGED, models
 from analysis.page.table import Table
 from grid import store
 
@@ -124,7 +124,7 @@ def stopped(episodes: pd.DataFrame) -> list[str]:
         if len(reached) <= _MOST_STOPPED * len(own):
             continue
         model, dataset, robustness, planner = map(str, key)
-        disturbed = f" ({robustness})" if robustness != "none" else ""
+        disturbed = f" ({robustness})" if robustness != UNCHANGED else ""
         budgets = " or ".join(f"budget.{name}" for name in sorted(set(reached)))
         lines.append(
             f"warning: {model}, {planner} on {dataset}{disturbed}: {budgets} was used up in {len(reached):,} of "
@@ -140,7 +140,7 @@ def failing(episodes: pd.DataFrame) -> list[str]:
     to an earlier result may be wrong.
     """
     lines = []
-    plain = episodes[episodes["robustness"].astype(str) == "none"]
+    plain = episodes[episodes["robustness"] == UNCHANGED]
     for (model, dataset), own in plain.groupby(["model", "dataset"], sort=False, observed=True):
         counts = own.groupby("planner", sort=False, observed=True)[[*CALLS]].sum()
         calls, failed = (counts[name] for name in CALLS)
@@ -148,7 +148,7 @@ def failing(episodes: pd.DataFrame) -> list[str]:
                  for planner in counts.index[failed > _MOST_FAILED * calls]]  # fmt: skip
         if named:
             lines.append(
-                f"warning: {model} on {dataset}: nearly all tool calls failed of {', '.join(named)}; the steps in "
+                f"warning: {model} on {dataset}: nearly all tool calls of {', '.join(named)} failed; the steps in "
                 "`agent-grid view` say why"
             )
     return lines

@@ -19,6 +19,8 @@ from tests.support.commands import Ended
 from tests.support.http_server import Asked, LocalServer, Reply, completion, models
 from tests.support.in_process import launch
 
+pytestmark = pytest.mark.usefixtures("cluster")  # all sweeps run in this process
+
 CALL = '{"action": {"tool": "answer", "arguments": {}}}'
 PRICE = "model.price={input: 1000, cached: 100, output: 10000}"
 DOLLARS = (800 * 1000 + 200 * 100 + 10 * 10000) / 1_000_000
@@ -38,11 +40,6 @@ def uncounted(asked: Asked) -> Reply:
     reply = talking(asked)
     reply.body.pop("usage", None)
     return reply
-
-
-@pytest.fixture(autouse=True)
-def on_the_cluster(cluster: None) -> None:
-    """All sweeps run in this process."""
 
 
 def sweep(folder: Path, url: str, *values: str) -> Ended:

@@ -17,14 +17,14 @@ def cells(count: int, **own: object) -> pd.DataFrame:
 @pytest.mark.parametrize(("failed", "warned"), [(0, False), (9, False), (10, True)])
 def test_nine_tenths_of_failed_calls_are_no_warning_and_more_are(failed: int, warned: bool) -> None:
     lines = partial.failing(pd.concat([cells(3, failed_calls=failed), cells(2, planner="sh", failed_calls=1)]))
-    said = "warning: m on d: nearly all tool calls failed of react (30 of 30); the steps in `agent-grid view` say why"
+    said = "warning: m on d: nearly all tool calls of react (30 of 30) failed; the steps in `agent-grid view` say why"
     assert lines == [said] * warned
 
 
 def test_planners_whose_calls_failed_share_a_line() -> None:
     both = pd.concat([cells(300, failed_calls=10), cells(1, planner="sh", failed_calls=10)])
     (line,) = partial.failing(both)
-    assert "failed of react (3,000 of 3,000), sh (10 of 10);" in line
+    assert "calls of react (3,000 of 3,000), sh (10 of 10) failed;" in line
 
 
 def test_failed_calls_are_no_warning_without_calls_and_where_a_disturbance_makes_them_fail() -> None:
