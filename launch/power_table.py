@@ -37,7 +37,7 @@ from grid.core.untrusted import shown
 from grid.metrics.scores import SUCCESS
 from grid.settings.make import make
 from grid.store.schema import LONG
-from grid.sweeps import session
+from grid.sweeps import inline
 
 PLACE = ("model", "dataset", "robustness")
 """Columns in which both planners of a pilot must agree; if a pilot has several values, `key=value` chooses one."""
@@ -351,11 +351,11 @@ def of_policy(overrides: Sequence[str], planners: Sequence[str], metric: str = S
     if "planner" not in given:
         raise ConfigError("planner", None, "two planners with a comma between them: planner=react,egb_logits")
     fixed = [f"{key}={value}" for key, value in _GIVEN.items() if key not in given]
-    plan = session.plan_of([*overrides, *fixed, f"name={_NAME}"])
+    plan = inline.plan_of([*overrides, *fixed, f"name={_NAME}"])
     if metric != SUCCESS and metric not in LONG.names:
         raise ConfigError("metric", metric, "a metric of agent-grid; a plugin's metric needs a folder of results")
     read = list(dict.fromkeys([*_READ, metric]))
-    rows = _in_place(pd.DataFrame(asyncio.run(session.episodes(plan, read, _NAME))), metric)
+    rows = _in_place(pd.DataFrame(asyncio.run(inline.episodes(plan, read, _NAME))), metric)
     place = {key: given[key] for key in PLACE if key in given and key != "robustness"}
     return _pilots_pilot(rows, "the simulated policy", place, planners, metric)
 

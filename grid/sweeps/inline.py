@@ -11,28 +11,35 @@ import asyncio
 import sys
 import time
 import uuid
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from threading import Thread
 from typing import Any, cast
 
+from hydra import initialize_config_dir
+from hydra.core.global_hydra import GlobalHydra
+from hydra.types import HydraContext, RunMode
+from hydra.utils import instantiate
+from hydra_plugins.grid_sweeper import GridSweeper, register
 from rich.console import Console
 
 from analysis.screen import print_screen
-from grid import store
+from grid import CONF, store
 from grid.cells.printed import logged
 from grid.cells.rows import ChunkResult, attempt_row
-from grid.cells.run import Stamp, run_cell
+from grid.cells.run import Stamp, run_cell, run_chunk
 from grid.cluster.fleet import probes_of
 from grid.core.engine import ACTOR
 from grid.core.errors import ConfigError
 from grid.engines.hosted import HostedEngine, Probed
 from grid.settings.build import Built, build
-from grid.settings.check import Checked
+from grid.settings.check import Checked, Job, check_sweep
 from grid.settings.extras import expect_installed
 from grid.settings.plan import Plan
 from grid.settings.roles import by_pool
 from grid.settings.setting import Setting
+from grid.sweeps.jobs import resolved
 from grid.sweeps.session import announce, complete, record, say
 
 
@@ -124,3 +131,34 @@ async def _loaded(built: Built, setting: Setting, engines: dict[str, Any], probe
                 await engine.probe(probes.get(key, ()))
         own |= dict.fromkeys(roles, engines[key])
     return replace(built, engine=own.pop(ACTOR), roles=own)
+
+
+# A sweep's episodes as rows, made by the sweep's own code in this process, without Ray and Parquet.
+
+
+def plan_of(arguments: Sequence[str]) -> Plan:
+    """The checked plan of a command line with `-m`.
+
+    Raises:
+        GridError, or an error of Hydra: the sweep cannot run.
+    """
+    register()
+    with initialize_config_dir(str(CONF), version_base=None):
+        loader = GlobalHydra.instance().config_loader()
+        master = loader.load_configuration("config", list(arguments), RunMode.MULTIRUN)
+        sweeper = cast(GridSweeper, instantiate(master.hydra.sweeper))
+        sweeper.setup(hydra_context=HydraContext(loader, None), task_function=None, config=master)
+        jobs = [Job(*resolved(one)) for one in sweeper.composed(list(arguments))]
+    return check_sweep(jobs).plan
+
+
+async def episodes(plan: Plan, columns: Sequence[str], name: str, seed: int | None = None) -> list[dict[str, Any]]:
+    """Run a plan's cells here, and return some columns of their rows; `seed` replaces the plan's seed."""
+    rows = []
+    for setting in plan.settings:
+        seeded = setting if seed is None else replace(setting, seed=seed)
+        built = build(seeded, plan.budget)
+        plan.case_ids[seeded.id], plan.dataset_versions[seeded.id] = plan.case_ids[setting.id], built.version
+        found = (await run_chunk(built, seeded, list(plan.cells_of(seeded)), Stamp(name, None))).take()
+        rows += [{column: row[column] for column in columns} for row in found["episodes"]]
+    return rows

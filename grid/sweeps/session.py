@@ -11,20 +11,13 @@ import time
 from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import replace
 from functools import partial
 from importlib import metadata
 from itertools import count
 from pathlib import Path
 from types import FrameType
-from typing import Any, cast
 
 import pyarrow.compute as pc
-from hydra import initialize_config_dir
-from hydra.core.global_hydra import GlobalHydra
-from hydra.types import HydraContext, RunMode
-from hydra.utils import instantiate
-from hydra_plugins.grid_sweeper import GridSweeper, register
 from rich import box
 from rich.console import Console
 from rich.markup import escape
@@ -33,11 +26,10 @@ from rich.table import Table
 from analysis.load import answers
 from analysis.page.render import wide
 from analysis.screen import print_screen
-from grid import CONF, store
+from grid import store
 from grid.cells import printed
 from grid.cells.paying import folder_of, settle
 from grid.cells.rows import TABLES
-from grid.cells.run import Stamp, run_chunk
 from grid.cluster import batch
 from grid.cluster import connection as cluster
 from grid.cluster.fleet import Fleet, Totals
@@ -46,15 +38,13 @@ from grid.cluster.worker import Report
 from grid.core.errors import ErrorKind, StoreError
 from grid.core.places import steady
 from grid.core.untrusted import shown
-from grid.settings.build import build
-from grid.settings.check import Checked, Job, check_sweep
+from grid.settings.check import Checked
 from grid.settings.extras import expect_installed, expect_listed
 from grid.settings.plan import OtherCode, Plan
 from grid.settings.roles import expect_counts, models
 from grid.settings.setting import GROUPS, REST_SHARE, Setting
 from grid.sweeps.arguments import GIVEN
 from grid.sweeps.ending import Failures, Spending, Unknowns, why_unknown
-from grid.sweeps.jobs import resolved
 from grid.sweeps.progress import STOPPING, SweepProgress
 from grid.sweeps.traces import Follower, expect_exporter
 
@@ -74,7 +64,6 @@ def run_checked(checked: Checked, report: bool = True) -> bool:
     fleet: Fleet | None = None
     if plan.tracing != "none":
         expect_exporter()
-    loaded = {setting.id for setting in plan.settings}
     with _settled(plan.root), ExitStack() as engines, ExitStack() as held:
         fresh = not plan.root.exists()
         if fresh:  # all cells are to run: if a cluster or model does not start, no folder is created
@@ -89,32 +78,9 @@ def run_checked(checked: Checked, report: bool = True) -> bool:
         if not fresh:
             plan.expect_choice(announce(checked, console, plan.total() - sum(pending.values())))
         if any(pending.values()):
-            tally, spending, before = TranscriptTally(), Spending(plan, partial(say, console)), printed.sizes(plan.root)
+            tally, before = TranscriptTally(), printed.sizes(plan.root)
             traces = held.enter_context(Follower(plan.root, plan.tracing, partial(say, console)))
-            mended, retries = False, iter(range(1, plan.cluster.retries + 1))
-            for turn in count():
-                needing = [setting for setting in plan.settings if pending[setting.id]]
-                if told := spending.begins_nothing(pending):
-                    say(console, told)
-                    break
-                if fleet is None or not loaded.issuperset(setting.id for setting in needing):
-                    engines.close()
-                    fleet = engines.enter_context(fleet_of(plan, needing, console))
-                    loaded = {setting.id for setting in needing}
-                if not turn:
-                    record(plan, checked.skipped_by_reason(), [*checked.cut, *checked.priced])
-                stopped, failed = _run(checked, console, fleet, done, pending, tally, spending)
-                lost = _put_aside(plan, console) and not mended  # cells whose files were damaged during the run
-                mended = mended or lost
-                done = plan.finished("none")
-                pending = plan.missing(done)
-                if stopped:
-                    break
-                if not lost:
-                    again = _tried_again(plan, console, retries) if failed else None
-                    if again is None:
-                        break
-                    done, pending = again
+            pending = _turns(checked, console, engines, fleet, (done, pending), tally)
             engines.close()
             traces.close()
             _compact(plan, console)
@@ -126,6 +92,50 @@ def run_checked(checked: Checked, report: bool = True) -> bool:
             with steady():
                 print_screen(plan.root, console)
         return complete(checked, console, sum(pending.values()), warn=not report)
+
+
+def _turns(
+    checked: Checked,
+    console: Console,
+    engines: ExitStack,
+    fleet: Fleet | None,
+    cells: tuple[store.CellIds, dict[str, int]],
+    tally: TranscriptTally,
+) -> dict[str, int]:
+    """Run the cells until each has a row or a limit is reached; returns how many have none, by setting.
+
+    Another turn runs cells whose files were damaged during the first one, and cells that the infrastructure failed.
+
+    `engines` holds the fleet, of which only one is open at a time; `fleet` has the models of all settings if they are
+    already loaded. `cells`: the cells that are done, and the number of others by setting.
+    """
+    plan, (done, pending) = checked.plan, cells
+    spending, retries = Spending(plan, partial(say, console)), iter(range(1, plan.cluster.retries + 1))
+    loaded, mended = {setting.id for setting in plan.settings}, False
+    for turn in count():
+        needing = [setting for setting in plan.settings if pending[setting.id]]
+        if told := spending.begins_nothing(pending):
+            say(console, told)
+            break
+        if fleet is None or not loaded.issuperset(setting.id for setting in needing):
+            engines.close()
+            fleet = engines.enter_context(fleet_of(plan, needing, console))
+            loaded = {setting.id for setting in needing}
+        if not turn:
+            record(plan, checked.skipped_by_reason(), [*checked.cut, *checked.priced])
+        stopped, failed = _run(checked, console, fleet, done, pending, tally, spending)
+        lost = _put_aside(plan, console) and not mended  # cells whose files were damaged during the run
+        mended = mended or lost
+        done = plan.finished("none")
+        pending = plan.missing(done)
+        if stopped:
+            break
+        if not lost:
+            again = _tried_again(plan, console, retries) if failed else None
+            if again is None:
+                break
+            done, pending = again
+    return pending
 
 
 @contextmanager
@@ -432,37 +442,6 @@ def cpu() -> str:
             if name.strip() == "model name" and value.strip():
                 return shown(value.strip())[:100]
     return platform.processor() or platform.machine()
-
-
-# A sweep's episodes as rows, made by the sweep's own code in this process, without Ray and Parquet.
-
-
-def plan_of(arguments: Sequence[str]) -> Plan:
-    """The checked plan of a command line with `-m`.
-
-    Raises:
-        GridError, or an error of Hydra: the sweep cannot run.
-    """
-    register()
-    with initialize_config_dir(str(CONF), version_base=None):
-        loader = GlobalHydra.instance().config_loader()
-        master = loader.load_configuration("config", list(arguments), RunMode.MULTIRUN)
-        sweeper = cast(GridSweeper, instantiate(master.hydra.sweeper))
-        sweeper.setup(hydra_context=HydraContext(loader, None), task_function=None, config=master)
-        jobs = [Job(*resolved(one)) for one in sweeper.composed(list(arguments))]
-    return check_sweep(jobs).plan
-
-
-async def episodes(plan: Plan, columns: Sequence[str], name: str, seed: int | None = None) -> list[dict[str, Any]]:
-    """Run a plan's cells here, and return some columns of their rows; `seed` replaces the plan's seed."""
-    rows = []
-    for setting in plan.settings:
-        seeded = setting if seed is None else replace(setting, seed=seed)
-        built = build(seeded, plan.budget)
-        plan.case_ids[seeded.id], plan.dataset_versions[seeded.id] = plan.case_ids[setting.id], built.version
-        found = (await run_chunk(built, seeded, list(plan.cells_of(seeded)), Stamp(name, None))).take()
-        rows += [{column: row[column] for column in columns} for row in found["episodes"]]
-    return rows
 
 
 # A running sweep's figures, by setting, as Ray metrics: `ray_grid_sweep_*` on Ray's Prometheus page.

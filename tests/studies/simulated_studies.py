@@ -31,7 +31,7 @@ from analysis.stats.spec import FAMILY, Spec, load
 from analysis.tables import regression
 from grid.core.errors import GridError
 from grid.settings.plan import Plan
-from grid.sweeps import session
+from grid.sweeps import inline
 
 PRESET = "planning_horizon"
 NAME = "planted"
@@ -86,7 +86,7 @@ def population(rows: pd.DataFrame, spec: Spec) -> dict[str, float]:
 def plan_of(*overrides: str) -> Plan:
     """The preset's sweep with the simulated policy, checked."""
     fixed = [f"+experiment={PRESET}", "dataset=kqa_synthetic", "model=simulated", f"name={NAME}"]
-    return session.plan_of([*fixed, *overrides])
+    return inline.plan_of([*fixed, *overrides])
 
 
 def studies(plan: Plan, seeds: Sequence[int], processes: int) -> Iterator[pd.DataFrame]:
@@ -101,4 +101,4 @@ def studies(plan: Plan, seeds: Sequence[int], processes: int) -> Iterator[pd.Dat
 def one_study(plan: Plan, seed: int) -> pd.DataFrame:
     """What the regression reads of the episodes of one seed, and their expected successes."""
     wanted = [*load(study.PLANNING_HORIZON).columns(), "case_id", EXPECTED]
-    return pd.DataFrame(asyncio.run(session.episodes(plan, wanted, NAME, seed)))
+    return pd.DataFrame(asyncio.run(inline.episodes(plan, wanted, NAME, seed)))
