@@ -1,4 +1,4 @@
-"""The index of a gallery: what each preset reproduces, its result, and a link to its report."""
+"""The index of a gallery: for each preset, the tables that it reproduces, its result, and a link to its report."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ INDEX, KEPT = "index.html", "gallery.json"
 STATES = COMPLETE, INCOMPLETE, FAILED, LEFT_OUT = "complete", "incomplete", "failed", "left out"
 _OURS = " (ours)"
 _THEIRS = 3
-"""The largest number of the paper's models that a line names."""
+"""Maximum number of the paper's models that a line names."""
 _TOLD = (
     "one row per preset of conf/experiment; each ran at a small size, so intervals are wide; cells ok: cells that "
     "ended with an answer, right or wrong; seconds: the time of all commands of the preset, from composing its "
@@ -31,7 +31,7 @@ _TOLD = (
 
 
 class Counts(NamedTuple):
-    """The numbers of settings, cases, cells that ended well, and other cells in a results folder."""
+    """The numbers of settings, cases, cells with an answer, and other cells in a results folder."""
 
     settings: int = 0
     cases: int = 0
@@ -44,9 +44,9 @@ NONE = Counts()
 
 @dataclass(frozen=True)
 class Entry:
-    """The index's entry about a preset; `published` are papers and tables, `command` is the command that was run.
+    """The index's entry for a preset; `published` lists papers and tables, `command` is the command that was run.
 
-    `verdict` are lines of its report, `image` is its first figure, in base64.
+    `verdict` has lines of the preset's report, and `image` is the report's first figure in base64.
     """
 
     name: str
@@ -85,10 +85,10 @@ def counts(folder: Path) -> Counts:
 
 
 def published(names: Sequence[str]) -> list[str]:
-    """The papers of these files of analysis/papers/tables, each with its tables.
+    """The papers of these files in analysis/papers/tables, each with its tables.
 
     Raises:
-        AnalysisError: there is no such file.
+        AnalysisError: a file does not exist.
     """
     papers: dict[str, list[str]] = {}
     for published in map(files.find, names):
@@ -97,7 +97,7 @@ def published(names: Sequence[str]) -> list[str]:
 
 
 def _called(names: Sequence[str]) -> list[str]:
-    """The tables' names after the word `table` or `tables`, then the figures' names, which begin with `figure`."""
+    """The tables' names after the word `table` or `tables`, then the figures' names, which start with `figure`."""
     figures = [name for name in names if name.startswith("figure")]
     others = [name for name in names if name not in figures]
     return [f"table{'s' * (len(others) > 1)} {', '.join(others)}"] * bool(others) + figures
@@ -107,7 +107,7 @@ def verdict(tables: Sequence[Table], name: str | None, row: Sequence[str] | None
     """The sentence about the order of methods, and a line that compares a row of a published table with our figures.
 
     Raises:
-        AnalysisError: there is no such file of analysis/papers/tables, or it has no such row.
+        AnalysisError: analysis/papers/tables has no such file, or the file has no such row.
     """
     found = [table.reading for table in tables if table.name == order.NAME]
     if name and row:
@@ -119,9 +119,10 @@ def verdict(tables: Sequence[Table], name: str | None, row: Sequence[str] | None
 
 
 def _lines(table: Table, row: Sequence[str]) -> list[str]:
-    """A line with the paper's values of one metric in this row, then ours; no line if we have no value.
+    """A line with the paper's values of one metric in this row, then our values; no line if we have no value.
 
-    The metric is the first that both the paper and we have; if there is none, the first that we have.
+    The metric is the first for which both the paper and we have values; if there is none, the first for which we have
+    values.
     """
     names = [*table.labels, *table.figures]
     rows = [dict(zip(names, cells, strict=True)) for cells in table.rows if list(cells[: len(row)]) == list(row)]
@@ -145,7 +146,7 @@ def image(drawings: Sequence[Drawing]) -> tuple[str, str]:
 
 
 def read(folder: Path) -> dict[str, Entry]:
-    """The entries that a gallery kept about its presets; empty if there is no gallery.
+    """The entries that a gallery saved for its presets; empty if there is no gallery.
 
     Raises:
         StoreError: the file was not written by a gallery.

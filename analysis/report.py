@@ -39,8 +39,8 @@ from analysis.tables.plan_cells import SECTION as OF_PLANS
 from grid.core.untrusted import shown
 
 _LONG = ("coefficients", "trajectories", f"{study.OF_PAPER}C.1", plans.OF_PAPER, frontier.NAME, *calibration.LONG)
-"""The beginnings of the names of long tables, which a terminal shows only if all tables are asked for."""
-_WITHOUT = "no published figures are shown, because no language model answered (--papers shows them)"
+"""Prefixes of the names of long tables, which a terminal shows only if all tables are asked for."""
+_WITHOUT = "published figures are not shown, because no language model was used (--papers shows them)"
 
 
 def print_report(
@@ -53,19 +53,19 @@ def print_report(
     papers: bool | None = None,
     by: Sequence[str] = (),
 ) -> list[Table]:
-    """Print every table that applies, and the places of the data; return the tables.
+    """Print every table for which there are data, and where the data are; return the tables.
 
     Args:
         root: a results folder.
         console: where the tables are printed; a console with fewer than 100 columns is treated as if it had 100.
         analysis: a further regression to fit.
-        all_columns: print every table with all its columns, on lines as long as they need. Otherwise columns are left
-            out, and tables that do not fit the console are named instead.
+        all_columns: print every table with all its columns, on lines as long as necessary. Otherwise columns are left
+            out, and tables that do not fit the console are only named.
         unknown: how to count cells whose success is not known: `left_out` or `failure`. None: as the context
             `unknowns.counted` says, or `left_out` outside such a context.
-        metrics: names of metrics that get their own table, as all metrics do that a plugin declared.
-        papers: whether published figures are shown beside ours. None: if a language model answered, so that nobody
-            compares a simulated policy with a real model by accident.
+        metrics: names of metrics that get their own table; metrics that a plugin declared always get one.
+        papers: whether published figures are shown next to ours. None: only if a language model answered, so that
+            nobody compares a simulated policy with a real model by accident.
         by: columns of episodes, or names of `by_value.SHORT`; success is also shown by the values of these columns.
 
     Raises:
@@ -97,7 +97,7 @@ def _print_report(
     for line in provenance.lines(root):
         console.print(shown(line), markup=False)
     for line in warned(root):
-        console.print(shown(line), soft_wrap=True, markup=False)  # commands in them can be copied
+        console.print(shown(line), soft_wrap=True, markup=False)  # so that commands in them can be copied
     console.print()
     beside = provenance.answered(episodes) if papers is None else papers
     found = _tables(root, episodes, plan, analysis, named, beside, by)
@@ -117,7 +117,7 @@ def _print_report(
     ):
         console.print(shown(line), markup=False)
     for line in _places(root, all_columns):
-        console.print(shown(line), soft_wrap=True, markup=False)  # paths can be copied
+        console.print(shown(line), soft_wrap=True, markup=False)  # so that paths can be copied
     return found
 
 
@@ -126,7 +126,7 @@ def _unfitted(found: Sequence[Table], analysis: Spec | None) -> list[str]:
     if analysis is None or any(table.name == "coefficients" for table in found):
         return []
     rows = " and ".join(f"{name}={' or '.join(values)}" for name, values in analysis.rows.items())
-    return [f"no regression is shown, because no episode is of the rows that it asks for ({rows or 'all rows'})"]
+    return [f"no regression is shown, because no episode matches the rows that it asks for ({rows or 'all rows'})"]
 
 
 def warned(root: Path) -> list[str]:
@@ -141,7 +141,7 @@ def warned(root: Path) -> list[str]:
 
 
 def _places(root: Path, all_columns: bool) -> list[str]:
-    """Lines that name the places of the data and of all other results."""
+    """Lines that say where the data and all other results are."""
     how = f"`agent-grid report {root} --wide` prints all tables with all columns; report.html shows them too"
     rows = f"results: {root}/episodes/*.parquet (one row per cell), {root}/steps/*.parquet (one row per decision)"
     return [rows] if all_columns else [how, rows]
@@ -185,7 +185,7 @@ def _tables(
 
 
 def _trajectories(root: Path) -> list[Table]:
-    """Tables that compare calls with the reference's calls, if anything is known about these."""
+    """Tables that compare calls with the reference's calls, if any reference calls are known."""
     cells = trajectories.read(root)
     return [*trajectories.tables(root, cells), *trajectories.scaling_tables(root, cells)] if len(cells) else []
 
@@ -230,9 +230,10 @@ def _of_places(root: Path, episodes: pd.DataFrame, plan: pd.DataFrame) -> list[T
 
 
 def _differences(cases: pd.DataFrame, query: str) -> list[Table]:
-    """Tables of differences to ReAct.
+    """Tables of differences from ReAct.
 
-    If planners ran that asked whether a case was resolved, and also their control, differences to that control too.
+    If planners that asked whether a case was resolved ran, and their control ran too, differences from this control are
+    added.
     """
     found = []
     for reference in (rates.REFERENCE, "retry"):

@@ -1,4 +1,4 @@
-"""The first screen after a sweep: what ran, how planners compare, what disturbances cost, where other results are.
+"""The first screen after a sweep: engines and data, success of planners, losses by disturbances, places of results.
 
 The screen fits into 45 lines of 100 columns however many planners, data sets and disturbances there are. If it leaves
 something out, it says how much; `analysis.report` shows everything.
@@ -30,9 +30,9 @@ from grid.core.errors import one_line
 from grid.core.untrusted import shown
 
 LINES = 45
-"""The largest number of lines of the screen, on a console with READABLE columns."""
+"""Maximum number of lines of the screen, on a console with READABLE columns."""
 _WARNINGS, _ROWS, _PLACES, _DISTURBANCES = 3, 18, 4, 3
-"""The largest numbers of warnings, rows, places and disturbances that are shown; the rest is counted.
+"""Maximum numbers of warnings, rows, places and disturbances that are shown; the rest are only counted.
 
 A place is a pair of a model and a data set.
 """
@@ -53,7 +53,7 @@ _FURTHER = (
     *partial.CALLS,
     *OF_CASES.values(),
 )
-"""The columns that are read of every episode; of a million episodes, only shown figures should be read."""
+"""Columns that are read for every episode; there may be a million episodes, so only figures on the screen are read."""
 _CAPTION = f"success: % of cases (●), with its 95% interval (├ ┤) {intervals.BRIEFLY}"
 _LESS = (
     "minus {}: percentage points on the cases that both ran (*: the 95% interval excludes 0, †: also by Holm's "
@@ -89,11 +89,11 @@ def print_screen(root: Path, console: Console) -> None:
     for line in _lost(cases):
         console.print(shown(line), markup=False)
     for line in _places(root):
-        console.print(shown(line), soft_wrap=True, markup=False)  # paths can be copied
+        console.print(shown(line), soft_wrap=True, markup=False)  # so that paths can be copied
 
 
 def _head(root: Path, cells: pd.DataFrame) -> list[str]:
-    """What ran, and what a reader has to know before the figures."""
+    """A sentence on engines and data, and the warnings that a reader has to know before the figures."""
     skipped = [line.partition(" (")[0] for line in partial.skipped(root).values()]
     warned = [
         *provenance.unsent(cells), *partial.lines(partial.planned(root, cells)), *answers.unreadable(root, cells),
@@ -105,7 +105,7 @@ def _head(root: Path, cells: pd.DataFrame) -> list[str]:
 
 
 def _briefly(text: str, most: int) -> str:
-    """A text on one line; if it has more than `most` characters, it ends after a sentence, a clause or a word."""
+    """A text on one line; beyond `most` characters, it is cut at the end of a sentence, clause or word."""
     flat = " ".join(text.split())
     if len(flat) <= most:
         return one_line(flat)
@@ -116,7 +116,7 @@ def _briefly(text: str, most: int) -> str:
 
 
 def _success(root: Path, cells: pd.DataFrame, settings: pd.DataFrame, cases: pd.DataFrame) -> Iterator[Text]:
-    """The success of undisturbed settings, place by place: first the reference planner, then the others, best first."""
+    """The success of undisturbed settings, place by place: first the reference, then the other planners, best first."""
     places = list(cells.groupby(["model", "dataset"], sort=False, observed=True))
     most = _ROWS // len(places[:_PLACES]) - 2
     priced = bool((cells["money"].fillna(0) > 0).any())
@@ -149,7 +149,7 @@ def _success(root: Path, cells: pd.DataFrame, settings: pd.DataFrame, cases: pd.
 def _reference(cells: pd.DataFrame) -> str:
     """The planner with which others are compared: `rates.REFERENCE`, else the first by name that ran in only one form.
 
-    An empty text if there is no such planner, or no other planner.
+    The text is empty if there is no such planner, or if only one planner ran.
     """
     if cells["planner"].nunique() < 2:
         return ""
@@ -167,7 +167,7 @@ def _heading(place: str, plain: pd.DataFrame) -> str:
 
 
 def _without_model(root: Path, plain: pd.DataFrame) -> str:
-    """The success of the baselines that ask no model; an empty text if no such baseline has a success."""
+    """The success of the baselines that need no model; an empty text if no such baseline has a success."""
     known = [
         f"{row['planner']} {100 * row['success_mean']:.1f}"
         for row in baselines(root, plain).to_dict("records")
@@ -199,7 +199,7 @@ def _planners(cases: pd.DataFrame, results: pd.DataFrame, reference: str, priced
 
 
 def _asking(cells: pd.DataFrame) -> set[str]:
-    """The planners that asked, in at least one case, whether the case was resolved; other planners have other terms."""
+    """The planners that asked, in at least one case, whether the case was resolved; other planners may not ask this."""
     asked = cells["planner"][cells[rates.CHECKS].fillna(0) > 0]
     return set(map(str, asked.unique()))
 
@@ -214,7 +214,7 @@ def _row(texts: Sequence[str]) -> str:
 
 
 def _less(cases: pd.DataFrame, reference: str) -> dict[str, str]:
-    """By planner, the text of the difference of the planner's success to the reference's."""
+    """Map each planner to the text of the difference between its success and the reference's success."""
     paired = rates.compared(cases, reference) if reference else pd.DataFrame()
     if paired.empty:
         return {}
@@ -240,7 +240,7 @@ def _column(share: float) -> int:
 
 
 def _lost(cases: pd.DataFrame) -> Iterator[str]:
-    """A line for each disturbance: how it changes each planner's success, the largest loss first.
+    """A line for each disturbance with the change in each planner's success, largest loss first.
 
     A disturbed setting is compared with the setting whose success is shown above; that setting is undisturbed if any
     undisturbed setting ran.
@@ -274,7 +274,7 @@ def _by_case(cases: pd.DataFrame) -> pd.Series[float]:
 
 
 def _changes(rows: pd.DataFrame) -> list[str]:
-    """From the rows of one disturbance in `disturbances`, the text of each planner's change, the largest loss first."""
+    """The text of each planner's change under one disturbance (rows as in `disturbances`), largest loss first."""
     found = rows.dropna(subset=["difference"]).sort_values(["difference", "planner"], kind="stable")
     return [
         f"{one_line(row['planner'], _NAME)} {round(100 * row['difference'], 1) + 0.0:+.1f}"
@@ -284,7 +284,7 @@ def _changes(rows: pd.DataFrame) -> list[str]:
 
 
 def _fitting(start: str, told: Sequence[str], others: str = "more") -> str:
-    """A line with as many texts as fit, then the number of other texts, described by `others`."""
+    """A line with as many texts as fit, then the number of remaining texts, described by `others`."""
     for count in range(len(told), 0, -1):
         rest = f", and {len(told) - count:,} {others}" * (count < len(told))
         line = start + ", ".join(told[:count]) + rest
@@ -294,7 +294,7 @@ def _fitting(start: str, told: Sequence[str], others: str = "more") -> str:
 
 
 def _places(root: Path) -> list[str]:
-    """Lines that name the places of all other results."""
+    """Lines that say where all further results are."""
     return [
         f"all tables, and a page with figures: agent-grid report {root}",
         f"episodes, step by step: agent-grid view {root}",

@@ -1,6 +1,6 @@
-"""The first sentences of a report, for quotation: which planner solves most, by how much, at what cost, how surely.
+"""Quotable first sentences of a report: the planner that solves most cases, its lead, its cost, and its significance.
 
-All of it is read from the tables of results, differences and costs, so that it says what these say.
+All sentences are derived from the tables of results, differences and costs, so that they agree with these tables.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ from grid.core.untrusted import shown
 NAME = "success"
 _SURE, _UNSURE = "significant also after Holm's correction", "significant, but not after Holm's correction"
 _MOST = 8
-"""The largest number of pairs of a model and a data set that are described; the tables have all pairs."""
+"""Maximum number of pairs of a model and a data set that are described; the tables have all pairs."""
 _NAMED = 4
 _PANELS, _PLANNERS = 6, 30
-"""The largest numbers of panels and of planners in the figure; the tables have all of them."""
-_NAME = 34  # characters of a planner
+"""Maximum numbers of panels and of planners in the figure; the tables have all of them."""
+_NAME = 34  # maximum length of a planner's name, in characters
 Row = dict[Any, Any]
 
 
 def lines(found: Sequence[Table]) -> list[str]:
-    """One to three lines for each model and data set, undisturbed: the best planner, and differences left open.
+    """One to three lines for each model and data set without disturbances: the best planner, and open differences.
 
     Args:
         found: the tables of a report.
@@ -44,7 +44,7 @@ def lines(found: Sequence[Table]) -> list[str]:
 
 
 def _beside(found: Sequence[Table], results: Table) -> tuple[list[Row], list[Row]]:
-    """The rows of differences to the reference planner and of costs, without disturbances."""
+    """The rows of differences from the reference planner and the rows of costs, both without disturbances."""
     place = results.name.removeprefix("results ")
     named = {table.name: table for table in found}
     differences = named.get(f"differences {rates.REFERENCE} {place}")
@@ -86,7 +86,7 @@ def _best(rows: Sequence[Row]) -> list[Row]:
 
 
 def _told(rows: Sequence[Row], against: dict[str, Row], times: dict[str, float], asked: set[str]) -> str:
-    """A text about the planners with the highest success: who they are, then more about each."""
+    """A text about the planners with the highest success: their names, then details on each."""
     success, names = f"{number(rows[0]['success_mean'], scale=100)}%", [str(row["planner"]) for row in rows]
     each = [_lead(row, against, times, asked) for row in rows[:_NAMED]]
     if len(rows) == 1:
@@ -118,7 +118,7 @@ def _lead(row: Row, against: dict[str, Row], times: dict[str, float], asked: set
 
 
 def _open(differences: Sequence[Row]) -> str:
-    """The planners whose difference to the reference may be chance, and how many cases would settle the largest."""
+    """The planners whose difference from the reference may be chance, and the cases needed to settle the largest."""
     ordered = sorted(differences, key=lambda row: -abs(float(row["success"])))
     names = [f"{row['planner']} ({number(row['success'], POINTS, 100)})" for row in ordered]
     listed = ", ".join(names[:_NAMED]) + f" and {len(names) - _NAMED:,} more" * (len(names) > _NAMED)

@@ -33,7 +33,7 @@ def read(path: Path) -> object:
     """The values in a file.
 
     Raises:
-        AnalysisError: the file cannot be read, is no YAML, or is too large or deep; the error names the file.
+        AnalysisError: the file cannot be read, is not YAML, or is too large or deep; the error names the file.
     """
     place = place_of(path)
     try:
@@ -41,7 +41,7 @@ def read(path: Path) -> object:
             text = file.read(MAX_CHARACTERS + 1)
         _check_size(text, place)
         found: object = yaml.load(text, LOADER)  # noqa: S506 - it loads plain values only
-    except (OSError, ValueError, yaml.YAMLError) as error:  # ValueError: NUL in a path, no UTF-8, no date
+    except (OSError, ValueError, yaml.YAMLError) as error:  # ValueError: NUL in a path, invalid UTF-8 or date
         raise AnalysisError(one_line(f"{place}: cannot be read ({error})", 500)) from None
     return found
 

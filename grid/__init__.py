@@ -1,8 +1,8 @@
 """The experiment grid for tool-using LLM agents.
 
 `from grid import sweep, load` runs sweeps like the command line (`sweep("planner=react,egb_logits")`) and reads their
-results (`load("results/default")`). The names for writing your own planners, data sets, robustness settings and engines
-are here as well; each is loaded when it is first used, and everything else in the package is private.
+results (`load("results/default")`). The names that you need to write your own planners, data sets, robustness settings
+and engines are here as well. Each name is loaded when it is first used; everything else in the package is private.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ if TYPE_CHECKING:
 
 _beside.find()
 CONF = (_pathlib.Path(__file__).parent / "conf").resolve()
-"""The folder of the config's files: the folder `conf/` of a checkout, or of the installed package."""
+"""The folder with the config files: `conf/` in a checkout or in the installed package."""
 FACE = {
     "grid.core.engine": (
         *("CHOOSE", "JUDGE", "SAMPLE", "Choice", "ChoiceAnswer", "Engine", "Prompt", "Sampled", "Section"),
@@ -137,7 +137,7 @@ FACE = {
     "grid.worlds.functions": ("Function",),
     "grid.worlds.lookup": ("LookupSimulator", "build_entries"),
 }
-"""By module, the public names that the module defines."""
+"""Maps each module to the public names that it defines."""
 _MODULES = {name: module for module, names in FACE.items() for name in names}
 
 

@@ -1,11 +1,11 @@
-"""A digest of the code on which a class's results depend: of all definitions that the class reaches, in any files.
+"""A digest of the code on which a class's results depend, which is all definitions that the class reaches in any file.
 
-A definition is a name that a module binds at its top level: a function, a class, a constant. A definition reaches the
-definitions that it names, also through imports and through the public names of packages. If a name cannot be followed
-to its definition, the whole module that the name comes from is reached. Changes that a module makes to its own
-definitions at the top level (`TABLE[key] = value`) count too; changes by other modules do not count. Names of modules
-and files, imports, docstrings, comments, formatting and annotations do not count. So the digest stays the same if code
-moves, or if code changes that is not reached.
+A definition is a name that a module binds at its top level: a function, a class or a constant. A definition reaches the
+definitions that it names, including names that go through imports and through the public names of packages. If a name
+cannot be traced to its definition, the whole module from which the name comes is reached. Changes that a module makes
+to its own definitions at the top level (`TABLE[key] = value`) count too; changes made by other modules do not. Names of
+modules and files, imports, docstrings, comments, formatting and annotations do not count. So the digest stays the same
+if code moves, or if code that is not reached changes.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _SCOPES = _Function | ast.ClassDef | ast.Lambda | _Comprehension
 
 
 class Name(NamedTuple):
-    """A definition by the module that binds it and its name there; the name None means the whole module."""
+    """A definition, identified by the module that binds it and its name there; the name None means the whole module."""
 
     module: str
     name: str | None
@@ -48,18 +48,18 @@ class Name(NamedTuple):
 def code_digest(names: tuple[str, ...], also: tuple[str, ...] = ()) -> str:
     """Sixteen hexadecimal digits of the code that the given definitions reach in their own packages and this package.
 
-    Data files of a package, for example word lists, belong to the definitions that name `__file__` or
-    `importlib.resources`. Such files lie beside modules or in folders without modules; files in a project's `conf` do
-    not count. Code is read once in a process, because a class is not loaded twice either.
+    Data files of a package, such as word lists, belong to the definitions that name `__file__` or
+    `importlib.resources`. Such files are next to modules or in folders without modules; files in a project's `conf` do
+    not count. Code is read only once in a process, because a class is not loaded twice either.
 
     Args:
-        names: dotted names of definitions, or of modules, which count as a whole; no module is imported.
+        names: dotted names of definitions, or of modules that count as a whole; no module is imported.
         also: further packages whose definitions count if they are reached.
     """
     own = frozenset(name.partition(".")[0] for name in names) | {__package__, *also}
     found = reached(names, own)
     digests, kinds = {one: part.digest for one, part in found.items()}, 0
-    while len(set(digests.values())) > kinds:  # each round distinguishes definitions by references one step further on
+    while len(set(digests.values())) > kinds:  # each round follows references one step further
         kinds = len(set(digests.values()))
         digests = {one: _hash(part.digest, *part.named(digests)) for one, part in found.items()}
     roots = {digests[_found(name, own)] for name in names}
@@ -86,20 +86,20 @@ def reached(names: Sequence[str], own: frozenset[str]) -> dict[Name, Definition]
 
 @dataclass(frozen=True)
 class Definition:
-    """The digest of a definition's own text (empty for a module), and the definitions that it names, in their order."""
+    """The digest of a definition's own text (empty for a module), and the definitions that it names, in order."""
 
     digest: str
     names: tuple[Name, ...]
 
     def named(self, digests: Mapping[Name, str]) -> list[str]:
-        """The digests of the named definitions; for a module, their order does not count."""
+        """The digests of the named definitions; for a module, the order does not count."""
         found = [digests[one] for one in self.names]
         return found if self.digest else sorted(set(found))
 
 
 @lru_cache(maxsize=65_536)
 def definition(one: Name, own: frozenset[str]) -> Definition:
-    """One definition of the packages `own`, or a whole module."""
+    """One definition in the packages `own`, or a whole module."""
     module = _module(one.module)
     if one.name is None:
         return Definition("", tuple(dict.fromkeys(_whole(module, own))))
@@ -114,7 +114,7 @@ def definition(one: Name, own: frozenset[str]) -> Definition:
 
 
 def _whole(module: _Module, own: frozenset[str]) -> Iterator[Name]:
-    """All that a module binds, executes at its top level, and imports from modules of the packages `own`."""
+    """Everything that a module binds, executes at its top level, or imports from modules in the packages `own`."""
     yield from (Name(module.name, name) for name in [*module.bound, *module.loose])
     for name in module.imports:
         yield from _imported_too(module, name, own)
@@ -132,9 +132,10 @@ def _imported_too(module: _Module, name: str, own: frozenset[str]) -> Iterator[N
 
 @dataclass
 class _Module:
-    """The top-level bindings of a module, by name; `loose` has the statements that bind nothing, by their place.
+    """The top-level bindings of a module, by name; `loose` contains the statements that bind nothing, by position.
 
-    `face` has the imports for type checkers in a package's `__init__`; the package may load such names on first use.
+    `face` contains the imports for type checkers in a package's `__init__`; the package may load such names on first
+    use.
     """
 
     name: str
@@ -146,7 +147,7 @@ class _Module:
     stars: list[str] = field(default_factory=list)
 
     def add(self, body: Sequence[ast.stmt]) -> None:
-        """Add the statements of a body that runs when the module is loaded, each by its kind."""
+        """Add the statements in a body that runs when the module is loaded, sorted by kind."""
         for place, statement in enumerate(body):
             if isinstance(statement, ast.Import | ast.ImportFrom):
                 self._import(statement)
@@ -185,10 +186,10 @@ def _module(name: str) -> _Module:
 
 
 def _parsed(path: Path) -> ast.Module:
-    """A file's syntax tree. Parsing is tried again after an error of Python 3.11 with several threads.
+    """A file's syntax tree. Parsing is retried because of a bug in Python 3.11 with several threads.
 
-    Python 3.11 has a single count of a tree's depth for all threads. So if two threads parse at once (printing a
-    traceback parses too), either thread may get a SystemError.
+    Python 3.11 uses a single counter of the tree's depth for all threads. If two threads parse at the same time
+    (printing a traceback also parses), either thread may get a SystemError.
     """
     for _ in range(_TRIES - 1):
         with suppress(SystemError):
@@ -197,7 +198,7 @@ def _parsed(path: Path) -> ast.Module:
 
 
 def _found(dotted: str, own: frozenset[str]) -> Name:
-    """The definition of a dotted name: its longest beginning that is a module, and the definition there of the rest."""
+    """The definition of a dotted name: the longest prefix that is a module, and the definition of the rest in it."""
     parts = dotted.split(".")
     for place in range(len(parts), 0, -1):
         module = ".".join(parts[:place])
@@ -207,15 +208,15 @@ def _found(dotted: str, own: frozenset[str]) -> Name:
 
 
 def _member(module: str, names: Sequence[str], own: frozenset[str]) -> tuple[Name, Sequence[str]]:
-    """The definition of `module.name.name…`, or the whole module if a name cannot be followed, and the names left over.
+    """The definition of `module.name.name…`, or the whole module if a name cannot be traced; and the remaining names.
 
-    For a name outside the packages `own`, the module is empty, and the whole dotted name is left over.
+    For a name outside the packages `own`, the module is empty, and the whole dotted name remains.
     """
     seen: set[tuple[str, ...]] = set()
     while module.partition(".")[0] in own and names and (module, *names) not in seen:
         seen.add((module, *names))
         first, *rest = names
-        within = _module(module) if _file(module) else None  # a folder of modules may have none
+        within = _module(module) if _file(module) else None  # a folder with modules may have no file
         if within and first in within.bound:
             return Name(module, first), rest
         source, attribute = {**within.face, **within.imports}.get(first, ("", None)) if within else ("", None)
@@ -255,7 +256,7 @@ class _Scope(NamedTuple):
 
 
 class _Writer:
-    """Writes only the parts of statements that can change a result; names of own packages become their definitions."""
+    """Writes only the parts of statements that can change a result; names from own packages become definitions."""
 
     def __init__(self, module: _Module, own: frozenset[str]) -> None:
         self._module, self._own = module, own
@@ -270,7 +271,7 @@ class _Writer:
         self._node(statement)
 
     def data(self) -> list[str]:
-        """If the written code reads files: the data files of its package and of modules that it names as a whole."""
+        """If the written code reads files: the data files of its package, and of modules that it names as a whole."""
         if not self._reads_files:
             return []
         modules = {self._module.name, *(one.module for one in self.names if one.name is None)}
@@ -286,7 +287,7 @@ class _Writer:
             self._body(node.orelse)
         elif isinstance(node, ast.Import | ast.ImportFrom):
             for _, target in () if self._scopes else _imported(node, self._module.package):
-                self._target(target, [])  # imports of a condition; those of a function are followed where it uses them
+                self._target(target, [])  # imports in a condition; a function's imports are followed where used
         else:
             before, self._annotated = self._annotated, self._annotated or _registers(node)
             self.text.append(f"({type(node).__name__}")
@@ -307,7 +308,7 @@ class _Writer:
             self._value(value)
 
     def _around(self, name: str) -> _Scope | None:
-        """The innermost scope that binds or imports a name; a class only counts if it is directly around the name."""
+        """The innermost scope that binds or imports a name; a class counts only if it directly encloses the name."""
         last = len(self._scopes) - 1
         for place in range(last, -1, -1):
             scope = self._scopes[place]
@@ -368,7 +369,7 @@ class _Writer:
 
 
 def _fields(node: ast.AST, annotated: bool) -> Iterator[tuple[str, object]]:
-    """The fields of a node that count, the same in all versions of Python: not empty; annotations if `annotated`."""
+    """The node's non-empty fields that count, the same in all Python versions; includes annotations if `annotated`."""
     for name in node._fields:
         if name in _DROPPED or (name in _ANNOTATIONS and not annotated):
             continue
@@ -387,7 +388,7 @@ def _chain(node: ast.AST) -> list[str]:
 
 
 def _bound(statement: ast.stmt, package: str = "") -> Iterator[str]:
-    """The names that a statement at a module's top level binds; inside compound statements, imported names too."""
+    """The names that a statement at a module's top level binds; inside compound statements, also imported names."""
     if isinstance(statement, _Function | ast.ClassDef):
         yield statement.name
     elif isinstance(statement, _Compound):
@@ -414,7 +415,7 @@ def _is_for_types(node: ast.AST) -> TypeGuard[ast.If]:
 
 
 def _parts(statement: ast.stmt) -> list[ast.stmt]:
-    """The statements inside a compound statement (condition, `try`, loop), without those for type checkers only."""
+    """The statements inside a compound statement (condition, `try`, loop), except the ones only for type checkers."""
     inner = [] if _is_for_types(statement) else [*getattr(statement, "body", [])]
     for arm in (*getattr(statement, "handlers", []), *getattr(statement, "cases", [])):
         inner += arm.body
@@ -422,7 +423,7 @@ def _parts(statement: ast.stmt) -> list[ast.stmt]:
 
 
 def _acts(statement: ast.stmt) -> bool:
-    """Whether a statement, or a statement inside it, changes what is bound elsewhere (`TABLE[key] = value`)."""
+    """Whether a statement, or one nested in it, mutates an object that is defined elsewhere (`TABLE[key] = value`)."""
     if isinstance(statement, _Compound):
         return any(_acts(inner) for inner in _parts(statement))
     if isinstance(statement, ast.Assign | ast.AnnAssign):
@@ -432,7 +433,7 @@ def _acts(statement: ast.stmt) -> bool:
 
 
 def _scope(node: ast.AST, package: str) -> _Scope:
-    """The names that a function, a lambda, a class or a comprehension binds locally, and the names that it imports."""
+    """The names that a function, lambda, class or comprehension binds locally, and the names that it imports."""
     found, outer, imports = set[str](), set[str](), dict[str, tuple[str, str | None]]()
     if isinstance(node, _Comprehension):
         return _Scope(False, {word for one in node.generators for word in _words(one.target)}, imports)
@@ -482,7 +483,7 @@ def _words(node: ast.AST) -> set[str]:
 
 
 def _nested_stars(statement: ast.stmt, package: str) -> Iterator[str]:
-    """The modules of `import *` in conditions and `try` at a module's top level."""
+    """The modules imported by `import *` inside conditions and `try` at a module's top level."""
     for inner in _parts(statement) if isinstance(statement, _Compound) else []:
         if isinstance(inner, ast.ImportFrom):
             yield from (target[0] for name, target in _imported(inner, package) if name == "*")
@@ -525,7 +526,7 @@ def _folders(package: str) -> list[Path]:
 def _data(module: _Module) -> list[str]:
     """Digests of the data files in a module's folder and the folders above it in the package.
 
-    Files in subfolders without modules count too. Each digest comes with the file's path from that folder on. The
+    Files in subfolders without modules count too. Each digest comes with the file's path relative to the folder. The
     folder `conf` is left out, because the values that a setting uses are in the setting's config.
     """
     found, depth = [], module.name.count(".") + (module.path.name == "__init__.py")

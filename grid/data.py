@@ -1,9 +1,10 @@
 """The contents of a data set: `agent-grid data DATASET [dataset.KEY=VALUE ...] --stats | --check | --show N`.
 
-For any data set, the command shows counts of cases, tools and skipped records; whether the calls of each case's
-reference resolve the case; and whole cases. If the data set's folder has a module `stats`, the command shows more, by
-functions of that module: `tables(dataset)` gives tables, with the figures of the paper beside the counts;
-`broken(dataset)` gives a line for each rule that does not hold; `written(dataset, case_id)` gives the lines of a case.
+For any data set, the command shows counts of cases, tools and skipped records; whether the calls in each case's
+reference resolve the case; and whole cases. If the data set's folder has a module `stats`, the command shows more,
+using functions of that module: `tables(dataset)` returns tables, with the paper's figures next to the counts;
+`broken(dataset)` returns a line for each rule that does not hold; `written(dataset, case_id)` returns the lines that
+show a case.
 """
 
 from __future__ import annotations
@@ -34,24 +35,24 @@ from grid.text.references import resolve
 from grid.worlds.layers import close
 
 _CHECKED = 300
-"""The number of cases that `--check` runs: the first cases of a larger data set."""
+"""Maximum number of cases that `--check` runs; of a larger data set, only the first cases are run."""
 _MISTAKES = ArithmeticError, AttributeError, LookupError, TypeError, ValueError
-"""The errors that a data set's own code raises for a case that it did not expect."""
+"""The errors that a data set's own code raises for an unexpected case."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command; the exit status is 1 if `check` finds anything, and 2 if the data set cannot be read."""
+    """Run the command; the exit status is 1 if `check` finds a problem, and 2 if the data set cannot be read."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("dataset", help="a file of conf/dataset")
+    parser.add_argument("dataset", help="a file in conf/dataset")
     parser.add_argument("values", nargs="*", metavar="KEY=VALUE", help="such as dataset.path=FOLDER dataset.limit=20")
     parser.add_argument(
-        "--stats", action="store_true", help="print its counts, beside the figures of its paper if known"
+        "--stats", action="store_true", help="print the dataset's counts, beside its paper's figures if known"
     )
     parser.add_argument(
         "--check", action="store_true", help="print every rule that does not hold, and every skipped task of your own"
     )
     parser.add_argument("--show", type=int, metavar="N", default=0, help="print the first N cases, call by call")
-    parser.add_argument("--plugin", action="append", default=[], help="a plugin package whose files may be named, too")
+    parser.add_argument("--plugin", action="append", default=[], help="a plugin package whose files may be named too")
     given = parser.parse_intermixed_args(arguments)
     console = Console(soft_wrap=True, highlight=False)
     try:
@@ -63,14 +64,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
         for case_id in dataset.case_ids()[: given.show]:
             _lines(console, [f"\n{case_id}", *shown(dataset, case_id)])
     except _MISTAKES as error:
-        return said(GridError(f"a case cannot be made: {type(error).__name__}: {error}; --check names the case"))
+        return said(GridError(f"a case cannot be created: {type(error).__name__}: {error}; --check names the case"))
     except (GridError, ModuleNotFoundError) as error:
         return said(error)
     return 0 if sound else 1
 
 
 def _made(name: str, values: Sequence[str]) -> Dataset:
-    """The data set of a config file with the given values; raises ConfigError."""
+    """The data set from a config file, with the given values; raises ConfigError."""
     changed = OmegaConf.from_dotlist(list(values))
     for group in changed:
         if group != "dataset" or not isinstance(changed[group], DictConfig):
@@ -94,7 +95,7 @@ def stats(console: Console, dataset: Dataset) -> None:
 
 
 def counts(dataset: Dataset) -> Table:
-    """The numbers of cases, clusters, tools and, for the first `_CHECKED` cases, of the references' calls."""
+    """The numbers of cases, clusters and tools, and the number of reference calls in the first `_CHECKED` cases."""
     ids = dataset.case_ids()
     problems = [dataset.problem(one) for one in ids[:_CHECKED]]
     calls = [len([call for call in problem.reference.calls.values() if call]) for problem in problems]
@@ -144,22 +145,22 @@ def check(console: Console, dataset: Dataset) -> bool:
 
 
 def _not_run(dataset: Dataset, problem: Problem) -> str | None:
-    """Why the calls of a case's reference are not run; None if they can be run, and alone resolve the case."""
+    """Why the calls in a case's reference are not run; None if they can be run and resolve the case by themselves."""
     case = problem.case
     if not any(problem.reference.calls.values()):
         return "they have no calls"
     if case.answered or case.messages or case.diagnosed or problem.reference.told:
         return "calls alone do not resolve them (an answer, further messages, or a plan that is judged)"
     if BRANCHING not in dataset.provides:
-        return "their tools are live, and calls may change what the tools keep; --show N runs the calls of N cases"
-    return None if REFERENCES in dataset.provides else "their calls are no references"
+        return "their tools are live, and calls may change the data of the tools; --show N runs the calls of N cases"
+    return None if REFERENCES in dataset.provides else "their calls are not references"
 
 
 def wrong_calls(problem: Problem) -> Iterator[str]:
-    """A line for each fault of a case and its reference that is certain, however the world reacts."""
+    """One line for each error in a case and its reference that is certain, however the world reacts."""
     if not problem.case.query.strip():
         yield "it has no query"
-    if problem.reference.unsolvable:  # a tool of its calls may be missing on purpose
+    if problem.reference.unsolvable:  # a tool that it calls may be missing on purpose
         return
     for step, call in problem.reference.calls.items():
         if call is None or call.tool in (FINISH, GIVE_UP):
@@ -173,7 +174,7 @@ def wrong_calls(problem: Problem) -> Iterator[str]:
 
 
 def shown(dataset: Dataset, case_id: str) -> Iterable[str]:
-    """The lines of a case for people: those of the data set's module `stats`, else each call with its result."""
+    """Lines that show a case to people: from the data set's module `stats`, or else each call with its result."""
     own = _own(dataset, "written", dataset, case_id)
     if own is not None:
         yield from own
@@ -187,7 +188,7 @@ def shown(dataset: Dataset, case_id: str) -> Iterable[str]:
 
 
 async def _replayed(problem: Problem) -> tuple[dict[str, tuple[ToolCall, Observation]], State]:
-    """The reference's calls by step, as written, with each call's result, and the state after all of them."""
+    """The reference's calls by step, as written, each with its result, and the state after all calls."""
     world = problem.world
     state, outcomes = world.start(), dict[str, Mapping[str, Json]]()
     found: dict[str, tuple[ToolCall, Observation]] = {}
@@ -202,7 +203,7 @@ async def _replayed(problem: Problem) -> tuple[dict[str, tuple[ToolCall, Observa
 
 
 def _own(dataset: Dataset, name: str, *arguments: object) -> Any:
-    """The result of a function of the data set's module `stats`; None if there is no such function."""
+    """The result of a function in the data set's module `stats`; None if there is no such function."""
     package = type(dataset).__module__.rpartition(".")[0]
     module = f"{package}.stats"
     if package == "grid.datasets" or find_spec(module) is None:

@@ -1,9 +1,9 @@
-"""The user's own packages whose classes a config may name: the packages that are allowed, and their places.
+"""The user's own packages whose classes a config may name: which packages are allowed, and where they are.
 
-A plugin is a Python package with classes anywhere below it and YAML in `conf/<group>/<name>.yaml`, like ours. A plugin
-can be a folder in the user's current folder (or on PYTHONPATH); the folder is sent to a cluster's machines. Or a plugin
-is part of an installed distribution, which the machines must have in the same version. A driver allows plugins; an
-environment variable tells all other processes of the sweep which plugins are allowed.
+A plugin is a Python package with classes anywhere in it and YAML in `conf/<group>/<name>.yaml`, as in our package. A
+plugin can be a folder in the user's current folder (or on PYTHONPATH); the folder is then sent to a cluster's machines.
+Or a plugin is part of an installed distribution, of which all machines must have the same version. A driver allows
+plugins; an environment variable passes the list of allowed plugins to all other processes of the sweep.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from grid.core.errors import ConfigError, UnfinishedError
 KEY = "plugins"
 VARIABLE = "AGENT_GRID_PLUGINS"
 ENTRY_POINTS = "agent_grid.plugins"
-"""The group of entry points in which a distribution declares its package: the entry point's value is the package."""
+"""The entry point group in which a distribution declares its package; the entry point's value is the package."""
 _OURS = frozenset({"grid", "analysis", "launch", "hydra_plugins", "conf"})
 _MOST_BYTES = 100 * 2**20
 _PACKAGE = "the name of a Python package that is in the current folder, on PYTHONPATH or installed"
@@ -52,17 +52,17 @@ class Plugin:
 
     @property
     def conf(self) -> Path:
-        """The folder of the plugin's YAML, which need not exist."""
+        """The folder with the plugin's YAML, which need not exist."""
         return Path(self.folder) / "conf"
 
 
 def allow(names: Sequence[str]) -> Mapping[str, Plugin]:
-    """Allow configs to name classes of the packages `names` and of all packages that installed distributions declare.
+    """Allow configs to name classes in the packages `names` and in all packages that installed distributions declare.
 
-    No package is imported. Child processes get the packages from the environment variable VARIABLE.
+    No package is imported. Child processes read the list of packages from the environment variable VARIABLE.
 
     Raises:
-        ConfigError: a package is not there, a package hides another package, or a YAML hides another YAML.
+        ConfigError: a package is missing, a package hides another package, or a YAML hides another YAML.
     """
     _forget()
     declared = _declared()
@@ -76,7 +76,7 @@ def allow(names: Sequence[str]) -> Mapping[str, Plugin]:
 
 @contextmanager
 def kept() -> Iterator[None]:
-    """Restore, at the end of the context, the plugins that were allowed at its beginning."""
+    """At the end of the context, restore the plugins that were allowed at its beginning."""
     told, finders = os.environ.get(VARIABLE), [finder for finder in sys.meta_path if isinstance(finder, _Folders)]
     try:
         yield
@@ -98,10 +98,10 @@ def _told(text: str) -> Mapping[str, Plugin]:
 
 
 def plugin_of(target: str) -> Plugin | None:
-    """The plugin that a dotted name belongs to; None if it belongs to no plugin.
+    """The plugin to which a dotted name belongs; None if it belongs to no plugin.
 
     Raises:
-        UnfinishedError: this machine does not have the plugin, or has another version than the driver.
+        UnfinishedError: this machine does not have the plugin, or has a different version than the driver.
     """
     plugin = allowed().get(target.partition(".")[0])
     if plugin and plugin.distribution:
@@ -111,7 +111,7 @@ def plugin_of(target: str) -> Plugin | None:
 
 @lru_cache(maxsize=64)
 def _expect(plugin: Plugin) -> None:
-    """Raise UnfinishedError if the installed version is not the driver's."""
+    """Raise UnfinishedError if the installed version differs from the driver's version."""
     try:
         here = version(plugin.distribution)
     except PackageNotFoundError:
@@ -127,7 +127,7 @@ def _expect(plugin: Plugin) -> None:
 
 
 class _Folders(MetaPathFinder):
-    """Finds the plugins that are folders, and no other modules in the same places."""
+    """Finds the plugins that are folders, but no other modules in the same locations."""
 
     def __init__(self, plugins: Mapping[str, Plugin]) -> None:
         self._plugins = plugins
@@ -152,7 +152,7 @@ def _declared() -> dict[str, Distribution]:
 
 
 def _found(name: str, declared: Mapping[str, Distribution]) -> Plugin:
-    """The plugin with a package's name; raises ConfigError."""
+    """The plugin with this package name; raises ConfigError."""
     key = KEY if name not in declared else f"{ENTRY_POINTS} of {declared[name].name}"
     check_name(key, name)
     here, spec = Path.cwd() / name, find_spec(name)
@@ -162,11 +162,11 @@ def _found(name: str, declared: Mapping[str, Distribution]) -> Plugin:
     if (here / "__init__.py").is_file():
         if spec is not None and spec.origin and there != here.resolve():
             cure = (
-                f"if they are one package, run `pip install -e {shlex.quote(str(here.parent))}`, so that this folder "
-                "is the installed one, or run in another folder; otherwise, rename yours"
+                f"if the two are one package, install yours with `pip install -e {shlex.quote(str(here.parent))}`, "
+                "or run in another folder; otherwise, rename yours"
             )
             hidden = f"{here} would hide {there or spec.origin}"
-            raise ConfigError(key, name, f"a name that no other package has: {hidden}; {cure}")
+            raise ConfigError(key, name, f"must be a name that no other package has, but {hidden}; {cure}")
         there = here
     if there is None:
         near = difflib.get_close_matches(name, [*_packages(Path.cwd()), *declared], n=1)
@@ -193,7 +193,7 @@ def _check_size(name: str, folder: Path) -> None:
 
 
 def check_name(key: str, name: str) -> None:
-    """Raise ConfigError if a name cannot be a plugin's name."""
+    """Raise ConfigError if a name is not allowed for a plugin."""
     check_module(key, name)
     if name in _OURS:
         raise ConfigError(key, name, f"must not be the name of a package of agent-grid ({', '.join(sorted(_OURS))})")
@@ -202,7 +202,7 @@ def check_name(key: str, name: str) -> None:
 
 
 def check_module(key: str, name: str) -> None:
-    """Raise ConfigError if a name cannot be a module's name."""
+    """Raise ConfigError if a name is not allowed for a module."""
     if not name.isidentifier() or keyword.iskeyword(name):
         raise ConfigError(key, name, "a name that Python can import, without dots: mylab")
 
@@ -215,7 +215,7 @@ def _origin(spec: ModuleSpec | None) -> Path | None:
 
 
 def _distribution(name: str) -> Distribution | None:
-    """The installed distribution that a package is part of; None if there is no such distribution."""
+    """The installed distribution that contains a package; None if there is no such distribution."""
     owners = packages_distributions().get(name)
     return Distribution.from_name(owners[0]) if owners else None
 
@@ -225,7 +225,7 @@ def _packages(folder: Path) -> list[str]:
 
 
 def _check_files(plugins: Mapping[str, Plugin]) -> None:
-    """Raise ConfigError if a YAML has the same group and name as another YAML, which it would hide."""
+    """Raise ConfigError if a YAML file would hide another one with the same group and name."""
     holders = dict.fromkeys(_files(CONF), "agent-grid")
     for plugin in plugins.values():
         for file in _files(plugin.conf):

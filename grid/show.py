@@ -1,7 +1,7 @@
 """Show the requests of a planner: `agent-grid show DATASET CASE --planner P`.
 
-The case runs as in a sweep of its own, with the lexical engine unless you name another model. Every request is printed
-in the form in which the engine gets it, with the engine's answer.
+The case runs as in a sweep with this case alone, with the lexical engine unless you name a different model. Every
+request is printed in the form in which the engine receives it, with the engine's answer.
 """
 
 from __future__ import annotations
@@ -61,23 +61,23 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("dataset", help="a file of conf/dataset")
-    parser.add_argument("case", help="a case's id, or its place among the dataset's cases, from 0")
-    parser.add_argument("--planner", default="react", help="a file of conf/planner")
-    parser.add_argument("--model", default="lexical", help="a file of conf/model")
-    parser.add_argument("--robustness", default="none", help="a file of conf/robustness")
-    parser.add_argument("--retriever", default="bm25", help="a file of conf/retriever")
-    parser.add_argument("--pool", default="all", help="a file of conf/pool")
-    parser.add_argument("--judge", help="a file of conf/model (default: that of --model)")
-    parser.add_argument("--evaluator", help="a file of conf/model, for dataset.equivalence=judge")
-    parser.add_argument("--simulator", help="a file of conf/model, for datasets whose tools a model can play")
-    parser.add_argument("--user", help="a file of conf/model, for datasets whose planners talk to a user")
-    parser.add_argument("--refine", default="none", help="a file of conf/refine")
+    parser.add_argument("dataset", help="a file in conf/dataset")
+    parser.add_argument("case", help="a case's id, or its index among the dataset's cases, from 0")
+    parser.add_argument("--planner", default="react", help="a file in conf/planner")
+    parser.add_argument("--model", default="lexical", help="a file in conf/model")
+    parser.add_argument("--robustness", default="none", help="a file in conf/robustness")
+    parser.add_argument("--retriever", default="bm25", help="a file in conf/retriever")
+    parser.add_argument("--pool", default="all", help="a file in conf/pool")
+    parser.add_argument("--judge", help="a file in conf/model (default: the file of --model)")
+    parser.add_argument("--evaluator", help="a file in conf/model, for dataset.equivalence=judge")
+    parser.add_argument("--simulator", help="a file in conf/model, for datasets whose tools a model can play")
+    parser.add_argument("--user", help="a file in conf/model, for datasets whose planners talk to a user")
+    parser.add_argument("--refine", default="none", help="a file in conf/refine")
     parser.add_argument(
-        "--memory", default="none", help="a file of conf/memory; memory.path=FOLDER names the earlier sweep"
+        "--memory", default="none", help="a file in conf/memory; memory.path=FOLDER names the earlier sweep"
     )
-    parser.add_argument("--critic", help="a file of conf/model, for refine=critic")
-    parser.add_argument("--plugin", action="append", default=[], help="a plugin package whose files may be named, too")
+    parser.add_argument("--critic", help="a file in conf/model, for refine=critic")
+    parser.add_argument("--plugin", action="append", default=[], help="a plugin package whose files may be named too")
     parser.add_argument("--first", type=int, metavar="N", help="only the first N requests")
     parser.add_argument(
         "values",
@@ -89,12 +89,12 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _setting(given: argparse.Namespace) -> Setting:
-    """The setting of the files and values that the user gives; raises ConfigError."""
+    """The setting from the files and values that the user specifies; raises ConfigError."""
     changed = OmegaConf.from_dotlist(given.values)
     labels = {group: getattr(given, group) for group in (*GROUPS, *FURTHER)}
     labels |= {
         group: changed.pop(group) for group in labels if isinstance(changed.get(group), str)
-    }  # as sweeps take it
+    }  # in the same form as sweeps
     roles = {role: getattr(given, role) for role in ASKED if getattr(given, role)}
     files = {group: file_of(group, name) for group, name in labels.items()}
     config = OmegaConf.create(files | {role: file_of("model", name, f"model@{role}") for role, name in roles.items()})
@@ -102,12 +102,12 @@ def _setting(given: argparse.Namespace) -> Setting:
         config.dataset.limit = None  # any case can be shown
     for group in changed:
         if group not in _KEYS:
-            raise ConfigError(str(group), changed[group], f"a key of {', '.join(_KEYS)}")
+            raise ConfigError(str(group), changed[group], f"must be a key in one of these groups: {', '.join(_KEYS)}")
         if group in labels and not isinstance(changed[group], DictConfig):
             raise ConfigError(
                 str(group),
                 changed[group],
-                f"a key of this group, such as {group}.KEY=VALUE, or a file of it, {group}=NAME",
+                f"a key of this group, such as {group}.KEY=VALUE, or one of its files, {group}=NAME",
             )
     merged = cast(dict[str, Any], OmegaConf.to_container(OmegaConf.merge(config, changed)))
     merged = named_today(merged)
@@ -116,7 +116,7 @@ def _setting(given: argparse.Namespace) -> Setting:
 
 
 def file_of(group: str, name: str, key: str | None = None) -> Any:
-    """A config by the name of its file, which may be a plugin's; raises ConfigError, which lists the existing names."""
+    """The config in a named file, possibly in a plugin; raises ConfigError, which lists the existing names."""
     folders = [CONF, *(plugin.conf for plugin in plugins.allowed().values())]
     files = {file.stem: file for conf in folders for file in (conf / group).glob("*.yaml")}
     if name not in files:
@@ -137,7 +137,10 @@ def _cell(built: Built, setting: Setting, case: str) -> Cell:
 async def _ended(
     built: Built, cell: Cell, around: Environment, problem: Problem
 ) -> tuple[bool, str, Sequence[Message]]:
-    """Whether the planner ended well, a line on its end, its requests; raises GridError if an engine cannot load."""
+    """Whether the planner ended without an error, a line about its end, and its requests.
+
+    Raises GridError if an engine cannot load.
+    """
     for engine in built.engines.values():
         if engine.home != "task":
             await cast(Any, engine).load()

@@ -1,12 +1,12 @@
 """How far scorers of plans agree: `python launch/agreement.py results/<name> [--labels FILE]`.
 
-Without labels the judge of `dataset.scorer=both` is compared with the computed scores; with a file of human labels
-(JSON Lines or CSV, `analysis/stats/agreement.py`) every scorer is compared with them. Tables are printed, and written
-to the folder `agreement` of the results as CSV, with all figures as JSON.
+Without labels, the judge of `dataset.scorer=both` is compared with the computed scores; with a file of human labels
+(JSON Lines or CSV, `analysis/stats/agreement.py`), every scorer is compared with these labels. The tables are printed,
+and are written as CSV to the subfolder `agreement` of the results, with all figures as JSON.
 
-`python launch/agreement.py model@evaluator=NAME` compares a judge with labels made by mutation: chains whose errors are
-known because they were put there. Half of them are right, half are mutated (`grid.worlds.programs.mutations`). Verdicts
-and errors are compared with the mutation of the chain, grades with those of the symbolic scorer.
+`python launch/agreement.py model@evaluator=NAME` compares a judge with labels that are known by construction: half of
+the chains are right, and half have errors that were inserted by mutation (`grid.worlds.programs.mutations`). Verdicts
+and errors are compared with the chain's mutation, grades with the grades of the symbolic scorer.
 """
 
 from __future__ import annotations
@@ -59,15 +59,15 @@ def main() -> int:
     parser = argparse.ArgumentParser(
         prog="launch/agreement.py", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("given", nargs="+", metavar="RESULTS|KEY=VALUE", help="a sweep's results, or keys of the judge")
-    parser.add_argument("--labels", type=Path, help="a file with human labels of the results, .jsonl or .csv")
+    parser.add_argument(
+        "given", nargs="+", metavar="RESULTS|KEY=VALUE", help="a sweep's results, or keys that set the judge"
+    )
+    parser.add_argument("--labels", type=Path, help="a .jsonl or .csv file with human labels for the results")
     parser.add_argument(
         "--chains", type=int, default=400, help="the number of chains: half are mutated, half are right"
     )
     parser.add_argument("--seed", type=int, default=0, help="the seed of the mutations")
-    parser.add_argument(
-        "--out", type=Path, help="a folder for the comparison of a judge with mutations, as CSV and JSON"
-    )
+    parser.add_argument("--out", type=Path, help="a folder for a judge's results on mutated chains, as CSV and JSON")
     given = parser.parse_args()
     console = Console(highlight=False, emoji=False)
     try:
@@ -92,9 +92,9 @@ def main() -> int:
 
 
 def _only(given: Sequence[str]) -> Path:
-    """The folder of results; raises ConfigError for further arguments, and StoreError if the folder has no results."""
+    """The results folder; raises ConfigError for further arguments, and StoreError if the folder has no results."""
     if len(given) != 1:
-        raise ConfigError("arguments", list(given), "one folder of a sweep, or keys of the judge")
+        raise ConfigError("arguments", list(given), "must be one sweep's results folder, or only keys of the judge")
     store.check_there(root := folder_at(given[0]))
     return root
 
@@ -111,11 +111,11 @@ def held_against(root: Path, file: Path | None) -> tuple[list[Table], list[str]]
     labels, notes = None, list[str]()
     if file is not None:
         labels = plans.matched(frame, read_labels(file), file)
-        notes.append(f"{len(labels.cells):,} labels have an episode here, {labels.unmatched:,} have none")
+        notes.append(f"{len(labels.cells):,} labels match an episode here; {labels.unmatched:,} match none")
     found = tables(root, plans.comparisons(frame, labels))
     if not found:
         raise AnalysisError(
-            f"{root}: nothing to compare; it needs episodes of dataset.scorer=both, or labels of plans that were scored"
+            f"{root}: nothing to compare; needs episodes with dataset.scorer=both, or labels for plans that were scored"
         )
     return found, notes
 
@@ -137,14 +137,14 @@ def write(folder: Path, found: Sequence[Table]) -> Path:
 
 
 def _plain(values: pd.DataFrame) -> list[dict[str, Any]]:
-    """The rows; a figure that is not known is null."""
+    """The rows, with null for each unknown figure."""
     return [
         {str(key): None if pd.isna(value) else value for key, value in row.items()}
         for row in values.astype(object).to_dict("records")
     ]
 
 
-# Comparing a judge of plans with labels made by mutation.
+# Comparing a judge of plans with labels that are known from mutations.
 
 
 _AT_ONCE = 32
@@ -166,7 +166,7 @@ class Labelled:
 
 
 def mutated(keys: Sequence[str], count: int, seed: int) -> list[Table]:
-    """Ask a judge with and without the reference; returns the tables that compare both with the labels."""
+    """Ask a judge with the reference and without it; returns tables that compare all verdicts with the labels."""
     evaluating = evaluator(keys, informed=True)
     chains = list(labelled(count, seed))
     progress = Console(stderr=True)
@@ -185,9 +185,9 @@ def mutated(keys: Sequence[str], count: int, seed: int) -> list[Table]:
 
 
 def labelled(count: int, seed: int) -> Iterator[Labelled]:
-    """Yield `count` chains: for each case the right chain and one with a mutation.
+    """Yield `count` chains: for each case, the right chain and a mutated one.
 
-    Families and categories have the shares that they have in the data.
+    The shares of families and categories are the same as in the data.
     """
     data = ApbSynthetic(families=["holistic", "stepwise", "extraneous", "costs"])
     made = 0
@@ -250,7 +250,7 @@ def _parts(who: str, of: Verdict | None) -> dict[str, float | None]:
 
 
 def by_mutation(name: str, chains: Sequence[Labelled], verdicts: Sequence[Verdict | None]) -> list[list[str]]:
-    """Rows with the number of chains for each mutation, and the share of these chains that is called wrong."""
+    """For each mutation, a row with the number of chains and the share of them that the judge calls wrong."""
     rows = []
     for what in sorted({one.what for one in chains}):
         pairs = [(one, said) for one, said in zip(chains, verdicts, strict=True) if one.what == what and said]

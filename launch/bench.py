@@ -1,6 +1,6 @@
 """Measurements, with their spread: `agent-grid bench overhead|scale|choose|throughput|...`.
 
-Only figures go to stdout, no wider than launch/readme.py accepts; progress goes to stderr.
+Only figures go to stdout, in lines no longer than launch/readme.py accepts; progress goes to stderr.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ from rich.console import Console
 from launch.readme import WIDTH
 
 BENCHMARKS = {
-    "overhead": "the null engine: episodes per second, and the share of each layer",
-    "scale": "a million cells of one step: cells per second, memory, files, starting again, a table",
-    "choose": "an exact choice among 100 options against a prefill and against passes that share nothing",
-    "throughput": "tokens per second of a sweep on one vLLM replica against an offline replay of its requests",
-    "chaos": "SIGKILLs at random moments: rows lost, rows twice, rows that differ from an undisturbed run's",
-    "kopl": "KoPL's functions: programs per second beside the reference engine, time per item returned",
-    "sparql": "a graph in pyoxigraph: programs per second beside rdflib; 10 million triples on disk",
-    "search": "tree search without a model: nodes per second beside published agents' loops, and memory",
-    "tau2": "τ²-bench with an instant model: episodes per second and memory beside the package's own runner",
-    "viewer": "the viewer on a million episodes: seconds to the first page, and of cases and one case",
-    "gpu": "a GPU machine: exactness, choice over prefill, sweeps beside their replay, kills, memory",
+    "overhead": "the null engine: episodes per second, and each layer's share of the time",
+    "scale": "a million one-step cells: cells per second, memory, files, time to resume, time to make a table",
+    "choose": "an exact choice among 100 options, compared with a prefill and with passes that share no prefix",
+    "throughput": "tokens per second of a sweep on one vLLM replica, compared with an offline replay of its requests",
+    "chaos": "SIGKILLs at random times: rows that are lost, duplicated, or differ from an undisturbed run's",
+    "kopl": "KoPL's functions: programs per second compared with the reference engine, time per item returned",
+    "sparql": "a graph in pyoxigraph: programs per second compared with rdflib; 10 million triples on disk",
+    "search": "tree search without a model: nodes per second compared with published agents' loops, and memory",
+    "tau2": "τ²-bench with an instant model: episodes per second and memory, compared with the package's runner",
+    "viewer": "the viewer on a million episodes: seconds until the first page, the cases and one case are shown",
+    "gpu": "on a GPU machine: exactness, choice-to-prefill ratios, sweeps compared with replays, kills, memory",
 }
 
 
@@ -38,7 +38,7 @@ def main() -> int:
     for name, text in BENCHMARKS.items():
         told = text.replace("%", "%%")
         command = commands.add_parser(name, help=told, description=told)
-        if name in sys.argv[1:]:  # the imports of all others would take seconds
+        if name in sys.argv[1:]:  # importing all the other benchmarks would take seconds
             import_module(f"launch.benchmarks.{name}").add_arguments(command)
     arguments = parser.parse_args()
     with _figures() as figures:
@@ -54,7 +54,7 @@ def _figures() -> TextIO:
     sys.stdout.flush()
     figures = os.fdopen(os.dup(sys.stdout.fileno()), "w", encoding=sys.stdout.encoding)
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
-    sys.stdout = sys.stderr  # stderr shows lines at once
+    sys.stdout = sys.stderr  # stderr shows each line immediately
     return figures
 
 

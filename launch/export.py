@@ -1,11 +1,11 @@
-"""Give a sweep's episodes to another tool's viewer: `agent-grid export inspect results/<name>`.
+"""Export a sweep's episodes for another tool's viewer: `agent-grid export inspect results/<name>`.
 
 `inspect`: logs of Inspect (UK AI Security Institute), which `inspect view --log-dir results/<name>/inspect` lists. Each
 setting has one log, or several of 1,000 cells if it is large; cells are samples, trials are epochs. It needs the extra:
 pip install 'agent-grid[inspect]'.
 
-`otel`: traces of OpenTelemetry, sent to the collector of OTEL_EXPORTER_OTLP_ENDPOINT, like those of a sweep with
-tracing=otel; with --content also prompts, answers, arguments and results. It needs pip install 'agent-grid[otel]'.
+`otel`: OpenTelemetry traces, sent to the collector at OTEL_EXPORTER_OTLP_ENDPOINT, like the traces of a sweep with
+tracing=otel; --content adds prompts, answers, arguments and results. It needs pip install 'agent-grid[otel]'.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ _INSTALL = (
 
 
 def main() -> int:
-    """Exit status 0, 1 if a collector did not accept all, or 2 if the folder cannot be read or written to."""
+    """Exit status 0, 1 if a collector did not accept all episodes, or 2 if the folder cannot be read or written to."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("format", choices=[INSPECT, OTEL], help="the tool whose format is written")
+    parser.add_argument("format", choices=[INSPECT, OTEL], help="the format to write")
     parser.add_argument("results", type=folder_at, help="the folder of a sweep, results/<name>")
     parser.add_argument(
         "--into", type=folder_at, help="the folder for the logs (default: inspect in the sweep's folder)"
@@ -59,16 +59,17 @@ def _traced(root: Path, content: bool) -> int:
     store.check(root)
     traces.expect_exporter()
     sent, all_of_them = traces.send(root, content)
-    print(f"{sent:,} of {all_of_them:,} episodes were sent to the collector of OTEL_EXPORTER_OTLP_ENDPOINT")
+    print(f"{sent:,} of {all_of_them:,} episodes were sent to the collector at OTEL_EXPORTER_OTLP_ENDPOINT")
     return int(sent < all_of_them)
 
 
 def export(root: Path, into: Path) -> int:
-    """Write the logs, all or none of them, in place of those of an earlier export; returns the number of logs.
+    """Write all logs or none, replacing the logs of an earlier export; returns the number of logs.
 
     Raises:
         ConfigError: inspect_ai is not installed.
-        StoreError: the results cannot be read or have no episodes, or `into` cannot be written to or has other files.
+        StoreError: the results cannot be read or have no episodes, or `into` cannot be written to or contains other
+            files.
     """
     from grid import store
 
@@ -104,7 +105,7 @@ def _check_target(into: Path) -> None:
         raise StoreError(f"{one_line(into, 200)}: cannot be read ({error})") from None
     if wrong:
         raise StoreError(
-            f"{one_line(into, 200)}: there is more than .eval logs ({one_line(wrong[0], 80)}); give another folder"
+            f"{one_line(into, 200)}: may contain only .eval logs, but has {one_line(wrong[0], 80)}; give another folder"
         )
 
 

@@ -1,8 +1,8 @@
-"""Run every preset of conf/experiment at a small size, and write an index of all reports.
+"""Run every preset in conf/experiment at a small size, and write an index of all reports.
 
-`agent-grid gallery paths.ultratool=FOLDER paths.bfcl=FOLDER` runs all presets that these files allow, each into
-results/gallery/PRESET, with its report; the same command again continues. Overrides are those of a sweep, and apply to
-all presets.
+`agent-grid gallery paths.ultratool=FOLDER paths.bfcl=FOLDER` runs all presets for which these files suffice, each into
+results/gallery/PRESET, with its report; the same command again continues the work. The overrides are keys of a sweep,
+and apply to all presets.
 """
 
 from __future__ import annotations
@@ -43,18 +43,18 @@ if TYPE_CHECKING:  # these imports take seconds, and a mistyped argument should 
     from analysis.page.table import Table
 
 
-# How the gallery runs each preset of conf/experiment, and what the preset reproduces: `conf/gallery.yaml`.
+# `conf/gallery.yaml` says how the gallery runs each preset in conf/experiment, and which tables the preset reproduces.
 
 
 FILE, FOLDER = CONF / "gallery.yaml", CONF / "experiment"
 
 
 class Preset(Checked):
-    """One preset: the published tables that it reproduces, or why there are none; and its small size.
+    """One preset: its small size, and the published tables that it reproduces (or why there are none).
 
-    `published` are files of analysis/published/tables. `small` are overrides for the small size. `row` has the labels
-    of the row, in the first file, that the index shows. `runs` has further overrides, one list for each command; all
-    commands write to one folder. `left_out` says why the gallery does not run the preset.
+    `published` lists files in analysis/published/tables. `small` has overrides for the small size. `row` has the labels
+    of the row in the first of these files that the index shows. `runs` has further overrides, one list for each
+    command; all commands write to one folder. `left_out` says why the gallery does not run the preset.
     """
 
     published: list[str] = Field(default_factory=list)
@@ -68,7 +68,7 @@ class Preset(Checked):
     def _check(self) -> Preset:
         if bool(self.published) == bool(self.unpublished):
             raise ValueError(
-                "give either published (files of analysis/published/tables) or unpublished (why there are none)"
+                "give either published (files in analysis/papers/tables) or unpublished (the reason why there are none)"
             )
         if self.row and not self.published:
             raise ValueError("row needs published, because it is a row of the first published file")
@@ -76,7 +76,7 @@ class Preset(Checked):
 
 
 def load(path: Path = FILE, folder: Path = FOLDER) -> dict[str, Preset]:
-    """The presets by their names; every file of `folder` is one.
+    """The presets by name; every file in `folder` is a preset.
 
     Raises:
         AnalysisError: the file cannot be read, or a key or value is wrong.
@@ -89,7 +89,9 @@ def load(path: Path = FILE, folder: Path = FOLDER) -> dict[str, Preset]:
         raise yaml_files.refused(place, error) from None
     there = {file.stem for file in folder.glob("*.yaml")}
     if odd := sorted(there ^ found.keys()):
-        allowed = f"exactly the presets of {folder.name}, each with its published tables or why there are none"
+        allowed = (
+            f"must have exactly the presets of {folder.name}, each with published tables or a reason why it has none"
+        )
         raise ConfigError(f"{path.name}", odd[0], allowed)
     return dict(sorted(found.items()))
 
@@ -104,7 +106,7 @@ def chosen(presets: dict[str, Preset], only: Sequence[str]) -> dict[str, Preset]
         if name not in presets:
             close = difflib.get_close_matches(name, presets, n=1)
             hint = f" (did you mean {close[0]}?)" if close else ""
-            raise ConfigError("--only", name, f"one of the presets of conf/experiment: {', '.join(presets)}{hint}")
+            raise ConfigError("--only", name, f"one of the presets in conf/experiment: {', '.join(presets)}{hint}")
     return {name: preset for name, preset in presets.items() if not only or name in only}
 
 
@@ -125,7 +127,7 @@ _OWN = ("name", "store.root", "experiment")
 
 @dataclass(frozen=True)
 class Wanted:
-    """The content of the command line."""
+    """The parsed command line."""
 
     presets: dict[str, Preset]
     into: Path
@@ -152,7 +154,7 @@ def main() -> int:
     )
     parser.add_argument("--only", nargs="+", default=[], metavar="PRESET", help="run only these presets")
     parser.add_argument(
-        "--limit", type=int, help="cases of each data set (dataset.limit), instead of the preset's number"
+        "--limit", type=int, help="number of cases of each data set (dataset.limit), instead of the preset's own"
     )
     parser.add_argument(
         "--into",
@@ -172,7 +174,7 @@ def main() -> int:
 
 
 def _wanted(given: argparse.Namespace) -> Wanted:
-    """Read the command line; words with `=` after `--only` are overrides.
+    """Read the command line; arguments with `=` after `--only` are overrides.
 
     Raises:
         ConfigError: there is no such preset, a limit is below 1, or the gallery sets an override's key itself.
@@ -183,7 +185,9 @@ def _wanted(given: argparse.Namespace) -> Wanted:
     for text in overrides:
         key, _, value = text.lstrip("+").partition("=")
         if key in _OWN or "=" not in text:
-            allowed = "overrides of a sweep (key=value), except name, store.root and experiment; use --into and --only"
+            allowed = (
+                "must be a sweep's override (key=value), but not name, store.root or experiment: use --into and --only"
+            )
             raise ConfigError(key, value, allowed)
     if given.limit is not None:
         if given.limit < 1:
@@ -219,7 +223,7 @@ def _run_all(wanted: Wanted) -> int:
 
 
 def _entry(name: str, preset: Preset, wanted: Wanted, cluster: ExitStack, before: Entry | None) -> tuple[Entry, bool]:
-    """Run one preset; returns its entry of the index, and whether it was interrupted. Its output goes to a file."""
+    """Run one preset; returns its entry for the index, and whether it was interrupted. Its output goes to a file."""
     from analysis import gallery
 
     started, ran = time.monotonic(), _Run(wanted.into / name)
@@ -239,7 +243,7 @@ def _entry(name: str, preset: Preset, wanted: Wanted, cluster: ExitStack, before
 
 
 def _overrides(name: str, more: Sequence[str], preset: Preset, wanted: Wanted) -> list[str]:
-    """The overrides of one command of a preset; the user's own come last."""
+    """The overrides of one command of a preset; the user's overrides come last."""
     own = [f"+experiment={name}", f"name={name}", f"store.root={wanted.into}", *SMALL, *preset.small, *more]
     return _last_of_each([*own, *wanted.overrides])
 
@@ -275,7 +279,7 @@ def _outcome(commands: Sequence[Sequence[str]], cluster: ExitStack, ran: _Run) -
     if not ran.complete:
         return (
             gallery.INCOMPLETE,
-            f"cells are missing, or failed for another reason than the model: see {ran.folder.name}.log",
+            f"cells are missing, or failed for a reason other than the model: see {ran.folder.name}.log",
         )
     return gallery.COMPLETE, ""
 
@@ -305,7 +309,7 @@ def _run(commands: Sequence[Sequence[str]], cluster: ExitStack, ran: _Run) -> No
 
 
 def _was_interrupted(folder: Path) -> bool:
-    """Whether the sweep stopped before its last cell, as it does after Ctrl-C when the cells in flight have ended."""
+    """Whether the sweep stopped before its last cell, as it does after Ctrl-C once the cells in flight have ended."""
     try:
         told = read_told(folder)
     except (OSError, ValueError):  # no cell was left to run
@@ -314,7 +318,7 @@ def _was_interrupted(folder: Path) -> bool:
 
 
 def _with_results(told: Entry, preset: Preset, ran: _Run) -> Entry:
-    """The entry, with the counts of the preset's folder and the first statements of the preset's report."""
+    """The entry, completed with the counts in the preset's folder and the first statements of its report."""
     from analysis import gallery
     from launch.report import PAGE
 
@@ -353,11 +357,11 @@ def _lines(entries: Sequence[Entry]) -> list[str]:
     ]
 
 
-# The gallery's progress: a live line with the running preset's cells, or without a terminal a line for each preset.
+# The gallery's progress: a live line with the running preset's cells or, without a terminal, one line per preset.
 
 
 class _Cells(ProgressColumn):
-    """The ended and all cells of the running sweep, read from the sweep's folder, as its output goes to a file."""
+    """The numbers of ended and of all cells of a running sweep, read from its folder, as its output goes to a file."""
 
     max_refresh = 1.0
 
@@ -377,10 +381,10 @@ class _Cells(ProgressColumn):
 
 
 class GalleryProgress:
-    """A display of how many presets are done, and of the running one. A context manager.
+    """A display of the number of presets done, and of the running preset. A context manager.
 
     Args:
-        console: where it is shown.
+        console: where the progress is shown.
         into: the gallery's folder.
         presets: the number of presets to run.
     """

@@ -1,8 +1,8 @@
-"""Take runs of other tools into a results folder: `agent-grid import inspect LOG.eval --into results/<name>`.
+"""Import runs of other tools into a results folder: `agent-grid import inspect LOG.eval --into results/<name>`.
 
 `inspect`: logs of Inspect (UK AI Security Institute), `.eval` or `.json`; it needs the extra: pip install
-'agent-grid[inspect]'. `tau2`: the file of results that τ²-bench's own runner writes. Reports, views and power then
-work as for sweeps. A value that a file does not have is null. Importing the same file a second time adds nothing.
+'agent-grid[inspect]'. `tau2`: the file of results that τ²-bench's own runner writes. Reports, views and power then work
+as for sweeps. Values that a file lacks are null. Importing the same file a second time adds nothing.
 """
 
 from __future__ import annotations
@@ -20,22 +20,22 @@ from grid.imports import inspect_logs, tau2_results
 from grid.imports.episodes import Found, Source, add
 
 _TOOLS = {one.TOOL: one.opened for one in (inspect_logs, tau2_results)}
-_LABEL = 200  # characters
+_LABEL = 200  # maximum length in characters
 
 
 def main() -> int:
     """Exit status 0, or 2 if a file cannot be read or the folder cannot be written to."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("tool", choices=[*_TOOLS], help="the tool that wrote the files")
-    parser.add_argument("files", type=Path, nargs="+", help="logs, or files of results")
+    parser.add_argument("files", type=Path, nargs="+", help="logs or results files")
     parser.add_argument(
-        "--into", type=folder_at, required=True, help="a results folder: new, of an import, or of a sweep"
+        "--into", type=folder_at, required=True, help="a results folder: new, or from an earlier import or sweep"
     )
     parser.add_argument(
-        "--model", metavar="NAME", help="the model's label; planners are paired with others of the same label"
+        "--model", metavar="NAME", help="the model's label; planners are paired if this label is the same"
     )
     parser.add_argument(
-        "--dataset", metavar="NAME", help="the data set's label; cases are paired with others of the same label"
+        "--dataset", metavar="NAME", help="the data set's label; cases are paired if this label is the same"
     )
     parser.add_argument(
         "--success",
@@ -55,7 +55,7 @@ def main() -> int:
 
 
 def take(path: Path, tool: str, into: Path, success: str | None = None, **labels: str | None) -> tuple[Source, Found]:
-    """Add a file's samples to a results folder; samples that it has already are unchanged.
+    """Add a file's samples to a results folder; samples that the folder already has are unchanged.
 
     `labels`: the labels `model` and `dataset` for the rows; without them the file's own are used.
 
@@ -83,12 +83,12 @@ def _sha256(path: Path) -> str:
 
 
 def _told(source: Source, found: Found) -> list[str]:
-    """Lines on the imported samples, on the score that decides success, and with notes."""
+    """Lines about the imported samples and about the score that decides success, and the notes."""
     expected = f", of {source.planned:,} planned samples" if source.planned else ""
-    rule = f"success by {source.success}" if source.success else "no score, and so no success"
+    rule = f"success by {source.success}" if source.success else "no score, so success is not known"
     what = f"{one_line(source.file, 100)}: {source.model}, {source.planner} on {source.dataset}"
     return [
-        f"{what}: {found.new:,} new samples, {found.there:,} were there before{expected}; {rule}",
+        f"{what}: {found.new:,} new samples, {found.there:,} already there{expected}; {rule}",
         *(f"  {count:,} {note}" for note, count in found.notes.items()),
     ]
 

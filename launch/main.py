@@ -21,11 +21,11 @@ CANNOT_RUN = 2
 _NO_READER = 128 + 13  # a shell's status for SIGPIPE
 _COMPLETION = ("-sc", "--shell-completion")
 _LISTED = re.compile(r"^([\w./@+]+=[\w./:-]*),.*")
-"""A key with several values; the first value is enough to know which keys there are."""
+"""A key with several values; the first value is enough to find out which keys exist."""
 
 
 class Command(NamedTuple):
-    """A module with `main() -> int`, which reads `sys.argv`, and a text on its purpose."""
+    """A module with `main() -> int`, which reads `sys.argv`, and a text that says what it does."""
 
     module: str
     text: str
@@ -38,26 +38,28 @@ COMMANDS = {
     "view": Command(
         "launch.view", "show a sweep in a browser: cases, decisions, search trees, prompts; or export these pages"
     ),
-    "rescore": Command("launch.rescore", "score a sweep's episodes again, under today's scorers or by another judge"),
+    "rescore": Command("launch.rescore", "score a sweep's episodes again, with today's scorers or another judge"),
     "export": Command(
-        "launch.export", "export a sweep's episodes for other viewers: logs of Inspect, traces of OpenTelemetry"
+        "launch.export", "export a sweep's episodes for other viewers, as Inspect logs or OpenTelemetry traces"
     ),
-    "import": Command("launch.importing", "import logs of Inspect and results of τ²-bench into a results folder"),
-    "show": Command("grid.show", "show what a planner asks in one case, word for word"),
+    "import": Command("launch.importing", "import Inspect logs and τ²-bench results into a results folder"),
+    "show": Command("grid.show", "show a planner's requests in one case, word for word"),
     "data": Command("grid.data", "show what a dataset contains: counts, rules, cases call by call"),
-    "power": Command("launch.power", "compute how many cases and trials show a difference between two planners"),
-    "threshold": Command("launch.threshold", "learn from a pilot above which entropy egb_tree branches"),
+    "power": Command(
+        "launch.power", "compute how many cases and trials are needed to see a difference between two planners"
+    ),
+    "threshold": Command("launch.threshold", "learn from a pilot the entropy above which egb_tree branches"),
     "replicas": Command("launch.replicas", "start, check and stop models that stay loaded between sweeps"),
-    "new": Command("launch.new", "begin a planner, dataset or robustness setting of your own"),
+    "new": Command("launch.new", "create the files of your own planner, dataset or robustness setting"),
     "bench": Command("launch.bench", "measure speed and memory, with their spread"),
 }
 
 
 def main() -> int:
-    """Run the named command; returns its exit status, 2 if there is no such command.
+    """Run the named command; returns its exit status, or 2 if there is no such command.
 
-    If the reader of the output has gone (`| head`), nothing more is written, and the status is the one that shells give
-    in this case.
+    If the reader of the output has ended (`| head`), nothing more is written, and the status is the one that shells
+    give for SIGPIPE.
     """
     try:
         status = _main()
@@ -85,7 +87,7 @@ def _main() -> int:
         hint = f" (did you mean {close[0]}?)" if close else ""
         print(f"error: command={name!r}: one of {', '.join(COMMANDS)}{hint}", file=sys.stderr)
         return CANNOT_RUN
-    # argparse reads the program's name here; Hydra's tab completion reads it too, and needs `agent-grid` alone.
+    # argparse reads the program's name from here, and so does Hydra's tab completion, which needs `agent-grid` alone.
     sys.argv = [sys.argv[0] if name == "sweep" else f"{program} {name}", *rest]
     from grid.core.surroundings import usable
 
@@ -102,7 +104,7 @@ def _help(program: str) -> str:
 
 
 def _complete(program: str, given: Sequence[str]) -> int:
-    """Complete a word for the shell: command names, flags of commands, Hydra's words after `agent-grid sweep`."""
+    """Complete a word for the shell: a command, its flags or, after `agent-grid sweep`, Hydra's keys and values."""
     line = os.environ.get("COMP_LINE", "")
     words = line.split(maxsplit=2)
     begun = words[1] if len(words) > 1 else ""
@@ -128,14 +130,14 @@ def _flags(name: str) -> list[str]:
 
 
 def _complete_key(line: str, word: str, main: Callable[[], int]) -> int:
-    """Complete the last word of a sweep's line by Hydra, which does not know lists of values (`planner=react,...`)."""
+    """Complete the last word of a sweep's line with Hydra, which alone cannot complete lists (`planner=react,...`)."""
     from hydra.plugins.completion_plugin import CompletionPlugin
     from omegaconf import OmegaConf
 
     matches = CompletionPlugin._get_matches
 
     def with_lists(config: Any, word: str) -> list[str]:
-        """Hydra's matches; a list is given as a whole (`dataset.args=`), and no key goes on below it."""
+        """Hydra's matches; a list is completed as a whole (`dataset.args=`), with no keys below it."""
         found = matches(config, word)
         lists = {one for one in found if one.endswith(".") and OmegaConf.is_list(OmegaConf.select(config, one[:-1]))}
         return [f"{one[:-1]}=" if one in lists else one for one in found]

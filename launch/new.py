@@ -1,7 +1,7 @@
-"""Begin a plugin: `agent-grid new planner|dataset|robustness NAME` writes a class, its YAML and its test.
+"""Create a plugin: `agent-grid new planner|dataset|robustness NAME` writes a class, its YAML and its test.
 
-The written files run at once. They are in a package in the present folder (`--package`), which `pip install` can
-install, as there is a `pyproject.toml`. Nothing is overwritten.
+The files can be run immediately. They form a package in the current folder (`--package`), which `pip install` can
+install, because a `pyproject.toml` is written too. Nothing is overwritten.
 """
 
 from __future__ import annotations
@@ -28,11 +28,13 @@ _TRIES = {
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Write the files; returns 2 if a name is not possible, or if a file exists already."""
+    """Write the files; returns 2 if a name is invalid, or if a file already exists."""
     parser = argparse.ArgumentParser(prog="agent-grid new", description=__doc__)
     parser.add_argument("kind", choices=sorted(_ROOMS))
-    parser.add_argument("name", help="the name of its YAML file: small letters, digits and _")
-    parser.add_argument("--package", default="mylab", help="the plugin's package, which is made if it is missing")
+    parser.add_argument("name", help="the name of its YAML file: lowercase letters, digits and _")
+    parser.add_argument(
+        "--package", default="mylab", help="the plugin's package, which is created if it does not exist"
+    )
     given = parser.parse_args(arguments)
     try:
         written = write(given.kind, given.name, given.package, Path.cwd())
@@ -44,7 +46,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     project = Path("pyproject.toml")
     if plugins.ENTRY_POINTS not in project.read_text(encoding="utf-8", errors="replace"):
         lines = f'[project.entry-points."{plugins.ENTRY_POINTS}"] {given.package} = "{given.package}"'
-        print(f"{project} was not changed: before the plugin is installed, add {lines} and package-data **/*.yaml")
+        print(f"{project} was not changed: before you install the plugin, add {lines} and package-data **/*.yaml")
     if given.kind == "dataset":
         print(f"check it: agent-grid data {given.name} --plugin {given.package} --check")
     tried = _TRIES[given.kind].format(name=given.name)
@@ -57,14 +59,14 @@ def write(kind: str, name: str, package: str, folder: Path) -> list[Path]:
     """Write the files below a folder; returns their paths.
 
     Raises:
-        ConfigError: a name is not possible for a module or a file, or is already used.
+        ConfigError: a name is invalid for a module or a file, or is already used.
     """
     plugins.check_name("--package", package)
     plugins.check_module("NAME", name)
     for key, given in (("--package", package), ("NAME", name)):
         if not _NAME.fullmatch(given) or len(given) > _LONGEST:
             raise ConfigError(
-                key, given, f"small letters, digits and _, beginning with a letter, at most {_LONGEST} characters"
+                key, given, f"must be at most {_LONGEST} lowercase letters, digits and _, starting with a letter"
             )
     taken = sorted(path.stem for path in (CONF / kind).glob("*.yaml"))
     if name in taken:
@@ -81,7 +83,7 @@ def write(kind: str, name: str, package: str, folder: Path) -> list[Path]:
         files[own / room / f"{name}.jsonl"] = "dataset.jsonl.txt"
     for path in files:
         if path.exists():
-            raise ConfigError("NAME", name, f"a name whose files do not exist yet; {path} exists")
+            raise ConfigError("NAME", name, f"must be a name whose files do not exist yet, but {path} exists")
     values = {"name": name, "package": package, "cls": "".join(part.title() for part in name.split("_"))}
     texts = {path: Template((TEMPLATES / file).read_text("utf-8")).substitute(values) for path, file in files.items()}
     needed = (own / "__init__.py", own / "py.typed", own / room / "__init__.py")

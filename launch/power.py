@@ -1,10 +1,10 @@
-"""How many cases and trials show a difference in success between two planners.
+"""How many cases and trials are needed to show a difference in success between two planners.
 
-`agent-grid power results/PILOT --difference 5` reads how cases, clusters and trials vary from a sweep of both planners;
-`agent-grid power --simulated planner=react,egb_logits --difference 5` from the simulated policy, and `agent-grid power
---rate 0.3 --difference 5` uses the values that you give. The test is the one of the report: the paired difference over
-cases, with its interval over clusters. The table has the power by a formula, and beside it the share of simulated
-studies in which the test finds the difference.
+`agent-grid power results/PILOT --difference 5` estimates the variation of cases, clusters and trials from a sweep of
+both planners; `agent-grid power --simulated planner=react,egb_logits --difference 5` estimates it with the simulated
+policy; `agent-grid power --rate 0.3 --difference 5` uses the values that you give. The test is the same as in the
+report: the paired difference over cases, with its interval over clusters. The table shows the power by a formula and,
+next to it, the share of simulated studies in which the test finds the difference.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ def parsed(given: Sequence[str], about: str | None) -> argparse.Namespace:
     """The arguments of a command line; for `--help` and unknown options argparse ends the process.
 
     Raises:
-        ConfigError: a value is impossible, or parts do not fit together.
+        ConfigError: a value is impossible, or arguments do not fit together.
     """
     arguments = _parser(about).parse_intermixed_args(given)
     _check(arguments)
@@ -91,18 +91,18 @@ def parsed(given: Sequence[str], about: str | None) -> argparse.Namespace:
 def _parser(about: str | None) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description=about, formatter_class=argparse.RawDescriptionHelpFormatter)
     add, of_share = parser.add_argument, "a share above 0 and below 1"
-    points = _number("difference", "points of success, from -100 to 100 and not 0", lambda d: 0 < abs(d) <= 100)
+    points = _number(
+        "difference", "a number of points of success from -100 to 100, but not 0", lambda d: 0 < abs(d) <= 100
+    )
     share, part = (lambda p: 0 < p < 1), (lambda p: 0 <= p <= 1)
     place = (
-        "a pilot's folder; if it has several models, datasets or robustness settings, also which of them is meant, "
+        "a pilot's folder; if it has several models, datasets or robustness settings, also the one that is meant, "
         "such as dataset=slate"
     )
-    together = (
-        "the number N of differences that are tested together, each at alpha / N (Bonferroni; Holm needs no more)"
-    )
-    icc = "the share of the variation of cases that lies between clusters; default: the pilot's, or 0 without a pilot"
+    together = "the number N of differences tested together, each at alpha / N (Bonferroni; Holm needs no more cases)"
+    icc = "the share of the cases' variation that lies between clusters; default: the pilot's, or 0 without a pilot"
     add("given", nargs="*", metavar="RESULTS|KEY=VALUE", help=f"{place}; with --simulated, the keys of a sweep")
-    add("--difference", type=points, help="points by which the other planner is better; below 0: worse")
+    add("--difference", type=points, help="points by which the other planner is better; if negative, it is worse")
     add("--power", type=_number("power", of_share, share), default=0.8, help="default: 0.8")
     add(
         "--alpha",
@@ -123,12 +123,12 @@ def _parser(about: str | None) -> argparse.ArgumentParser:
         "--studies",
         type=_whole("studies", 200, 100_000),
         default=2_000,
-        help="simulated studies for each row; default: 2000",
+        help="number of simulated studies for each row; default: 2000",
     )
     add("--seed", type=_whole("seed", 0, 10**9 - 1), default=0, help="the seed of all draws; default: 0")
     metric = "the metric that is compared: success, or a metric of the pilot with values from 0 to 1; default: success"
     add("--metric", default="success", metavar="NAME", help=metric)
-    how = "how cells of the pilot count if nobody can tell whether they succeeded; default: left_out"
+    how = "how cells of the pilot count if it is not known whether they succeeded; default: left_out"
     add("--unknown", choices=("left_out", "failure"), default="left_out", help=how)
     add("--simulated", action="store_true", help="make the pilot now, with the simulated policy")
     _add_design(parser.add_argument_group("without a pilot").add_argument, _number("rate", of_share, share))
@@ -150,21 +150,29 @@ def _add_design(add: Callable[..., object], rate: Callable[[str], float]) -> Non
 
 
 def _check(arguments: argparse.Namespace) -> None:
-    """Raise ConfigError if the parts of a command line do not fit together."""
+    """Raise ConfigError if the arguments of a command line do not fit together."""
     folders = [one for one in arguments.given if "=" not in one]
     if arguments.difference is None:
-        raise ConfigError("difference", None, "the points of success that the study must find, such as --difference 5")
+        raise ConfigError(
+            "difference", None, "must be the points of success that the study is to find, such as --difference 5"
+        )
     alone = [name for name in ("cluster_size", "case_sd", "difference_sd") if getattr(arguments, name) is not None]
     if arguments.rate is not None:
         if arguments.given or arguments.simulated or arguments.planners or arguments.metric != "success":
-            raise ConfigError("rate", arguments.rate, "alone, without a pilot, --simulated, --planners or --metric")
+            raise ConfigError(
+                "rate", arguments.rate, "must be given without a pilot, --simulated, --planners or --metric"
+            )
         return
     if alone:
-        raise ConfigError(alone[0].replace("_", "-"), getattr(arguments, alone[0]), "only with --rate, without a pilot")
+        raise ConfigError(
+            alone[0].replace("_", "-"), getattr(arguments, alone[0]), "is allowed only with --rate, without a pilot"
+        )
     if arguments.simulated and folders:
-        raise ConfigError("simulated", folders[0], "keys of a sweep (planner=react,egb_logits) and no folder")
+        raise ConfigError("simulated", folders[0], "needs keys of a sweep (planner=react,egb_logits) and no folder")
     if not arguments.simulated and len(folders) != 1:
-        raise ConfigError("results", folders, "one folder of a pilot, results/NAME (or --simulated, or --rate)")
+        raise ConfigError(
+            "results", folders, "must be one pilot's folder, results/NAME (unless --simulated or --rate is given)"
+        )
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
-"""The answer of `agent-grid power`.
+"""The table that `agent-grid power` prints.
 
-It stands apart from the command: it takes seconds to import, and the command line is checked before.
+It stands apart from the command because it takes seconds to import, and the command line is checked first.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ _WIDTH = 100
 
 @dataclass(frozen=True)
 class _Question:
-    """All input of a table; `tokens` and `money` are those of one trial of a case by both planners together."""
+    """All input for a table; `tokens` and `money` are the cost of one trial of a case by both planners together."""
 
     reference: str
     other: str
@@ -96,18 +96,16 @@ def _of_pilot(arguments: argparse.Namespace) -> _Question:
     if not 0 < rate < 1:
         many = "all" if rate else "none"
         cells = f"{pilot.reference} succeeds in {many} of {int(counts.tried[:, 0].sum()):,}"
-        allowed = f"as the first planner a reference that succeeds in some cells and fails in others; {cells}"
+        allowed = f"the first must be a reference that succeeds in some cells and fails in others; {cells}"
         raise ConfigError("planners", f"{pilot.reference},{pilot.other}", allowed)
     _expect_possible(arguments.difference, rate, pilot.reference)
     trials = arguments.trials or (_TRIALS if counts.trials > 1 else (1,))
     if counts.trials < 2 and max(trials) > 1:
-        raise ConfigError("trials", ",".join(map(str, trials)), "1, because the pilot has no case with two trials of "
-                          "both planners, and so cannot show the gain of more trials")  # fmt: skip
+        raise ConfigError("trials", ",".join(map(str, trials)), "must be 1, because the pilot has no case with two "
+                          "trials of both planners, so it cannot show the gain from more trials")  # fmt: skip
     latent = fitted(counts, arguments.icc)
     if pilot.order is not None and pilot.order.max() == 0:
-        allowed = (
-            f"a dataset with several clusters of cases; all {len(pilot.order):,} cases of this one are in one cluster"
-        )
+        allowed = f"must have several clusters of cases, but all {len(pilot.order):,} cases are in one cluster"
         raise ConfigError("dataset", pilot.dataset, allowed)
     order = endless([int(size) for size in counts.sizes], MOST) if pilot.order is None else pilot.order
     if pilot.order is None:
@@ -147,7 +145,7 @@ def _expect_possible(points: float, rate: float, reference: str) -> None:
         raise ConfigError(
             "difference",
             points,
-            f"{reference} succeeds in {100 * rate:.1f}%, so less than {100 * (1 - rate):.1f} points above that, or "
+            f"must be less than {100 * (1 - rate):.1f} points above the {100 * rate:.1f}% of {reference}, or "
             f"less than {100 * rate:.1f} points below it{below}",
         )
 
@@ -192,7 +190,7 @@ def _components(question: _Question) -> list[str]:
 
 
 def _cost(question: _Question, row: Row) -> float:
-    """The cost by which designs are compared: US dollars or, if they are not known, tokens or, else, cells."""
+    """The cost by which designs are compared: US dollars if known, else tokens if known, else cells."""
     return (question.money or question.tokens or 2) * row.claim.cases * row.trials
 
 
@@ -281,9 +279,9 @@ class Pilot:
     """Two planners on the same cases.
 
     `told` names the source of the data. `order` is the cluster of each case of the whole dataset, in the order in which
-    `dataset.limit` takes the cases; it is None if the dataset cannot be read (`unread` says why). `tokens` (0: not
-    known) and `money` (US dollars; None: not known) are those of one trial of a case by both planners together.
-    `warnings` has lines about unknown cells, of which nobody can tell whether they succeeded, if there are many.
+    `dataset.limit` takes the cases; it is None if the dataset cannot be read (`unread` says why). `tokens` (0 if
+    unknown) and `money` (US dollars; None if unknown) are the cost of one trial of a case by both planners together. If
+    there are many unknown cells (whether they succeeded cannot be told), `warnings` has lines about them.
     """
 
     told: str
@@ -305,16 +303,16 @@ def of_folder(
     unknown: unknowns.Unknown | None = None,
     metric: str = SUCCESS,
 ) -> Pilot:
-    """The pilot in a results folder; `unknown` is how the pilot's unknown cells count (`unknowns.counted`).
+    """The pilot in a results folder; `unknown` says how unknown cells are counted (`unknowns.counted`).
 
     `metric`, whose values are from 0 to 1, replaces success. A cell with a value between 0 and 1 is treated as a
-    success with that probability. Real cells vary less than such successes, so that the given power is too low rather
-    than too high.
+    success with that probability. Real cells vary less than such successes, so the power shown is too low rather than
+    too high.
 
     Raises:
         AnalysisError: there is no such metric.
-        ConfigError: the metric has other values; the folder does not have the place or the planners; or the planners
-            are not two, or have no case in common.
+        ConfigError: the metric has values outside that range; the folder lacks the place or the planners; or there are
+            not exactly two planners, or they have no case in common.
         StoreError: the folder cannot be read.
     """
     store.check_there(root)
@@ -327,7 +325,7 @@ def of_folder(
 
 
 def _in_place(rows: pd.DataFrame, metric: str) -> pd.DataFrame:
-    """The rows, whose `success` is replaced by a metric's values."""
+    """The rows, with `success` replaced by a metric's values."""
     values = rows[metric].astype("float64")
     if not values.dropna().between(0, 1).all():
         told = f"{values.min():g} to {values.max():g}"
@@ -336,7 +334,7 @@ def _in_place(rows: pd.DataFrame, metric: str) -> pd.DataFrame:
 
 
 def of_policy(overrides: Sequence[str], planners: Sequence[str], metric: str = SUCCESS) -> Pilot:
-    """The pilot that the simulated policy makes from a sweep's command line; `metric` as for `of_folder`.
+    """A pilot run with the simulated policy, from a sweep's command line; `metric` as for `of_folder`.
 
     Raises:
         GridError, or an error of Hydra: the sweep cannot run.
@@ -346,10 +344,10 @@ def of_policy(overrides: Sequence[str], planners: Sequence[str], metric: str = S
         raise ConfigError(
             "model",
             given["model"],
-            "simulated, because --simulated runs no other model; for a pilot with this model, run a sweep",
+            "must be simulated, because --simulated runs no other model; for a pilot with this model, run a sweep",
         )
     if "planner" not in given:
-        raise ConfigError("planner", None, "two planners with a comma between them: planner=react,egb_logits")
+        raise ConfigError("planner", None, "must be two planners separated by a comma: planner=react,egb_logits")
     fixed = [f"{key}={value}" for key, value in _GIVEN.items() if key not in given]
     plan = inline.plan_of([*overrides, *fixed, f"name={_NAME}"])
     if metric != SUCCESS and metric not in LONG.names:
@@ -394,7 +392,9 @@ def _known(tokens: float, money: float) -> tuple[float, float | None]:
 
 def _one_of(key: str, wanted: str | None, there: Sequence[str], source: str) -> str:
     if wanted is None and len(there) > 1 and not (key == "robustness" and UNDISTURBED in there):
-        raise ConfigError(key, None, f"{key}=NAME, with one of {', '.join(there)}, which {source} has")
+        raise ConfigError(
+            key, None, f"must be given as {key}=NAME, with one of {', '.join(there)}, because {source} has several"
+        )
     if wanted is None:
         return UNDISTURBED if UNDISTURBED in there else there[0]
     if wanted not in there:
@@ -414,7 +414,9 @@ def _pair(planners: Sequence[str], there: Sequence[str], source: str) -> tuple[s
     if planners:
         return planners[0], planners[1]
     if len(there) > 2:
-        raise ConfigError("planners", None, f"--planners A,B, with two of {', '.join(there)}, the reference first")
+        raise ConfigError(
+            "planners", None, f"must be given as --planners A,B, with two of {', '.join(there)}, the reference first"
+        )
     return (there[1], there[0]) if reference_of(there[0], there, "react") else (there[0], there[1])
 
 

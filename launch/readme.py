@@ -1,8 +1,8 @@
-"""The figures of README.md and BENCHMARKS.md: every block names its command, and has the output of that command.
+"""The figures of README.md and BENCHMARKS.md: every block names a command and contains its output.
 
 `python launch/readme.py` lists the blocks; `write NAME...` runs their commands and writes what they print. `write all`
-begins with the shortest and goes on where it was: blocks that this code has measured are left out. `check NAME RESULTS`
-compares a block's tables with a sweep's results, but not the times.
+begins with the shortest and can be resumed, because it skips blocks already measured with this code. `check NAME
+RESULTS` compares a block's tables with a sweep's results, but not the times.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ if TYPE_CHECKING:
     from analysis.page.table import Table
 
 
-# The output of a command in the form in which README.md or BENCHMARKS.md show it.
+# Writing the output of a command as README.md and BENCHMARKS.md show it.
 
 
 ROOT = Path(__file__).resolve().parents[1]
 WIDTH = 130
-"""The most columns that a block of text may have."""
+"""The maximum width of a block of text, in columns."""
 FOLDERS = {
     "dataset.path=": "ultratool",
     "--ultratool ": "ultratool",
@@ -45,18 +45,18 @@ FOLDERS = {
     "--lats ": "lats",
     "--toolbench ": "toolbench",
 }
-"""The texts before `...` in commands, where the reader puts a folder; and the flag that gives each folder."""
+"""For each text that stands before `...` (the reader's folder) in a command: the flag that gives this folder."""
 RAN = "ran "
 """The beginning of the line that says how long a sweep took."""
 _SWEEP = "launch/sweep.py"
 _SCRIPTS = (_SWEEP, "launch/report.py", "launch/bench.py")
 _COLOURS = ("FORCE_COLOR", "TTY_COMPATIBLE", "TTY_INTERACTIVE", "CLICOLOR_FORCE")
-_TAIL = 2_000  # characters that are shown of the output of a failed command
+_TAIL = 2_000  # number of characters shown from the end of a failed command's output
 
 
 @dataclass(frozen=True)
 class Measured:
-    """Figures as Markdown, the line on a sweep's times, when the command started, and the seconds that it took."""
+    """Figures as Markdown, the line about a sweep's times, when the command started, and the seconds that it took."""
 
     figures: str
     times: str
@@ -65,11 +65,11 @@ class Measured:
 
 
 def measured(command: str, shown: Sequence[str], folders: Mapping[str, Path | None]) -> Measured:
-    """Run a command. A sweep gives its shown tables and its times; any other command gives its output.
+    """Run a command. For a sweep, returns the tables to show and its times; for any other command, its output.
 
     Raises:
-        GridError: the command is not one of this project, a folder is not given, the command fails, or it prints a line
-            that is too wide.
+        GridError: the command does not belong to this project, a folder is not given, the command fails, or it prints a
+            line that is too long.
     """
     arguments = command_line(command, folders)
     with tempfile.TemporaryDirectory() as scratch:
@@ -83,13 +83,13 @@ def measured(command: str, shown: Sequence[str], folders: Mapping[str, Path | No
         if not sweep:
             return Measured(_fenced(said), "", began, seconds)
         if not root.is_dir():
-            raise GridError("the sweep has left no results")
+            raise GridError("the sweep wrote no results")
         (results,) = root.iterdir()
         return Measured(tables(results, shown), _times(said, results, began, seconds), began, seconds)
 
 
 def tables(results: Path, shown: Sequence[str]) -> str:
-    """A sweep's tables whose names begin with the texts `shown`, as Markdown; `label=value` keeps the rows with it.
+    """A sweep's tables whose names begin with a text in `shown`, as Markdown; `label=value` selects rows.
 
     Raises:
         GridError: the folder cannot be read, or there is no such table.
@@ -108,14 +108,14 @@ def tables(results: Path, shown: Sequence[str]) -> str:
         named = [table for table in tables if table.name.startswith(begins)]
         if not named:
             raise GridError(
-                f"no table's name begins with {begins}; the tables are {', '.join(one.name for one in tables)}"
+                f"no table has a name that begins with {begins}; the tables are {', '.join(one.name for one in tables)}"
             )
         found += [markdown(_only(table, kept)).strip() for table in named]
     return "\n\n".join(found)
 
 
 def _only(table: Table, kept: Mapping[str, str]) -> Table:
-    """The table with only the rows that have these values of labels."""
+    """The table with only the rows that have these label values."""
     places = {place: kept[label] for place, label in enumerate(table.labels) if label in kept}
     pairs = zip(table.read, table.rows, strict=True)
     lines = [line for line, row in pairs if all(row[place] == value for place, value in places.items())]
@@ -126,7 +126,7 @@ def command_line(command: str, folders: Mapping[str, Path | None]) -> list[str]:
     """The command as a process's arguments, with its folders filled in.
 
     Raises:
-        GridError: the command is not one of this project, or a folder is not given.
+        GridError: the command does not belong to this project, or a folder is not given.
     """
     line = command.replace("\\\n", " ")
     for before, flag in FOLDERS.items():
@@ -145,9 +145,9 @@ def command_line(command: str, folders: Mapping[str, Path | None]) -> list[str]:
 
 
 def _said(arguments: Sequence[str], scratch: Path) -> str:
-    """A command's output, the same on any machine: without colours, and with one width.
+    """A command's output, made the same on any machine: without colours, and with a fixed width.
 
-    The output goes to files, as child processes may keep it open.
+    The output goes to files, because child processes could keep a pipe open.
     """
     environment = {key: value for key, value in os.environ.items() if key not in _COLOURS}
     environment |= {"COLUMNS": str(WIDTH), "PYTHONUTF8": "1"}
@@ -166,12 +166,12 @@ def _fenced(said: str) -> str:
     lines = [line.rstrip() for line in said.strip("\n").split("\n")]
     widest = max(lines, key=len)
     if len(widest) > WIDTH:
-        raise GridError(f"a line of {len(widest)} columns, more than {WIDTH}: {widest}")
+        raise GridError(f"a line has {len(widest)} columns, more than {WIDTH}: {widest}")
     return "\n".join(["```text", *lines, "```"])
 
 
 def _times(said: str, results: Path, began: dt.datetime, seconds: float) -> str:
-    """The line on how long a sweep took, and how long until its first cell was done."""
+    """The line that says how long a sweep took, and how long until its first cell was done."""
     from grid import store
 
     ran = " ".join(re.findall(rf"^{RAN}\d.*", said, re.M))
@@ -190,7 +190,7 @@ _ALL = "all"
 
 @dataclass(frozen=True)
 class Block:
-    """A command as a reader types it, the names of the sweep's tables to show, and the present content of the block."""
+    """A command as a reader types it, the names of the sweep's tables to show, and the current content of the block."""
 
     file: Path
     name: str
@@ -237,7 +237,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     verbs = parser.add_subparsers(dest="verb")
-    write = verbs.add_parser("write", help="run the commands of blocks and write what they print")
+    write = verbs.add_parser("write", help="run the commands of blocks and write their output")
     write.add_argument("names", nargs="+", metavar="NAME", help=f"the name of a block, or {_ALL}")
     for flag in sorted(set(FOLDERS.values())):
         told = " and ".join(f"{before}..." for before, name in FOLDERS.items() if name == flag)
@@ -252,7 +252,7 @@ def every(files: Sequence[Path]) -> dict[str, Block]:
     """The blocks of the files by name, in their order.
 
     Raises:
-        GridError: two blocks have the same name, or a marker has no end or a wrong form.
+        GridError: two blocks have the same name, or a marker is malformed or has no end.
     """
     blocks: dict[str, Block] = {}
     for block in (block for file in files for block in _read(file)):
@@ -270,14 +270,16 @@ def _read(file: Path) -> Iterator[Block]:
         shown = tuple(filter(None, (match["shown"] or "").split(", ")))
         yield Block(file, match["name"], shown, match["command"], match["content"])
     if not len(found) == text.count(_BEGIN) == text.count(_END):
-        raise GridError(f"{file.name}: figures stand between `{_BEGIN}NAME (SHEETS): COMMAND -->` and `{_END.strip()}`")
+        raise GridError(
+            f"{file.name}: figures must stand between `{_BEGIN}NAME (SHEETS): COMMAND -->` and `{_END.strip()}`"
+        )
 
 
 def _replace(block: Block, content: str) -> None:
-    """Replace the content of a block in the present text of its file.
+    """Replace the content of a block in the current text of its file.
 
     Raises:
-        GridError: the file has no such block any more.
+        GridError: the file no longer has this block.
     """
     text = block.file.read_text(encoding="utf-8")
     for match in _BLOCK.finditer(text):
@@ -295,22 +297,22 @@ def _named(name: str, blocks: Mapping[str, Block]) -> Block:
 
 
 def _left(blocks: Mapping[str, Block], folders: Mapping[str, Path | None]) -> list[Block]:
-    """The blocks that other code has measured, the shortest first; prints what is left out and how long it takes.
+    """The blocks not yet measured with this code, shortest first; prints which are skipped, and the others' time.
 
-    A block whose folder is not given cannot be measured. The time is that of the last measurement, where it is known.
+    A block whose folder is not given is skipped. The time comes from the last measurement, where it is known.
     """
     found = []
     for block in blocks.values():
         if is_of_this_code(block.measured):
             print(f"{block.name}: {block.measured}, and only pages have changed since then")
         elif lacking := [flag for text, flag in FOLDERS.items() if f"{text}..." in block.command and not folders[flag]]:
-            print(f"{block.name}: left out, as it needs {' and '.join(f'--{flag} FOLDER' for flag in lacking)}")
+            print(f"{block.name}: left out, because it needs {' and '.join(f'--{flag} FOLDER' for flag in lacking)}")
         else:
             found.append(block)
     known = [block.seconds for block in found if block.seconds is not None]
     if found:
         minutes = sum(known) / 60
-        print(f"{len(found)} blocks to measure; the last time {len(known)} of them took {minutes:,.0f} minutes")
+        print(f"{len(found)} blocks to measure; last time, {len(known)} of them took {minutes:,.0f} minutes")
     return sorted(found, key=lambda block: (block.seconds is None, block.seconds or 0.0))
 
 
@@ -338,7 +340,7 @@ def _check(block: Block, results: Path) -> int:
     figures = tables(results, block.shown)
     if block.content.startswith(_paragraphs(block.head, figures, RAN).rstrip("\n")):
         return 0
-    told = f"{block.file.name} has other figures in {block.name} than {results}; these are right:"
+    told = f"{block.file.name}: the figures in {block.name} differ from {results}; the correct ones are:"
     print(f"{told}\n\n{figures}", file=sys.stderr)
     return 1
 
@@ -354,7 +356,7 @@ def _indented(command: str) -> str:
 # The commit with which a figure was measured.
 
 
-# These files have figures: writing a figure would make the code look changed for the next one.
+# These files contain the figures; if they counted, writing one figure would make the code look changed for the next.
 _NO_CODE = (":!README.md", ":!BENCHMARKS.md")
 _PAGES = (":!*.md", ":!docs", ":!tests")
 
@@ -362,7 +364,7 @@ _PAGES = (":!*.md", ":!docs", ":!tests")
 def commit_of(folder: Path) -> str | None:
     """The short commit of a checkout; None outside a checkout.
 
-    It ends in `-dirty` if files have changed, except files with figures.
+    It ends in `-dirty` if files other than those with figures have changed.
     """
     try:
         commit = _git(folder, "rev-parse", "--short", "HEAD")

@@ -1,7 +1,7 @@
-"""Write today's names of modules into Python, YAML and text files: `python launch/renamed.py FOLDER...`.
+"""Replace old module names by today's in Python, YAML and text files: `python launch/renamed.py FOLDER...`.
 
-For plugins that were written with older names (`grid/core/moved.py`): imports, `_target_`, names in texts, and paths of
-files. Files that git ignores in a checkout are left alone; the names of changed files are printed.
+In plugins that were written with older names (`grid/core/moved.py`), it renames imports, `_target_`, names in texts,
+and file paths. Files that git ignores in a checkout are left alone; the names of changed files are printed.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def _files(folder: Path) -> Iterator[Path]:
 
 
 def _notebook(text: str) -> str:
-    """A notebook with today's names in its cells; a text that is no notebook, or has no old names, stays unchanged."""
+    """A notebook with today's names in its cells; a text that is not a notebook, or has no old names, is unchanged."""
     try:
         notebook = json.loads(text)
         for cell in notebook["cells"]:
@@ -75,7 +75,7 @@ def renamed(text: str, python: bool, moved: Mapping[str, str] = MOVED) -> str:
 
 
 def _today(name: str, moved: Mapping[str, str]) -> str:
-    """A dotted name, where the longest beginning that was moved is replaced by today's."""
+    """A dotted name, with its longest moved prefix replaced by today's name."""
     parts = name.split(".")
     for many in range(len(parts), 1, -1):
         old = ".".join(parts[:many])
@@ -85,7 +85,7 @@ def _today(name: str, moved: Mapping[str, str]) -> str:
 
 
 def _imports(text: str, moved: Mapping[str, str]) -> str:
-    """Rename modules in `from grid.datasets import base`; the rest of the file uses the same name for the module."""
+    """Rename modules in `from grid.datasets import base`; an alias keeps the old name valid in the rest of the file."""
     try:
         statements = [node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.ImportFrom) and node.module]
     except SyntaxError:

@@ -1,7 +1,7 @@
 """Pools of replicas that outlive a sweep: `agent-grid replicas start|status|stop model=... cluster=address ...`.
 
-A sweep on the same cluster that names the same model with the same values joins its pool by itself. `status` and `stop`
-also take a pool's name in place of its model: `stop pool-0123456789ab cluster=address ...`.
+A sweep on the same cluster joins the pool automatically if it names the same model with the same values. `status` and
+`stop` also accept a pool's name in place of its model: `stop pool-0123456789ab cluster=address ...`.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from grid.sweeps.session import replicas_table
 
 
 def start(label: str, config: SweepConfig, model: Mapping[str, Any], console: Console) -> None:
-    """Start a pool that outlives this program, or find it running; returns when it is loaded."""
+    """Start a pool that outlives this program, or find one already running; returns when it is loaded."""
     built = build_engine(model)
     if built.home == "task":
         raise ConfigError(
@@ -107,7 +107,9 @@ def main() -> int:
         config, model = sweep_config(values), unpriced(identified(values["model"]))
         if config.cluster.kind != "address":
             raise ConfigError(
-                "cluster", config.cluster.kind, "address, because a pool that stays needs a cluster that stays"
+                "cluster",
+                config.cluster.kind,
+                "must be address, because a pool that stays loaded needs a cluster that keeps running",
             )
         console.print(cluster.connect(config.cluster), soft_wrap=True)
         if arguments.command == "start":

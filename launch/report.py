@@ -1,7 +1,8 @@
-"""Print a sweep's tables and write its page: `agent-grid report results/<name>`; `--follow` shows it running.
+"""Print a sweep's tables and write its page: `agent-grid report results/<name>`; `--follow` follows a running sweep.
 
-`agent-grid report results/<one> results/<other>` compares two runs: settings and cases matched, which cases flipped.
-`agent-grid report results/<name> results/<other> --into results/<both>` is one report over several sweeps.
+`agent-grid report results/<one> results/<other>` compares two runs: it matches settings and cases, and shows the cases
+that flipped. `agent-grid report results/<name> results/<other> --into results/<both>` makes one report from several
+sweeps.
 """
 
 from __future__ import annotations
@@ -32,8 +33,8 @@ if TYPE_CHECKING:  # drawing and fitting take seconds to import, and a mistyped 
 
 PAGE = "report.html"
 _LOOK_SECONDS = 1.0
-_PATIENCE_SECONDS = 5.0  # how long to retry an unreadable file: a slow network file system may just replace it
-_SILENT_SECONDS = 30.0  # after so long without a new state the sweep's driver, or its machine, has died
+_PATIENCE_SECONDS = 5.0  # how long to retry an unreadable file, which a slow network file system may be replacing
+_SILENT_SECONDS = 30.0  # after this long without a new state, the sweep's driver or its machine has died
 
 
 @usable()
@@ -42,20 +43,20 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     told = "the folder of a sweep, results/<name>; two folders are compared"
     parser.add_argument("results", type=folder_at, nargs="+", help=told)
-    told = "for several folders: a folder for links to their rows, and for the page of all"
+    told = "for several folders: a folder for links to their rows and for their joint page"
     parser.add_argument("--into", type=folder_at, help=told)
     parser.add_argument(
         "--follow", action="store_true", help="show the sweep's progress until it ends, then its tables"
     )
     parser.add_argument(
-        "--analysis", help="a regression to fit: a file of conf/analysis by its name, or a path that ends in .yaml"
+        "--analysis", help="a regression to fit: the name of a file in conf/analysis, or a path that ends in .yaml"
     )
     parser.add_argument("--wide", action="store_true", help="print every table with all its columns, however wide")
     parser.add_argument(
         "--unknown",
         choices=("left_out", "failure"),
         default="left_out",
-        help="how cells count if nobody can tell whether they succeeded; default: left_out, with bounds beside",
+        help="how to count cells if it is not known whether they succeeded; default: left_out, with bounds",
     )
     parser.add_argument(
         "--metric", action="append", default=[], metavar="NAME", help="print a table of this metric; may be repeated"
@@ -63,14 +64,14 @@ def main() -> int:
     parser.add_argument(
         "--papers",
         action="store_true",
-        help="show published figures beside ours even if no language model answered; otherwise they are always shown",
+        help="show published figures beside ours even if no language model answered; if one did, they are always shown",
     )
     parser.add_argument(
         "--by",
         action="append",
         default=[],
         metavar="COLUMN",
-        help="print success by a property of cases: category, depth, breadth, tools (calls of their plan), template, "
+        help="print success by a property of cases: category, depth, breadth, tools (calls in their plan), template, "
         "or any column of episodes; may be repeated",
     )
     parser.add_argument("--tables", type=Path, help="a folder for every table as Markdown, CSV and LaTeX")
@@ -105,7 +106,7 @@ def _compare(arguments: argparse.Namespace) -> None:
     """
     if option := next((name for name in ("follow", "analysis", "figures") if getattr(arguments, name)), None):
         option = f"--{option}"
-        raise StoreError(f"{option} works for one sweep; two folders are compared, or become one with --into FOLDER")
+        raise StoreError(f"{option} works for only one sweep; two folders are compared, or combined with --into FOLDER")
     from grid import store
 
     for folder in arguments.results:
@@ -121,13 +122,15 @@ def _gathered(folders: Sequence[Path], into: Path | None, following: bool) -> Pa
     """The folder to report on; several folders are gathered into one.
 
     Raises:
-        StoreError: several folders are given without a folder for all of them, or that folder cannot be made.
+        StoreError: several folders are given without a folder to gather them in, or that folder cannot be created.
     """
     if len(folders) == 1 and into is None:
         return folders[0]
     if into is None or following:
         wrong = (
-            "--follow works for one sweep" if following else "several folders need --into FOLDER, for the page of all"
+            "--follow works for only one sweep"
+            if following
+            else "several folders need --into FOLDER, for their joint page"
         )
         raise StoreError(f"{', '.join(one_line(folder, 100) for folder in folders)}: {wrong}")
     from grid import store
@@ -139,7 +142,7 @@ def _gathered(folders: Sequence[Path], into: Path | None, following: bool) -> Pa
 def _report(folder: Path, arguments: argparse.Namespace) -> None:
     if arguments.follow:
         follow(folder, Console())
-    gc.disable()  # frames have no cycles, and the search for cycles among all imports took a twelfth of a report
+    gc.disable()  # frames have no cycles, and searching all imported objects for cycles took a twelfth of a report
     from grid import store
 
     store.check_there(folder)
@@ -169,7 +172,7 @@ def _report(folder: Path, arguments: argparse.Namespace) -> None:
 def write_page(folder: Path, tables: Sequence[Table], drawn: Sequence[Drawing] | None = None) -> Path:
     """Write `report.html` into a results folder, completely or not at all; returns its path.
 
-    Its figures are `drawn`, or are drawn here; they count unknown cells in the way of `analysis.load.unknowns.counted`.
+    Its figures are `drawn`, or are drawn here, with unknown cells counted as by `analysis.load.unknowns.counted`.
 
     Raises:
         StoreError: the folder cannot be read or written to.
@@ -203,7 +206,7 @@ def write_whole(path: Path, page: str) -> None:
 
 
 def write_tables(folder: Path, tables: Sequence[Table]) -> None:
-    """Write every table as Markdown, CSV and LaTeX, with its place and name as the file's name.
+    """Write every table as Markdown, CSV and LaTeX, to files named after its position and name.
 
     Raises:
         StoreError: the folder cannot be written to.
@@ -214,7 +217,7 @@ def write_tables(folder: Path, tables: Sequence[Table]) -> None:
 
 
 def write_figures(folder: Path, drawings: Sequence[Drawing]) -> None:
-    """Write every figure as PDF and SVG, with its place and name as the file's name.
+    """Write every figure as PDF and SVG, to files named after its position and name.
 
     Raises:
         StoreError: the folder cannot be written to.
@@ -228,7 +231,7 @@ def _in_form(form: str, drawing: Any) -> bytes:
 
 
 def _write_all(folder: Path, parts: Sequence[Any], forms: Mapping[str, Callable[[Any], str | bytes]]) -> None:
-    """Write each part in each form; `forms` has the function that makes a form, by the file's ending."""
+    """Write each part in each form; `forms` maps a file's ending to the function that makes that form."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for place, part in enumerate(parts, 1):
@@ -265,9 +268,9 @@ def follow(folder: Path, console: Console) -> None:
 
 
 def _states(folder: Path) -> Iterator[str]:
-    """Yield each new state as a line; if a new state is overdue, yield a line for each second.
+    """Yield each new state as a line; if a new state is overdue, yield one line per second.
 
-    The time without a new state is measured here, as the clock of the sweep's machine may differ.
+    The time without a new state is measured here, because the clock of the sweep's machine may differ.
     """
     from grid.sweeps.progress import ENDED, STOPPING, line
 
@@ -288,7 +291,7 @@ def _states(folder: Path) -> Iterator[str]:
 
 
 def _told(folder: Path, patience: float) -> Told:
-    """The state that the file has now; if it cannot be read, it is read again for `patience` seconds."""
+    """The current state in the file; if the file cannot be read, reading is retried for `patience` seconds."""
     from pydantic import ValidationError
 
     from grid.sweeps.progress import FILE, read_told
@@ -298,7 +301,7 @@ def _told(folder: Path, patience: float) -> Told:
         try:
             return read_told(folder)
         except FileNotFoundError:
-            missing = "no sweep of this name has begun to run cells, or the file was removed"
+            missing = "no sweep with this name has started to run cells, or the file was removed"
             error = StoreError(f"{place}: the file is missing: {missing}")
         except ValidationError as broken:
             first = broken.errors()[0]
@@ -318,9 +321,9 @@ def _told(folder: Path, patience: float) -> Told:
 
 
 COMPARISON = "comparison.html"
-"""The name of the comparison's page, which is in the second folder, as a run is compared with earlier runs."""
+"""The name of the comparison's page, which is in the second folder, because a run is compared with earlier runs."""
 _WIDTHS = (100, 160, 10_000)
-"""Widths in columns, of which the first that fits a table is used; lists stay short in each width."""
+"""Widths in columns; a table is printed at the first width that fits. Lists stay short at every width."""
 
 
 def report_two(first: Path, second: Path, console: Console, unknown: Unknown | None = None) -> Sequence[Table]:

@@ -1,8 +1,8 @@
 """Score a sweep's episodes again: `agent-grid rescore results/NAME [model@evaluator=NAME] [plugins=[mylab]]`.
 
-It computes the metrics of stored episodes with today's scorers, or by another evaluator; the acting model is not asked.
-The results are kept beside the first scores, which do not change (docs/results.md, 'Scoring again'). Keys are those of
-a sweep that say how an evaluator is asked (`evaluator.form=digits`), where its replicas run (`cluster=address ...`),
+It computes the metrics of stored episodes with today's scorers, or with another evaluator; the acting model is not
+asked. The results are kept next to the first scores, which do not change (docs/results.md, 'Scoring again'). It accepts
+a sweep's keys for how an evaluator is asked (`evaluator.form=digits`), where its replicas run (`cluster=address ...`),
 and how much it may cost (`budget.money=5`).
 """
 
@@ -36,7 +36,7 @@ from launch.win_rate import ended, evaluator
 
 SAME, DIFFERS = 0, 1
 _TAKEN = (f"model@{EVALUATOR}=", f"{EVALUATOR}.", "cluster=", "cluster.", "budget.money=")
-_SHOWN = 20  # how many changes are shown, the largest first
+_SHOWN = 20  # number of changes shown, the largest first
 _QUERY = "SELECT * FROM '{root}/rescores/*.parquet' JOIN '{root}/scorings/*.parquet' USING (scoring)"
 
 
@@ -71,13 +71,13 @@ def _run(given: argparse.Namespace) -> int:
 
 
 def again(root: Path, keys: Sequence[str], console: Console) -> Rescored:
-    """Score a folder again with the keys of a command line. Raises like `rescore`, and ConfigError for other keys."""
+    """Score a folder again with a command line's keys. Raises like `rescore`, and ConfigError for keys not accepted."""
     prepared([one for one in keys if one.startswith("plugins=")])
     overrides = [one for one in keys if not one.startswith("plugins=")]
     for one in overrides:
         if not one.startswith(_TAKEN):
             key, _, value = one.partition("=")
-            raise ConfigError(key, value, f"only the keys {', '.join(_TAKEN)} and plugins=")
+            raise ConfigError(key, value, f"only the keys {', '.join(_TAKEN)} and plugins= are allowed")
     store.check_there(root)
     asked = evaluator(overrides, informed=True) if overrides else None
     say = partial(console.print, markup=False, soft_wrap=True)
@@ -96,7 +96,7 @@ def again(root: Path, keys: Sequence[str], console: Console) -> Rescored:
 
 
 def said(found: Rescored) -> list[str]:
-    """Lines on the results: for each data set the unknown values with their reasons, then the cost."""
+    """Lines about the results: for each data set, the unknown values with their reasons; then the cost."""
     reasons, cells = Counter[tuple[str, str]](), defaultdict[tuple[str, str], set[str]](set)
     for one in found.compared:
         if one.state == UNKNOWN:
@@ -121,9 +121,9 @@ def said(found: Rescored) -> list[str]:
 
 
 def tables(root: Path, found: Rescored, most: int | None) -> list[Table]:
-    """The table of the numbers of values in each state, by data set and metric; and the largest changes.
+    """A table of the number of values in each state, by data set and metric; and a table of the largest changes.
 
-    `most` is the most changes to show (None: all changes).
+    `most` is the maximum number of changes to show (None: all changes).
     """
     query = _QUERY.format(root=str(root).replace("'", "''"))
     counts = Counter((one.dataset, one.metric, one.state) for one in found.compared)

@@ -1,9 +1,10 @@
-"""Have today's code count as that of an earlier checkout: `python launch/same_code.py FOLDER`.
+"""Make today's code count as the code of an earlier checkout: `python launch/same_code.py FOLDER`.
 
-Use it after a change to classes of configs that changes no result, once you have compared rows before and after: then
-stored cells keep their ids. The code that each class reaches is digested here and there; if the two digests differ, a
-line goes into `grid/settings/same_code.txt`. A line's first digest is today's, its second is the oldest one. Several
-robustness settings together get no line: their cells run again, unless `accept_code=true` keeps them.
+Use it after a change to configured classes that changes no result, once you have compared rows from before and after:
+stored cells then keep their ids. The code that each class reaches is digested in both checkouts; if the two digests
+differ, a line is written to `grid/settings/same_code.txt`. A line's first digest is today's, its second is the oldest
+one. Combinations of several robustness settings get no line, so their cells run again unless `accept_code=true` keeps
+them.
 """
 
 from __future__ import annotations
@@ -67,12 +68,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     TABLE.write_text("".join(f"{line}\n" for line in sorted(lines, key=lambda line: line.split(" ", 2)[2])), "utf-8")
     for label in sorted(names.keys() - there.keys()):
         print(f"not in {folder}, so it counts as new code: {label}")
-    print(f"{len(lines)} of {len(first)} kinds of code differ, and count as the earlier code: {TABLE}")
+    print(f"{len(lines)} of {len(first)} kinds of code differ, but count as the earlier code: {TABLE}")
     return 0
 
 
 def _named() -> Iterator[tuple[str, tuple[str, ...]]]:
-    """Yield a label and names of code that counts together in a setting: a class, and the code that it may need."""
+    """Yield labels, each with the names of code that is digested together: a class, and the code that it may need."""
     classes: dict[str, list[str]] = {}
     for group in (*GROUPS, *FURTHER):
         files = [OmegaConf.to_container(OmegaConf.load(file)) for file in (CONF / group).glob("*.yaml")]
@@ -100,7 +101,7 @@ def _named() -> Iterator[tuple[str, tuple[str, ...]]]:
 
 
 def _parts(outline: str = GIVEN, solved: bool = False, asks: str | None = None) -> Parts:
-    """A replacement for a setting's parts, which only has the attributes on which the code of a setting depends."""
+    """A stand-in for a setting's parts, with only the attributes on which the code of a setting depends."""
     found = SimpleNamespace(dataset=SimpleNamespace(outline=outline), goes_by_solved=solved, tools_ask=asks)
     return cast(Parts, found)
 
@@ -113,7 +114,7 @@ def _counted(
 
 
 def _digests(folder: Path, names: dict[str, tuple[str, ...]]) -> dict[str, str]:
-    """The digests that the code of a checkout computes for these names, or for the older names that it knows."""
+    """The digests that a checkout's own code computes for these names, or for the older names that it has."""
     before: dict[str, list[str]] = {}
     for old, new in MOVED.items():
         before.setdefault(new, []).append(old)

@@ -64,7 +64,7 @@ def _compose() -> list[Composed]:
     found: list[Composed] = []
 
     @hydra.main(version_base=None, config_path=str(CONF), config_name="config")  # type: ignore[untyped-decorator]
-    def one_setting(config: DictConfig) -> None:  # Hydra would print lines of its own for errors raised in here
+    def one_setting(config: DictConfig) -> None:  # Hydra would print extra lines for errors raised in here
         of = HydraConfig.instance().cfg.hydra
         overrides = cast(list[str], OmegaConf.to_container(of.overrides.task))
         found.append(Composed(config, dict(of.runtime.choices), overrides))

@@ -1,9 +1,9 @@
 """The entropy above which `egb_tree` should branch: `agent-grid threshold results/PILOT [results/TESTED ...]`.
 
 A pilot is a sweep of exact choices on cases that are not tested: planner=egb_logits planner.trajectories=1 trials=1.
-Its first passes are read. The command prints the threshold that separates wrong decisions from right ones best
-(Youden's J), with an interval and the keys to set. Further folders are those of tested cases: they are read first, and
-a case that the pilot has too is refused.
+The command reads its first passes, and prints the threshold that best separates wrong decisions from right ones
+(Youden's J), with an interval and the keys to set. Further folders have results on tested cases: they are read first,
+and the command stops if any of these cases is also in the pilot.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ DONE, CANNOT_RUN = 0, 2
 def main() -> int:
     """Exit status 0, or 2 if nothing can be learned, or if tested cases are in the pilot."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    told = "the pilot's results, and after them results that must have no case of the pilot"
+    told = "the pilot's results, followed by results that must not have any of the pilot's cases"
     parser.add_argument("results", type=folder_at, nargs="+", metavar="RESULTS", help=told)
     given = parser.parse_args()
     try:
@@ -38,7 +38,7 @@ def answer(pilot: Path, tested: Sequence[Path]) -> None:
     """Print the thresholds for a pilot's settings, and the keys to set.
 
     Raises:
-        GridError: a folder cannot be read, its cases were tested, or nothing can be learned from it.
+        GridError: a folder cannot be read, a case of the pilot is tested, or nothing can be learned from the pilot.
     """
     from rich.console import Console
 
@@ -53,8 +53,8 @@ def answer(pilot: Path, tested: Sequence[Path]) -> None:
     for root in tested:
         for dataset, (shared, cases) in thresholds.overlap(pilot, root).items():
             allowed = (
-                f"results without the pilot's cases; {shared:,} of these {cases:,} cases of {dataset} are in {pilot} "
-                "too (part=validation and part=test have no case in common)"
+                f"must be results without the pilot's cases, but {shared:,} of these {cases:,} cases of {dataset} are "
+                f"in {pilot} too (part=validation and part=test have no case in common)"
             )
             raise ConfigError("tested", str(root), allowed)
     met, query = thresholds.decisions(pilot)
@@ -62,7 +62,8 @@ def answer(pilot: Path, tested: Sequence[Path]) -> None:
     known = table[table["threshold"].notna()]
     if known.empty:
         raise AnalysisError(
-            f"{pilot}: no threshold can be learned: all decisions were right, all wrong, or all of one entropy"
+            f"{pilot}: no threshold can be learned, because all decisions are right, all are wrong, or all have one "
+            "entropy"
         )
     console = Console(highlight=False, emoji=False)
     show(console, thresholds.table(table, query), wide=True)

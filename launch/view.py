@@ -1,7 +1,8 @@
-"""Look at a sweep in a browser: `agent-grid view results/<name>`, beside another one, or written as files.
+"""Look at a sweep in a browser: `agent-grid view results/<name>`, alone, next to another sweep, or exported as files.
 
-It shows settings, cases by planners, every decision beside the reference's, search trees, prompts. It runs on this
-machine and loads nothing from elsewhere. `--export FOLDER` writes the same pages as files that open without it.
+It shows the settings, a table of cases against planners, every decision next to the reference's, search trees, and
+prompts. It runs on this machine and loads nothing from elsewhere. `--export FOLDER` writes the same pages as files that
+open without the viewer.
 """
 
 from __future__ import annotations
@@ -28,8 +29,8 @@ if TYPE_CHECKING:
     from analysis.viewer.runs import Progress, Run
     from grid.sweeps.progress import Told
 
-_TRIED = 100  # how many ports are tried after the usual one
-_SILENT_SECONDS = 30.0  # after so long without a new state the sweep's driver, or its machine, has died
+_TRIED = 100  # number of ports to try, beginning with the usual one
+_SILENT_SECONDS = 30.0  # after this long without a new state, the sweep's driver or its machine has died
 _TAKEN = (errno.EADDRINUSE, errno.EACCES)
 _EPISODES = 300
 
@@ -53,13 +54,13 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("results", type=folder_at, help="the folder of a sweep, results/<name>")
     parser.add_argument(
-        "other", type=folder_at, nargs="?", help="a second sweep; cells that flipped against it are marked"
+        "other", type=folder_at, nargs="?", help="a second sweep; cells that flipped compared with it are marked"
     )
     parser.add_argument("--port", type=int, help=f"the port of the viewer; default: {PORT}, or the next free port")
     parser.add_argument(
         "--host",
         default=HOST,
-        help=f"the address of the viewer; with another than {HOST}, others who have the token can open it",
+        help=f"the address of the viewer; if it is not {HOST}, other people who have the token can open it",
     )
     parser.add_argument("--no-browser", action="store_true", help="print the address, but open no browser")
     parser.add_argument("--export", type=Path, metavar="FOLDER", help="write the pages into a new or empty folder")
@@ -72,7 +73,7 @@ def _parser() -> argparse.ArgumentParser:
         action="append",
         default=[],
         metavar="ID",
-        help="with --export: only this episode and the others of its case",
+        help="with --export: only this episode and the other episodes of its case",
     )
     return parser
 
@@ -90,11 +91,11 @@ def _check(arguments: argparse.Namespace, folders: Sequence[Path]) -> None:
     if arguments.episodes < 1:
         raise ConfigError("--episodes", arguments.episodes, "a number of 1 or more")
     if arguments.cell and not arguments.export:
-        raise ConfigError("--cell", arguments.cell[0], "a value only together with --export")
+        raise ConfigError("--cell", arguments.cell[0], "is allowed only together with --export")
     for folder in folders:
         check_there(folder)
     if len(folders) > 1 and folders[0].resolve() == folders[1].resolve():
-        raise ConfigError("other", str(folders[1]), "another folder than the first")
+        raise ConfigError("other", str(folders[1]), "must be a folder other than the first")
 
 
 def _runs(folders: Sequence[Path]) -> list[Run]:
@@ -114,8 +115,8 @@ def _serve(arguments: argparse.Namespace, folders: Sequence[Path]) -> int:
         runs = _runs(folders)
         found = threading.Event()
         threading.Thread(target=_read_ahead, args=(runs, found), daemon=True).start()
-        found.wait()  # the next imports would compete for the interpreter; reading rows does not need it
-        gc.disable()  # imported objects stay: the search for garbage among them takes a tenth of the time
+        found.wait()  # the next imports would compete with the reading of the first rows
+        gc.disable()  # imported objects stay, and searching them for garbage takes a tenth of the time
         import uvicorn
 
         from analysis.viewer.app import app
@@ -200,7 +201,7 @@ def _is_loopback(host: str) -> bool:
 class Watch:
     """Reports the progress of a folder's sweep, from the file that the sweep itself writes into the folder.
 
-    The time without a new state is measured here, as the clock of the sweep's machine may differ.
+    The time without a new state is measured here, because the clock of the sweep's machine may differ.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -215,7 +216,7 @@ class Watch:
 
         try:
             told = read_told(self._folder)
-        except (OSError, ValueError):  # there is no file, or it is just being replaced
+        except (OSError, ValueError):  # there is no file, or it is being replaced
             if self._last is None:
                 return None
             told = self._last

@@ -1,8 +1,9 @@
 """Win rates: `python launch/win_rate.py results/<name> model@evaluator=NAME [against=zero_shot]`.
 
-For every finished episode and the reference planner's episode on the same case, an evaluator says which one served the
-request better. Pairs that were compared before are not asked again. Further arguments are those of `launch/sweep.py`
-that say how the evaluator is asked (`evaluator.form=digits`) and where its replicas run (`cluster=address ...`).
+An evaluator compares every finished episode with the reference planner's episode on the same case, and says which of
+the two served the request better. Pairs that were compared before are skipped. Further arguments are the keys of
+`launch/sweep.py` that say how the evaluator is asked (`evaluator.form=digits`) and where its replicas run
+(`cluster=address ...`).
 """
 
 from __future__ import annotations
@@ -97,7 +98,7 @@ def _given(arguments: Sequence[str]) -> tuple[Path, str, list[str]]:
     folders = [one for one in arguments if "=" not in one]
     if len(folders) != 1:
         raise ConfigError(
-            "arguments", list(arguments), f"one folder of a sweep, and keys: {', '.join(_TAKEN)} against="
+            "arguments", list(arguments), f"must be one sweep's folder, and keys: {', '.join(_TAKEN)} against="
         )
     against, rest = AGAINST, list[str]()
     for one in (one for one in arguments if "=" in one):
@@ -107,16 +108,16 @@ def _given(arguments: Sequence[str]) -> tuple[Path, str, list[str]]:
             rest.append(one)
         else:
             key, _, value = one.partition("=")
-            raise ConfigError(key, value, f"only the keys {', '.join(_TAKEN)} and against=")
+            raise ConfigError(key, value, f"only the keys {', '.join(_TAKEN)} and against= are allowed")
     return folder_at(folders[0]), against, rest
 
 
 def evaluator(overrides: Sequence[str], informed: bool = False) -> Evaluating:
-    """The evaluator of the command line; `informed`: a model that knows the true answers is accepted too.
+    """The evaluator that the command line names; `informed`: a model that is told the answers is accepted too.
 
     Raises ConfigError, or an error of Hydra.
     """
-    from hydra_plugins.grid_sweeper import register  # a module that is only found from the command line
+    from hydra_plugins.grid_sweeper import register  # this module can only be found from the command line
 
     register()
     with initialize_config_dir(str(CONF), version_base=None):
@@ -128,11 +129,13 @@ def evaluator(overrides: Sequence[str], informed: bool = False) -> Evaluating:
     how = judging({EVALUATOR: given})[EVALUATOR]
     model = models({"model": {}, EVALUATOR: given})[EVALUATOR]
     if not model:
-        raise ConfigError(f"model@{EVALUATOR}", None, "the name of a file of conf/model")
+        raise ConfigError(f"model@{EVALUATOR}", None, "the name of a file in conf/model")
     engine = build_engine(model)
     if isinstance(engine, Informed) and not informed:
         raise ConfigError(
-            f"model@{EVALUATOR}", label, "a model that is not told the reference; this one is, and so cannot compare"
+            f"model@{EVALUATOR}",
+            label,
+            "must be a model that does not see the reference; this one does, so it cannot compare",
         )
     if how.verb not in engine.provides:
         raise ConfigError(
@@ -147,18 +150,18 @@ def evaluator(overrides: Sequence[str], informed: bool = False) -> Evaluating:
     return Evaluating(label, dict(model), how, shared.cluster, price, shared.budget.money)
 
 
-# Comparing the finished episodes of a sweep with those of a reference planner; an evaluator decides.
+# Comparing a sweep's finished episodes with a reference planner's episodes; an evaluator decides.
 
 
 _AT_ONCE = 32
-_A_FILE = 256  # comparisons
+_A_FILE = 256  # comparisons per file
 
 
 @dataclass(frozen=True)
 class Evaluating:
     """The evaluator: its label, its model's config, the way of asking it, and the cluster for its replicas.
 
-    `most`: the US dollars that the evaluator may cost at its `price`.
+    `most`: the maximum cost of the evaluator in US dollars, at its `price`.
     """
 
     label: str
@@ -180,12 +183,12 @@ class Evaluating:
 
 
 def compare_all(root: Path, against: str, evaluating: Evaluating, console: Console) -> str:
-    """Compare all pairs that were not compared yet; returns a line on the results.
+    """Compare all pairs that have not been compared yet; returns a line about the results.
 
     Raises:
         ConfigError: the planner `against` has no finished episode.
         EngineError, UnfinishedError: the evaluator does not answer; finished comparisons are written.
-        StoreError: the folder cannot be read or written to, or a sweep holds it.
+        StoreError: the folder cannot be read or written to, or a sweep has locked it.
     """
     with store.locked(root):
         store.check(root)
@@ -224,7 +227,7 @@ def _dataset(config: str) -> Dataset:
 
 @dataclass(frozen=True)
 class _Work:
-    """One run's work of comparing pairs."""
+    """The work of one run that compares pairs."""
 
     root: Path
     evaluating: Evaluating
@@ -234,7 +237,7 @@ class _Work:
     done: Callable[[int], object]
 
     async def run(self, left: Sequence[Pair]) -> Counter[str]:
-        """Compare the pairs, file by file; returns the numbers of pairs that were decided in each way."""
+        """Compare the pairs, file by file; returns the number of pairs for each decision."""
         if self.engine.home == "gateway":
             await cast(HostedEngine, self.engine).load()
             if isinstance(self.engine, Probed) and self.evaluating.how.verb == SAMPLE:
@@ -323,11 +326,11 @@ def pairs(root: Path, against: str) -> list[Pair]:
     """Every finished episode, paired with the episode of the planner `against` on the same case and trial.
 
     Both episodes agree in the model, the dataset and the other columns of `_PLACE`. An episode is finished if its
-    success is known, even if its model failed. If `against` has several settings, the setting with the same changes in
-    its label counts.
+    success is known, even if its model failed. If `against` has several settings, the setting whose label has the same
+    changes is used.
 
     Raises:
-        ConfigError: that planner has no finished episode, or several of its settings have one label.
+        ConfigError: that planner has no finished episode, or several of its settings have the same label.
         StoreError: the folder cannot be read.
     """
     known = pc.field("success").is_valid()
@@ -335,7 +338,7 @@ def pairs(root: Path, against: str) -> list[Pair]:
     found = [pair for _, group in frame.groupby(_PLACE, sort=True, dropna=False) for pair in _of(group, against)]
     if not found:
         planners = sorted(set(frame["planner"]))
-        allowed = f"a planner with which others of {root} can be compared; it has {', '.join(planners) or 'none'}"
+        allowed = f"a planner with which others in {root} can be compared; there are {', '.join(planners) or 'none'}"
         raise ConfigError("against", against, allowed)
     return found
 
@@ -350,7 +353,9 @@ def _of(group: pd.DataFrame, against: str) -> Iterator[Pair]:
         theirs = group[group["planner"] == reference]
         if theirs["setting_id"].nunique() > 1:
             several = theirs["setting_id"].nunique()
-            raise ConfigError("against", reference, f"a planner with one setting; {several} settings have this label")
+            raise ConfigError(
+                "against", reference, f"must be the label of only one setting, but {several} settings have it"
+            )
         by_case = {(row["case_id"], row["trial"]): row for row in theirs.to_dict("records")}
         for row in group[group["planner"] == planner].to_dict("records"):
             if (row["case_id"], row["trial"]) in by_case:

@@ -1,7 +1,7 @@
-"""Compare two runs: match their settings and cases, and show what changed and how the runs themselves differ.
+"""Compare two runs: match their settings and cases, and show how results changed and how the runs themselves differ.
 
-`runs` matches settings and cases, and counts. `tables` (of this room) shows the tables and the figure, and has the
-function `compare`, which a command calls.
+`runs` matches settings and cases, and computes their differences. `tables` (in this package) makes the tables and the
+figure, and has the function `compare`, which a command calls.
 
-It imports `page`, `stats` and `load`.
+This package imports `page`, `stats` and `load`.
 """

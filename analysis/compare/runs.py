@@ -1,4 +1,4 @@
-"""Two results folders, and which of their settings are compared."""
+"""Read two results folders, and match the settings that are compared."""
 
 from __future__ import annotations
 
@@ -22,23 +22,23 @@ from grid.core.errors import one_line
 SAME = ["dataset", "robustness", "planner"]
 """The labels that two compared settings share."""
 ACROSS = ["model", "retriever", "pool", "refine", "memory", *ASKED]
-"""Labels that compared settings also share.
+"""Further labels that compared settings share.
 
-A label may differ if each run has a single value of it, so that two models can be compared.
+One of these labels may differ if each run has a single value for it, so that two models can be compared.
 """
 PARTS = [*SAME, *ACROSS]
 VERSIONS = ["dataset_version", "code_parts", "engine", "engine_version", "sampler", "git_commit", "config"]
 _SETTING = [*PARTS, "setting_id", "dataset_version"]
 _TEXTS = [*PARTS, "setting_id", *VERSIONS, "case_id", "case_digest", CLUSTER]
 _COLUMNS = [*_TEXTS, "cell_id", "trial", "success", "money", "case_seconds", *spending.SPENT, *unknowns.READ]
-_NAMED = 6  # settings or cases that an error names
+_NAMED = 6  # maximum number of settings or cases that an error names
 _NONE = "none"
 Key: TypeAlias = "tuple[str, ...]"
 
 
 @dataclass(frozen=True)
 class Run:
-    """A results folder: one row per cell; `place` is the index of the cell's setting in `settings` (the labels)."""
+    """A results folder: `cells` has a row per cell; its `place` is the index of the cell's setting in `settings`."""
 
     root: Path
     cells: pd.DataFrame
@@ -52,7 +52,7 @@ class Pair:
     labels: tuple[Mapping[str, str], Mapping[str, str]]
 
     def label(self, part: str) -> str:
-        """The label's value if both settings have the same, else `one → other`."""
+        """The label's value if it is the same in both settings; otherwise `one → other`."""
         first, second = (labels[part] for labels in self.labels)
         return first if first == second else f"{first} → {second}"
 
@@ -67,12 +67,12 @@ class Matched:
 
     @cached_property
     def cases(self) -> Asked:
-        """One row per case that both settings of a pair have, in the order of pairs and case ids.
+        """One row per case that both settings of a pair have, sorted by pair and case id.
 
         Columns: `pair` (the number of the pair), LABELS of the pair, the case's cluster in the first run, `cells_a`,
-        `cells_b`, `changed` (the case's request or reference is not the same in both runs), and `success` and COSTS,
-        each as a mean over trials of the first run (`_a`) and of the second (`_b`). `flip` is UP or DOWN if more than
-        half of one run's trials solve the case, and fewer than half of the other run's trials.
+        `cells_b`, `changed` (whether the case's request or reference differs between the runs), and `success` and
+        COSTS, each as a mean over the trials of the first run (`_a`) and of the second run (`_b`). `flip` is UP or DOWN
+        if more than half of one run's trials solve the case but fewer than half of the other run's trials do.
         """
         means = ", ".join(f"avg({text}) AS {name}" for name, text in _MEANS.items())
         both = ", ".join(f"a.{name} AS {name}_a, b.{name} AS {name}_b" for name in ("cells", *_MEANS))
@@ -80,13 +80,13 @@ class Matched:
 
     @cached_property
     def versions(self) -> Asked:
-        """The versions with which both runs made each setting; columns: `pair`, LABELS, `run` and VERSIONS."""
+        """The versions with which each run produced each setting; columns: `pair`, LABELS, `run` and VERSIONS."""
         return self._ask(_VERSIONS, versions=", ".join(VERSIONS))
 
     def _ask(self, template: str, **parts: str) -> Asked:
-        """Run a query over the first run's cells (`e`), the second run's (`other`) and pairs (`p`).
+        """Run a query over the first run's cells (`e`), the second run's cells (`other`) and the pairs (`p`).
 
-        The text of the result's query reads the runs' files.
+        The result's query text reads the runs' files, so that it can be run on its own.
         """
         apart = [name for name in _SETTING if any(run.settings[name].nunique() > 1 for run in self.runs)]
         rows = [
@@ -127,15 +127,15 @@ def read(root: Path) -> Run:
 
 
 def matched(first: Run, second: Run) -> Matched:
-    """The settings of two runs that are compared: planner, dataset, robustness and further labels are equal.
+    """Match the settings of two runs that have the same planner, dataset, robustness and further labels.
 
-    A label of ACROSS may differ if each run has a single value of it. If a run has several settings with the same
+    A label in ACROSS may differ if each run has a single value for it. If a run has several settings with the same
     labels, the settings with the same id are compared. Remaining settings are compared if their labels differ only in
     the changes in brackets (`react` and `react[temperature=0]`), and each run has only one such setting.
 
     Raises:
-        AnalysisError: the runs have no setting in common, or no setting has a case in common; the error names what each
-            run has.
+        AnalysisError: the runs have no setting in common, or no setting has a case in common; the error lists the
+            settings or cases of each run.
     """
     runs = (first, second)
     shared = [part for part in PARTS if part in SAME or not _each_its_own(part, runs)]
@@ -161,7 +161,7 @@ def _each_its_own(part: str, runs: tuple[Run, Run]) -> bool:
 def _paired(
     runs: tuple[Run, Run], left: tuple[set[int], set[int]], shared: Sequence[str], written: Callable[[str], str]
 ) -> list[tuple[int, int]]:
-    """The places of paired settings; both places are removed from `left`.
+    """The indices of paired settings; the indices of both settings are removed from `left`.
 
     Settings with the same id are paired first. Then settings are paired if they are the only ones with their labels in
     their run.
@@ -225,7 +225,7 @@ def _listed(names: Iterable[str]) -> str:
     return ", ".join(every[:_NAMED]) + more
 
 
-# How two runs differ on the cases that both have: success, tokens, seconds and money, and which cases flipped.
+# The differences between two runs on the cases that both have: success, tokens, seconds, money, and flipped cases.
 
 
 HOLM = "p_holm"
@@ -252,11 +252,11 @@ ORDER BY ALL"""
 def compared(matched: Matched) -> pd.DataFrame:
     """One row per pair of settings: LABELS, counts, and the changes from the first run (a) to the second (b).
 
-    Columns: `cases` and `clusters` that both runs have, `cells_a` and `cells_b` (their cells), `changed` (cases whose
-    contents differ), and `known` (cases whose success is known in both runs). Over the known cases: `success_a` and
-    `success_b` with `_low` and `_high`, their paired `difference` with its bounds and `p`, and `p_holm` (Holm's
-    correction over all rows). `up` and `down` are the numbers of cases that flipped. The ratios of COSTS (b / a) have
-    bounds, and are NaN if a run has no value.
+    Columns with counts: `cases` and `clusters` that both runs have, `cells_a` and `cells_b` (the cells of these cases
+    in each run), `changed` (cases whose contents differ), and `known` (cases whose success is known in both runs).
+    Columns over the known cases: `success_a` and `success_b` with `_low` and `_high`, their paired `difference` with
+    its bounds and `p`, and `p_holm` (Holm's correction over all rows). `up` and `down` are the numbers of cases that
+    flipped. The ratios of COSTS (b / a) have bounds, and are NaN if a run has no value.
     """
     rows = [
         {label: own[label].iloc[0] for label in LABELS} | _row(own.set_index([CLUSTER, "case_id"]))

@@ -38,10 +38,10 @@ from grid.core.errors import one_line
 from grid.core.untrusted import loads, shown
 
 _PRINTED = 20
-"""The largest number of rows of a list that a terminal shows."""
+"""Maximum number of rows of a list that a terminal shows."""
 _LEVEL = 0.05
-_NAMED = 8  # settings that a note names
-_CUT = 60  # characters of a value in a terminal
+_NAMED = 8  # maximum number of settings that a note names
+_CUT = 60  # maximum length of a value in a terminal, in characters
 _RATES = (
     "success: % of the cases that both runs have, averaged over trials; B − A: paired difference in percentage "
     f"points; 95% interval: {intervals.TOLD}; *: the interval excludes 0; {intervals.ALIKE}"
@@ -143,7 +143,7 @@ def _notes(rows: Iterable[Mapping[Any, Any]]) -> Iterable[str]:
 
 
 def flips_table(matched: Matched) -> Table:
-    """The cases that flipped; the cases that B lost come first."""
+    """The cases that flipped; cases that flipped to failure come first."""
     cases, query = matched.cases
     flips = cases.loc[cases["flip"] != "", [*LABELS, "case_id", CLUSTER, "flip", "success_a", "success_b"]]
     flips = flips.sort_values(["flip", *LABELS, "case_id"], kind="stable", ignore_index=True)
@@ -196,7 +196,7 @@ def _more(rows: int) -> list[str]:
 
 
 def alone_lines(matched: Matched) -> list[str]:
-    """A sentence for each run with settings that are not compared."""
+    """A sentence for each run that has settings that are not compared."""
     return [
         f"Not compared, because only {name} has these settings or cases: {'; '.join(own[:_NAMED])}"
         + (f"; and {len(own) - _NAMED:,} more" if len(own) > _NAMED else "")
@@ -206,13 +206,13 @@ def alone_lines(matched: Matched) -> list[str]:
     ]
 
 
-# What was different about two runs: keys of their configs, versions, and code.
+# The differences between the runs themselves: keys of their configs, versions, and code.
 
 
 COLUMNS = ["what", "a", "b", "settings"]
 ALL = "all"
 _NESTED = {"config": "", "code_parts": "code of "}
-"""Columns that hold JSON objects, and the prefix for the names in each column's objects."""
+"""Columns that hold JSON objects, each with the prefix for the names in its objects."""
 _ABSENT = "(not set)"
 _DEEPEST = 8
 
@@ -221,7 +221,7 @@ def differing(matched: Matched) -> pd.DataFrame:
     """One row for each label, key or version that differs, with its values in both runs and the settings concerned.
 
     Columns: `what` (a label, a dotted key of the config, a column of versions, or `code of` a group), `a` and `b` (all
-    values that the cells have, sorted), and `settings` (ALL, or the planners and robustness settings for which it
+    values found in each run's cells, sorted), and `settings` (ALL, or the planners and robustness settings for which it
     differs).
     """
     found: dict[tuple[str, str, str], list[str]] = {}
@@ -252,7 +252,7 @@ def _values(made: pd.DataFrame, labels: Mapping[str, str]) -> dict[str, str]:
 
 
 def _flat(texts: Sequence[str], before: str) -> dict[str, str]:
-    """The values in these JSON objects by dotted key; if the objects disagree, all of their values."""
+    """Map each dotted key of these JSON objects to its value, or to all its values if the objects disagree."""
     every: dict[str, dict[str, None]] = {}
     for text in texts:
         for key, value in _leaves(_object(text), _DEEPEST):
@@ -280,7 +280,7 @@ def _leaves(found: Mapping[str, Any], depth: int, before: str = "") -> Iterator[
 # The figure of a comparison: each setting's difference in success, with its interval.
 
 
-_MOST = 60  # settings in a figure at most
+_MOST = 60  # maximum number of settings in a figure
 _DRAWINGS_CUT = 70
 
 
@@ -321,12 +321,12 @@ def _differences(known: pd.DataFrame) -> str:
     return svg_of("differences", 1, 1, draw, width=8.0, height=1.0 + 0.3 * len(known))
 
 
-# All that a comparison of two runs shows.
+# Everything that a comparison of two runs shows.
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """The title of a comparison, its results in sentences, its tables and figures."""
+    """A comparison's title, its results in sentences, its tables and its figures."""
 
     title: str
     lines: list[str]
@@ -335,7 +335,7 @@ class Comparison:
 
 
 def compare(first: Path, second: Path, unknown: unknowns.Unknown | None = None) -> Comparison:
-    """Compare the run in `first` (A) with the one in `second` (B).
+    """Compare the run in `first` (A) with the run in `second` (B).
 
     `unknown` says how to count cells whose success is not known (`unknowns.counted`).
 

@@ -1,4 +1,4 @@
-"""All figures of a results folder, in their order, and those of the planning-horizon study."""
+"""The ordered list of all figures of a results folder, and the figures of the planning-horizon study."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ _EDGES = "calls / dependencies in the longest chain, as in the official code"
 
 
 def drawings(root: Path) -> list[Drawing]:
-    """All figures of a folder, as far as it has data for them.
+    """All figures for which a folder has data.
 
-    In this order: the study, planners with two varied numbers, failures, calibration, trajectories, searches, plans,
-    and cost against success.
+    They come in this order: the study, planners with two varied numbers, failures, calibration, trajectories, searches,
+    plans, and cost against success.
 
     Raises:
         StoreError: the folder cannot be read.
@@ -95,7 +95,7 @@ def _of_instances(root: Path, episodes: pd.DataFrame, about: str) -> list[Drawin
 
 
 def _correlations(cases: pd.DataFrame) -> list[str]:
-    """For each data set in which both kinds of breadth vary: their correlation, and the number of cases."""
+    """The correlation of the two kinds of breadth, and the number of cases, for each data set in which both vary."""
     found = []
     for dataset, own in cases.groupby("dataset", sort=True, observed=True):
         if own["breadth"].nunique() > 1 and own["breadth_edges"].nunique() > 1:
@@ -104,7 +104,7 @@ def _correlations(cases: pd.DataFrame) -> list[str]:
 
 
 def _heatmaps(root: Path, episodes: pd.DataFrame, about: str) -> list[Drawing]:
-    """The heatmaps of §4.4, if both robustness settings ran, and of §4.5."""
+    """The heatmaps of §4.4 (if both robustness settings ran) and of §4.5."""
     found = []
     changes, condition = horizon.robustness_change(episodes), queries.where(study.PLANNERS)
     if not changes.empty:
@@ -128,20 +128,20 @@ def _heatmaps(root: Path, episodes: pd.DataFrame, about: str) -> list[Drawing]:
 _STYLE = {FH: ("#0072B2", "o", "-", -1.0), SH: ("#D55E00", "s", "--", 1.0)}
 """Colour, marker, line, and the direction in which points are moved so that intervals do not overlap."""
 _EXACT, _QUANTILES = 8, 5
-"""Up to `_EXACT` different values have a point each; if there are more, the values are binned by quantiles."""
+"""Up to `_EXACT` different values have one point each; if there are more, they are put into `_QUANTILES` bins."""
 _ACROSS = 3
-_LONGEST = 24  # characters of a label in front of a row or below a column
-_CELL, _FRAME = 0.42, 1.3  # inches: of a row; of titles, ticks and labels
+_LONGEST = 24  # maximum length of a label in front of a row or below a column, in characters
+_CELL, _FRAME = 0.42, 1.3  # height in inches of a row, and of titles, ticks and labels
 _LIGHT, _DIVERGING = "Blues", "RdBu"
-_BINS = 12  # bins of breadth at most
-_PALE = 10.0  # points: the scale ends there or above, so that small values look small
-_DARK = 0.55  # part of a colour map beyond which texts are white
+_BINS = 12  # maximum number of bins of breadth
+_PALE = 10.0  # percentage points; the colour scale extends at least this far, so that small values look pale
+_DARK = 0.55  # fraction of the colour scale above which text is white
 
 Numbers = npt.NDArray[np.float64]
 
 
 def instances(episodes: pd.DataFrame) -> str:
-    """Figure 3: how many cases of each dataset have which depth and breadth, one panel per dataset; an SVG element.
+    """Figure 3: the number of cases by depth and breadth, with one panel per dataset; an SVG element.
 
     Depth and breadth are counted in calls (§3.1). Each cell of the grid shows its number of cases, or nothing if it has
     no case.
@@ -158,7 +158,7 @@ def instances(episodes: pd.DataFrame) -> str:
 
 
 def robustness(changes: pd.DataFrame) -> str:
-    """§4.4: the change of success, in points, from forgiving to strict tools, by planner; an SVG element.
+    """§4.4: the change in success, in points, from forgiving to strict tools, by planner; an SVG element.
 
     `changes` are table 4's rows. The heatmap has one row per dataset and one column per model.
     """
@@ -183,9 +183,9 @@ def repeated(shares: pd.DataFrame) -> str:
 def _planners(
     name: str, frame: pd.DataFrame, rows: Sequence[str], panels: dict[str, str], diverging: Sequence[str]
 ) -> str:
-    """One heatmap for the column of each panel, three heatmaps in a row; all use one largest value.
+    """One heatmap per panel, three in a row; all colour scales end at the same value.
 
-    The scale of a panel in `diverging` begins at minus this value, that of any other panel at 0.
+    The scale of a panel in `diverging` starts at minus this value; the scale of any other panel starts at 0.
     """
     tables = {label: frame.pivot_table(index=list(rows), columns="model", values=column, dropna=False) * 100
               for label, column in panels.items()}  # fmt: skip
@@ -208,7 +208,7 @@ def _planners(
 def _panel(axis: Axes, frame: pd.DataFrame, high: float, diverging: bool) -> None:
     values = frame.to_numpy(np.float64)
     low = -high if diverging else 0.0
-    # Not an image: a page loads none, and there are few cells.
+    # A mesh, not an image, because a page loads no images and there are few cells.
     axis.pcolormesh(values, cmap=_DIVERGING if diverging else _LIGHT, vmin=low, vmax=high)
     axis.invert_yaxis()
     for (row, column), value in np.ndenumerate(values):
@@ -255,8 +255,7 @@ def _short(text: object) -> str:
 def success_against(episodes: pd.DataFrame, column: str) -> str:
     """Success by depth or breadth for FH and SH, a panel for each dataset, model and robustness; an SVG element.
 
-    A point is the mean over cases, where each case has its mean over trials; bars are 95% intervals
-    (`intervals.share`).
+    A point is the mean over cases of each case's mean over trials; bars are 95% intervals (`intervals.share`).
     """
     groups = [(key, group) for key, group in episodes.groupby(PLACE, sort=True, observed=True)]
 
@@ -275,7 +274,7 @@ def success_against(episodes: pd.DataFrame, column: str) -> str:
 def tokens(comparisons: pd.DataFrame, episodes: pd.DataFrame) -> str:
     """Mean input and output tokens per case for FH and SH, one line per row of table 2 (`comparisons`); an SVG element.
 
-    Bars are 95% intervals (Student's t over clusters, of the logarithm of the mean).
+    Bars are 95% intervals (Student's t over clusters, on the logarithm of the mean).
     """
     places = [tuple(row) for row in comparisons[PLACE].to_numpy()]
     groups = {tuple(map(str, key)): group for key, group in episodes.groupby(PLACE, observed=True)}
@@ -322,7 +321,7 @@ def _success_panel(axis: Axes, group: pd.DataFrame, column: str) -> None:
         axis.errorbar(centres.to_numpy() + 0.06 * side * step, means, yerr=reach, color=colour, marker=marker,
                       linestyle=line, markersize=4, linewidth=1.2, capsize=2, label=planner)  # fmt: skip
     axis.set_ylim(-0.02, 1.02)
-    if len(centres) == 1:  # one value: no scale of hundredths around it
+    if len(centres) == 1:  # for a single value, avoid an axis in hundredths
         axis.set_xlim(float(centres.iloc[0]) - 1, float(centres.iloc[0]) + 1)
     axis.xaxis.set_major_locator(MaxNLocator(6, integer=column == "depth", min_n_ticks=1))
 

@@ -1,11 +1,11 @@
-"""Plans drawn: errors by task, extraneous calls, correctness by horizon and stage (figures 3 to 6, 58 and 59).
+"""Figures of plans: errors by task, extraneous calls, correctness by horizon and stage (figures 3 to 6, 58 and 59).
 
-It stands apart from the list of all drawings. In the same way `tables.plans`, which has the numbers that are drawn
-here, stands apart from other tables.
+This module stands apart from the list of all drawings, just as `tables.plans`, which computes the numbers drawn here,
+is separate from the other tables.
 
-The paper's text has only the captions of figures 58 and 59. Here figure 58 shows each error's share of all errors, one
-bar per model, and figure 59 how often each error is made in each kind of task, one line per model. Both are drawn only
-if there are several models.
+The paper's text has only the captions of figures 58 and 59. Here figure 58 shows each error's share of all errors, with
+one bar per model, and figure 59 shows the share of plans with each error in each kind of task, with one line per model.
+Both are drawn only if there are several models.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ from analysis.tables.plans import ERROR_RATES, ERRORS_TOLD, HORIZON, STAGE
 from grid.core.types import ERRORS
 from grid.core.untrusted import shown
 
-_WIDE = 3  # panels in a row
-_LEAST = 6.0  # inches of all panels in a row
+_WIDE = 3  # maximum number of panels in a row
+_LEAST = 6.0  # minimum width of a row of panels, in inches
 _TITLES = {
     HORIZON: "correct next steps by how many are wanted (agent_planning_benchmark, figure 5)",
     STAGE: "correct next steps by where they stand (agent_planning_benchmark, figure 6)",
@@ -122,7 +122,7 @@ def _across_models(root: Path, cells: pd.DataFrame, first: str) -> list[Drawing]
 
 
 def _by_error(frame: pd.DataFrame, keys: Sequence[str]) -> pd.DataFrame:
-    """One row for each pair of a row and an error of ERROR_RATES: `keys`, `error`, and `share` with bounds."""
+    """One row for each row of `frame` and each error in ERROR_RATES: `keys`, `error`, and `share` with bounds."""
     return pd.DataFrame([
         {**{name: row[name] for name in keys}, "error": measure.header}
         | {f"share{end}": row[f"{measure.column}{end}"] for end in ("", "_low", "_high")}
@@ -132,7 +132,7 @@ def _by_error(frame: pd.DataFrame, keys: Sequence[str]) -> pd.DataFrame:
 
 
 def diagnosed(cells: pd.DataFrame, families: Iterable[str]) -> Asked:
-    """The cases of these task families that have diagnosed plans, with the number of plans with each error (`all_`)."""
+    """Cases of these task families that have diagnosed plans; `all_` columns count the plans with each error."""
     condition = f"{plan_cells.within(cells, task_family=sorted(families))} AND plan_errors IS NOT NULL"
     sums = {f"all_{error}": error for error in ERRORS}
     return plan_cells.cases(cells, ERRORS, condition, ["task_family", plan_cells.MODE], sums)
@@ -176,7 +176,7 @@ def _lines(
     panels: Sequence[str] = SETTING[:2],
     line: str = "planner",
 ) -> str:
-    """`y` with its interval against `x`: a line per value of `line`, a panel per pair of `panels` and `further`."""
+    """`y` with its interval against `x`: a line per value of `line`, a panel per value of `panels` and `further`."""
     frame = frame.assign(line=[_line(row) if line == "planner" else str(row[line]) for row in frame.to_dict("records")])
     groups = list(frame.groupby([*panels, *further], sort=False, observed=True))
     values = list(dict.fromkeys(map(named, frame[x])))

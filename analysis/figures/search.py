@@ -1,7 +1,7 @@
-"""The figures of searches: anytime curves, sizes of trees, the frontier of cost and success.
+"""Figures of searches: anytime curves, sizes of trees, and the frontier of cost and success.
 
-It stands apart from the list of all drawings. In the same way `tables.search`, which has the numbers that are drawn
-here, stands apart from other tables.
+This module stands apart from the list of all drawings, just as `tables.search`, which computes the numbers drawn here,
+is separate from the other tables.
 """
 
 from __future__ import annotations
@@ -39,9 +39,9 @@ _ASKED = (
 
 
 def drawings(root: Path) -> list[Drawing]:
-    """Figures 3 and 4, and success against cost, of each model, dataset, outline and budget.
+    """Figures 3 and 4, and success against cost, for each model, dataset, outline and budget.
 
-    No drawings if no planner searched or reached a budget.
+    There are no drawings if no planner searched or reached a budget.
 
     Raises:
         StoreError: the folder cannot be read.
@@ -105,11 +105,11 @@ def _frontier(place: Mapping[str, str], compared: pd.DataFrame, name: str, told:
         )
 
 
-# Figures of searches: anytime curves, sizes of trees, the cost-success frontier; the same bytes for the same rows.
+# Figures of searches: anytime curves, sizes of trees, the cost-success frontier. The same rows give the same bytes.
 
 
 _LINES = {False: "-", True: ":"}
-"""Line styles, by whether a planner asked if cases were resolved: if it did (True), dotted lines and hollow markers."""
+"""Line styles: dotted, with hollow markers, if the planner asked whether cases were resolved (True); else solid."""
 _GAIN = "gain_per_second"
 _SPREAD = 0.5  # octaves over which the planners' points at one limit are spread, so that intervals do not overlap
 
@@ -122,7 +122,7 @@ class _Style(NamedTuple):
 
     @property
     def face(self) -> str:
-        """The colour of the marker's inside."""
+        """The fill colour of the marker."""
         return self.colour if self.filled else "white"
 
 
@@ -210,13 +210,13 @@ def frontier(compared: pd.DataFrame, name: str) -> str:
 
 
 def drawable(compared: pd.DataFrame) -> bool:
-    """Whether a frontier has at least two planners with known success and costs on both axes."""
+    """Whether at least two planners have known success, and known tokens and seconds above 0."""
     known = compared["success"].notna() & (compared["tokens"] > 0) & (compared["seconds"] > 0)
     return int(known.sum()) > 1
 
 
 def _styles(rows: pd.DataFrame) -> dict[str, _Style]:
-    """A style for each planner, by its place among all planners and by whether it asked if cases were resolved."""
+    """A style for each planner, which depends on its position and on whether it asked if cases were resolved."""
     asked = rows.groupby("planner", sort=True)["asked"].any().to_dict()
     return {
         str(planner): _Style(COLOURS[place % len(COLOURS)], MARKERS[place % len(MARKERS)], _LINES[who], not who)
@@ -244,7 +244,7 @@ def _curves(axis: Axes, own: pd.DataFrame, measure: str, styles: Mapping[str, _S
 def _signed(axis: Axes, gains: pd.Series[float]) -> None:
     """Make the axis logarithmic on both sides of 0, and linear between the smallest gains.
 
-    Gains of planners differ by orders of magnitude.
+    This is because the planners' gains differ by orders of magnitude.
     """
     sizes_ = gains[gains != 0].abs().dropna()
     if sizes_.empty:

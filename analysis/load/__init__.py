@@ -1,15 +1,15 @@
-"""A results folder as data frames and as SQL, and what a reader has to know before the figures.
+"""A results folder as data frames and as SQL, and the facts that a reader has to know before the figures.
 
 `frames` comes first: episodes with labels that tell settings apart, read once for all tables. The names of `frames`
-that notebooks need can be imported from here. `queries`: how SQL is put together, run by DuckDB and shown; what a table
-counts is written in that table's own file. `unknowns`: cells whose success is not known. `spending` and `grading`:
-derived columns. `baselines`: figures of baselines that need no model.
+that notebooks need can be imported from here. `queries` composes SQL, runs it in DuckDB and shows it; the quantities
+that a table counts are defined in that table's own file. `unknowns`: cells whose success is not known. `spending` and
+`grading`: derived columns. `baselines`: figures of baselines that need no model.
 
-What a report says before its tables: `provenance` (which engine answered, which data, by which command), `partial`
-(settings that are not complete, records that were skipped), `answers` (which models gave the answers, which answers
-could not be read).
+Three modules write the text before a report's tables: `provenance` (engines, data and commands), `partial` (settings
+that are not complete, records that were skipped) and `answers` (which models gave the answers, which answers could not
+be read).
 
-It imports `page` and `stats`, because tables have notes below them and shares have intervals.
+This package imports `page` and `stats`, because tables have notes below them and shares have intervals.
 """
 
 from typing import TYPE_CHECKING, Any

@@ -27,7 +27,7 @@ _CALLS = SPENT[ACTOR]["llm_calls"]
 _TEXTS = [*_LABELS.values(), "planner", "engine_version", *SOURCE]
 _DATED = re.compile(r"[-@:](\d{4}-\d{2}-\d{2}|\d{8}|\d{6}|\d{4}|0\d\d)$")
 """The end of a name that includes the model's version: -2024-08-06, @20241022, -2411, -0613, -002."""
-_SHOWN = 5  # names in a line
+_SHOWN = 5  # maximum number of names in a line
 
 
 def served(root: Path) -> list[str]:
@@ -40,7 +40,7 @@ def served(root: Path) -> list[str]:
     """
     told = [*(pc.field(name) > 0 for name in _COUNTS.values()), *(pc.field(name).is_valid() for name in SOURCE)]
     columns = [*_TEXTS, *_COUNTS.values(), _CALLS]
-    rows = frames.rows(root, columns, reduce(or_, told), _TEXTS)  # most cells have none of it
+    rows = frames.rows(root, columns, reduce(or_, told), _TEXTS)  # most cells have none of these values
     cells: pd.DataFrame = rows.to_pandas()
     alone = (cells[_COUNTS[ACTOR]].fillna(0) > 0) & (cells[_CALLS] == 0)
     others = cells.assign(model=cells["model"].cat.rename_categories(frames.models(root)))
@@ -48,7 +48,7 @@ def served(root: Path) -> list[str]:
 
 
 def same_model(asked: str, answered: str) -> bool:
-    """Whether two names mean one model: versions at the end of a name, owners and capital letters do not matter."""
+    """Whether two names mean the same model; versions at the end of a name, owners and capital letters are ignored."""
     return _plain(asked) == _plain(answered)
 
 
@@ -58,7 +58,7 @@ def _plain(name: str) -> str:
 
 
 def _alone(root: Path, cells: pd.DataFrame) -> Iterator[str]:
-    """Lines about agents that use their own model: their success says nothing about the setting's model."""
+    """Lines about agents that used their own model: their success says nothing about the setting's model."""
     for planner, part in cells.groupby("planner", observed=True, sort=True):
         of = frames.rows(root, ["planner"], pc.field("planner") == str(planner)).num_rows
         yield (
@@ -111,7 +111,7 @@ def _others(cells: pd.DataFrame) -> Iterator[str]:
 
 
 def _counted(names: pd.Series[str]) -> dict[str, int]:
-    """By name, the number of cells with this name, the most frequent name first; a cell may have several names."""
+    """Map each name to its number of cells, with the most frequent name first; a cell may have several names."""
     parts = names.dropna().str.split(BETWEEN, regex=False).explode()
     return {str(name): int(count) for name, count in parts.value_counts().items()}
 
@@ -122,7 +122,7 @@ def _shown(names: dict[str, int]) -> str:
     return ", ".join([*told[:_SHOWN], *more])
 
 
-# Answers that could not be read: if most of a setting's answers could not, the setting has no meaningful result.
+# Unreadable answers: if most of a setting's answers could not be read, the setting has no meaningful result.
 
 
 MOST = 0.5
@@ -130,7 +130,7 @@ MOST = 0.5
 MANY = 0.01
 """If a larger share of any row's answers could not be read, the table gets a column with this share."""
 COLUMNS = ("n_messages", "cut_answers", "budget_reached")
-"""The columns of `episodes` that are read for shares of answers and cells that were cut, besides every table's."""
+"""Further columns of `episodes` to read, for shares of unreadable or cut answers and of cells that a budget ended."""
 _MESSAGES = ["cell_id", "role", "n", "unreadable"]
 _QUERY = f"""WITH a AS (SELECT cell_id, role::VARCHAR AS role, n AS answers, coalesce(len(unreadable), 0) AS unread
   FROM messages WHERE n IS NOT NULL
@@ -142,7 +142,7 @@ FROM e JOIN a USING (cell_id) GROUP BY ALL ORDER BY ALL"""  # noqa: S608  names 
 
 
 def unreadable(root: Path, episodes: pd.DataFrame | None = None) -> list[str]:
-    """A line for each setting and role of which more than half of the answers could not be read.
+    """A line for each setting and role if more than half of the role's answers could not be read.
 
     Args:
         root: the folder.
@@ -165,10 +165,10 @@ def unreadable(root: Path, episodes: pd.DataFrame | None = None) -> list[str]:
 
 
 def by_setting(root: Path, episodes: pd.DataFrame | None = None) -> Asked:
-    """By setting and role, the number of `answers` that were sampled, and the number of `unread` answers.
+    """The number of sampled answers (`answers`) and of unreadable answers (`unread`) by setting and role.
 
     If a cell's requests were not kept (`store.transcripts`), each decision on any branch counts as an answer of the
-    acting model. A plan that could not be read after all tries counts as an answer too. `episodes` are all cells of the
+    acting model. A plan that could not be read in any attempt counts as an answer too. `episodes` are all cells of the
     folder with `n_messages`, if they have been read already.
     """
 
@@ -184,7 +184,7 @@ def by_setting(root: Path, episodes: pd.DataFrame | None = None) -> Asked:
 
 
 def shares(root: Path, episodes: pd.DataFrame) -> pd.DataFrame:
-    """By setting, the share of the acting model's answers that is `unreadable`; NaN if there are no answers."""
+    """The share `unreadable` of the acting model's answers, by setting; NaN if there are no answers."""
     counted = by_setting(root, episodes).rows
     acting = counted[counted["role"] == ACTOR]
     return acting[SETTING].assign(unreadable=acting["unread"] / acting["answers"].where(acting["answers"] > 0))

@@ -4,8 +4,8 @@ They are: the retriever's first tool, the retriever's ceiling, chance, constant 
 and the share of solvable cases.
 
 The first three are computed from first-pass decisions on a followed outline, which record the number of options and the
-rank of the reference's tool. They do not depend on the planner: per substep one decision counts, the one that most
-settings met.
+rank of the reference's tool. These three do not depend on the planner, because only one decision counts per substep:
+the one that occurred most often.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ OF_CASES = {
     SOLVABLE: "solvable", CONSTANT: "constant_success", BY_FUNCTION: "constant_by_function_success",
     NOTHING: "nothing_success", TRANSFER: "transfer_success",
 }  # fmt: skip
-"""The baselines whose success is the share of cases in which a column of `episodes` is true, with this column."""
+"""Baselines whose success is the share of cases for which a column of `episodes` is true, each with this column."""
 _COLUMNS = [*SETTING, "cases", "success_mean", "tool_match_rate_mean", "action_accuracy_mean"]
 _RETRIEVAL = """SELECT model, dataset, robustness, retriever, pool, planner, count(*) AS cases,
   avg(tool_match) AS tool_match_rate, avg(acted) AS action_accuracy, avg(success) AS success
@@ -63,17 +63,18 @@ GROUP BY ALL{having}
 
 
 def baselines(root: Path, episodes: pd.DataFrame) -> pd.DataFrame:
-    """A row for each baseline of each model, dataset and robustness setting, named in the column `planner`.
+    """One row per baseline, model, dataset and robustness setting; the column `planner` has the baseline's name.
 
-    `retriever's first` always calls the first tool that it was offered; `chance` takes any option with the same
+    `retriever's first` always calls the first tool that it was offered; `chance` chooses every option with the same
     probability. Both have a tool match and an action accuracy, but no arguments, and so no success. `retriever's
     ceiling` is right if the reference's tool was offered, and succeeds if this holds for all calls of a case. The
-    success of `solvable cases` is their share. `constant answer` gives every question the commonest answer of the
-    training questions; `constant answer by last function` knows the last function of the question's program, and gives
-    the commonest answer of the training questions whose programs end with the same function. `doing nothing` ends the
-    work without a call, and has a row only if it resolves any case. `transfer at once` makes one call, which hands the
-    user over to a person, and ends. Columns: `SETTING`, `cases` and the rates, NaN if not defined. A baseline has no
-    row if no outline was followed, or if its column is not known for any case.
+    success of `solvable cases` is their share. `constant answer` gives every question the most frequent answer to the
+    training questions; `constant answer by last function` is given the last function of the question's program, and
+    gives the most frequent answer to the training questions whose programs end with the same function. `doing nothing`
+    ends the episode without a call, and has a row only if it resolves at least one case. `transfer at once` makes one
+    call, which transfers the user to a person, and ends. The columns are `SETTING`, `cases` and the rates, NaN if not
+    defined. The first three baselines have no row if no outline was followed; each other baseline has no row if its
+    column is not known for any case.
     """
     steps = decisions(root, episodes)
     found = selects(episodes, steps)
@@ -82,7 +83,7 @@ def baselines(root: Path, episodes: pd.DataFrame) -> pd.DataFrame:
 
 
 def decisions(root: Path, episodes: pd.DataFrame) -> pa.Table:
-    """The first passes' decisions on a followed outline: the rows of the table `steps` that `selects` reads."""
+    """First-pass decisions on a followed outline: the rows of the table `steps` that `selects` reads."""
     known = (pc.field("branch") == 0) & pc.field("tool_required").is_valid() & pc.field("n_options").is_valid()
     first = episodes[episodes["status"] == "ok"].drop_duplicates(["setting_id", "dataset_version", "code", "case_id"])
     mine = pc.field("cell_id").isin(pa.array(first["cell_id"], pa.string()))
@@ -97,8 +98,8 @@ def decisions(root: Path, episodes: pd.DataFrame) -> pa.Table:
 def selects(episodes: pd.DataFrame, steps: pa.Table, condition: str = "true") -> list[str]:
     """The queries of the baselines for which there are data; for each substep the most frequent decision counts.
 
-    Of equally frequent decisions, the one with the fewest options counts, then the one that ranks the reference's tool
-    first.
+    Among equally frequent decisions, the one with the fewest options counts; if several have equally few, the one that
+    ranks the reference's tool highest.
     """
     having = {NOTHING: " HAVING success > 0"}
     of_cases = [
@@ -110,9 +111,9 @@ def selects(episodes: pd.DataFrame, steps: pa.Table, condition: str = "true") ->
 
 
 def named(found: pd.DataFrame) -> pd.DataFrame:
-    """The rows of `selects`, named.
+    """The rows of `selects`, with the full name of each baseline.
 
-    The name includes the retriever if there are several retrievers, and the pool if it is not `all`.
+    The name includes the retriever if there are several retrievers, and the pool if the pool is not `all`.
     """
     if found.empty:
         return pd.DataFrame(columns=_COLUMNS)

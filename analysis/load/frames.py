@@ -29,9 +29,9 @@ SETTING = ["model", "dataset", "robustness", "planner"]
 ALL = "all"
 """The pool of all tools of the benchmark; labels do not mention it."""
 UNCHANGED = "none"
-"""The usual value of refinement and memory, which labels do not mention.
+"""The default of refinement and of memory; labels do not mention it.
 
-The plan is used as it was first written, and no other case is remembered.
+With this default, the plan is used as it was first written, and no other case is remembered.
 """
 _TEXTS = [*APART, "case_id", "cluster", "status", "error_kind"]
 _EPISODES = [
@@ -46,15 +46,15 @@ _FLAGS = [
     *BASELINES, "success_db",
     "accuracy", "plan_accuracy", "plan_names_accuracy", "plan_values_accuracy", "hallucinated", "side_effect",
 ]  # fmt: skip
-_HELD_BYTES = 128 << 20  # of columns with eight bytes a cell, while a process looks at a folder
-_WHOLE_BYTES = 2 << 30  # the same for a folder that is read for all its tables, if memory is several times as large
+_HELD_BYTES = 128 << 20  # limit for the columns of a folder kept in memory, at eight bytes per cell and column
+_WHOLE_BYTES = 2 << 30  # limit for a folder that is read for all its tables, if several times as much memory is free
 _SPARE = 4
 _MEMORY = Path("/proc/meminfo")
 FEW = (*_TEXTS, "cell_id", "trial", "success", *unknowns.UNREAD)
 """The columns that every frame needs."""
 _CATEGORIES = [*_TEXTS, *_FACTORS]
 _DERIVED, _PLACE = ["disturbed", unknowns.COLUMN], "_place"
-_LABELS = ["answered_by", "engine_version", "git_commit", "provider", "system_fingerprint"]  # categories of some tables
+_LABELS = ["answered_by", "engine_version", "git_commit", "provider", "system_fingerprint"]  # categories in some tables
 _FURTHER = [
     *_LABELS, "cell_id", "attempt_id", "behaviour", "case_digest", "draft", "error_message", "failure_patterns",
     "plan_errors", "reward_parts", "task_family", "termination", "tool_counts", "unsolvable_kind", "verdict",
@@ -69,12 +69,12 @@ def episodes(
     unknown: unknowns.Unknown | None = None,
     names: Sequence[str] = _EPISODES,
 ) -> pd.DataFrame:
-    """One row per cell, setting by setting, undisturbed ones first; flags as floats, NaN if not known.
+    """One row per cell, sorted by setting, undisturbed settings first; flags are floats, NaN if not known.
 
-    If success is not known, it is set as `unknown` says (None: as `unknowns.counted` says), and the column `unknown` is
-    true. Texts are categories in alphabetical order, because even a million rows have few different texts. `further`
-    are additional columns of the table to read, `where` says which rows (`grid.store.read`). `names` are the columns to
-    read; by default all columns that any table needs. `FEW` are those that every frame needs.
+    Unknown success is set as `unknown` says (None: as `unknowns.counted` says), and the column `unknown` is true in
+    such rows. Texts are categories in alphabetical order, because even a million rows have few different texts.
+    `further` are additional columns to read, and `where` selects the rows (see `grid.store.read`). `names` are the
+    columns to read, by default all columns that any table needs; `FEW` are the columns that every frame needs.
     """
     names = list(dict.fromkeys([*names, *further]))
     with unknowns.counted(unknown):
@@ -95,7 +95,7 @@ def _named(root: Path, where: pc.Expression | None) -> list[str]:
 
 
 def _of_all(root: Path, names: Sequence[str]) -> pd.DataFrame:
-    """The columns of every row: labels and order are worked out once, and each column is read and sorted once."""
+    """These columns of every row; labels and order are computed once, and each column is read and sorted once."""
     files = store.files_of(root, "episodes")
     held, key = _made(folder_at(root), files), ("episodes", unknowns.how_counted())
     if key not in held:
@@ -105,7 +105,7 @@ def _of_all(root: Path, names: Sequence[str]) -> pd.DataFrame:
     missing = [name for name in names if name not in frame]
     if missing:
         further = _read(root, missing, None)
-        if store.files_of(root, "episodes") != files:  # a sweep wrote meanwhile
+        if store.files_of(root, "episodes") != files:  # a sweep has written meanwhile
             return _sorted(_read(root, names, None), root)
         further = further.take(frame[_PLACE].to_numpy()).set_axis(frame.index)
         held[key] = frame = frame.assign(**{name: further[name] for name in missing})
@@ -122,12 +122,12 @@ def _read(root: Path, names: Sequence[str], where: pc.Expression | None) -> pd.D
         **{name: _ordered(frame[name]) for name in [*SETTING, "case_id", CLUSTER] if name in frame},
         **{name: frame[name].astype("float64") for name in _FLAGS if name in frame},
     )
-    pa.default_memory_pool().release_unused()  # the memory that the table took
+    pa.default_memory_pool().release_unused()  # the memory that the table used
     return found
 
 
 def _sorted(frame: pd.DataFrame, root: Path) -> pd.DataFrame:
-    """The rows setting by setting, with the derived columns."""
+    """The rows sorted by setting, with the derived columns."""
     frame = unknowns.applied(frame.assign(disturbed=frame["robustness"] != "none"))
     if not frame.empty:
         frame = frame.assign(planner=told_apart(frame, lambda: _configs(root)))
@@ -137,7 +137,7 @@ def _sorted(frame: pd.DataFrame, root: Path) -> pd.DataFrame:
 def rows(
     root: Path, names: Sequence[str], where: pc.Expression | None = None, categories: Sequence[str] = ()
 ) -> pa.Table:
-    """`store.read(root, "episodes", …)` with columns kept in memory, because a report's tables ask for the same."""
+    """Like `store.read(root, "episodes", …)`, but columns stay in memory, because a report's tables share them."""
     files = store.files_of(root, "episodes")
     held = _held(folder_at(root), files)
     named = _named(root, where)
@@ -146,13 +146,13 @@ def rows(
     if missing:
         columns = (
             len(held) + len(missing) if where is None else len(_LIKELY)
-        )  # of a large folder only the rows asked for
+        )  # from a large folder, read only the requested rows
         if not _fit(files, columns, _limit(root)):
             return store.read(root, "episodes", names, where, categories)
         found = store.read(
             root, "episodes", missing, None, [name for name in missing if name in [*categories, *_CATEGORIES]]
         )
-        if store.files_of(root, "episodes") != files:  # a sweep wrote meanwhile
+        if store.files_of(root, "episodes") != files:  # a sweep has written meanwhile
             return store.read(root, "episodes", names, where, categories)
         held.update(zip(missing, found.columns, strict=True))
     table = pa.table({name: held[name] for name in wanted})
@@ -167,8 +167,8 @@ def rows(
 def once(root: Path, what: str, make: Callable[[], T], few: bool = False) -> T:
     """The result of `make`, which is called once for these rows, so that tables and figures show the same numbers.
 
-    If the folder is too large to be held in memory, `make` is called each time, unless `few` is true: the result is
-    small however many cells there are.
+    If the folder is too large to be held in memory, `make` is called each time. Set `few` for a result that is small
+    however many cells there are: it is always kept.
     """
     files = store.files_of(root, "episodes")
     if not few and not _fit(files, len(_LIKELY)):
@@ -181,7 +181,7 @@ def once(root: Path, what: str, make: Callable[[], T], few: bool = False) -> T:
 
 
 def hold(root: Path) -> None:
-    """Read at once the columns that a report's tables are likely to ask for, if the folder is not too large."""
+    """Read, in one go, the columns that a report's tables are likely to need, if the folder is not too large."""
     if _free() > _SPARE * _WHOLE_BYTES:
         _whole.add(folder_at(root))
     if _fit(store.files_of(root, "episodes"), len(_LIKELY), _limit(root)):
@@ -189,7 +189,7 @@ def hold(root: Path) -> None:
 
 
 def _free() -> int:
-    """Bytes of available memory, including that of cached files; 0 if the system does not say."""
+    """Bytes of available memory, including memory that caches files; 0 if the system does not report it."""
     with contextlib.suppress(OSError, StopIteration):
         told = next(line for line in _MEMORY.read_text().splitlines() if line.startswith("MemAvailable:"))
         return 1024 * int(told.split()[1])
@@ -197,7 +197,7 @@ def _free() -> int:
 
 
 _whole = set[Path]()
-"""The folders for which columns of all tables are kept, so that more memory may be used."""
+"""The folders that are read for all their tables, and for which more memory may therefore be used."""
 
 
 def _limit(root: Path) -> int:
@@ -211,7 +211,7 @@ def _fit(files: Sequence[store.File], columns: int, limit: int = _HELD_BYTES) ->
 
 @lru_cache(maxsize=2)
 def _made(root: Path, files: tuple[store.File, ...]) -> dict[tuple[str, str], Any]:
-    """The results made from these files, by their name and by how unknown cells are counted."""
+    """The results computed from these files, keyed by name and by the way in which unknown cells are counted."""
     return {}
 
 
@@ -240,7 +240,7 @@ def _formed(column: pa.ChunkedArray, encoded: bool) -> pa.ChunkedArray:
 
 
 def answer_prefixes(root: Path) -> dict[str, str]:
-    """By the model's label, the text with which the engine begins its answers, for models with such a prefix."""
+    """Map each model's label to the text with which the engine starts the model's answers, if there is one."""
     found = rows(root, ["model", "config"], categories=["model", "config"])
     pairs = found.group_by(["model", "config"]).aggregate([]).to_pylist()
     prefixes = {
@@ -255,7 +255,7 @@ def _ordered(texts: pd.Series[Any]) -> pd.Series[Any]:
 
 
 def models(root: Path) -> dict[str, str]:
-    """By stored label, the names that tables give to models, if name and label differ; raises StoreError."""
+    """Map each stored model label to the model's name in tables, if the two differ; raises StoreError."""
 
     def made() -> dict[str, str]:
         found = shown_labels.short(map(str, rows(root, ["model"], categories=["model"])["model"].unique().to_pylist()))
@@ -265,18 +265,18 @@ def models(root: Path) -> dict[str, str]:
 
 
 def _configs(root: Path) -> dict[str, str]:
-    """The config of each setting, as stored in rows, by the setting's id."""
+    """Map each setting's id to its config, as stored in rows."""
     names = ["setting_id", "config"]
     found = rows(root, names, categories=names).group_by(names).aggregate([]).to_pylist()
     return {row["setting_id"]: row["config"] for row in found}
 
 
 def told_apart(frame: pd.DataFrame, configs: Callable[[], Mapping[str, str | None]]) -> pd.Series[Any]:
-    """The planners' labels, with the parts that tell settings apart: the retriever if it varies, roles that vary.
+    """The planners' labels, extended so that they tell settings apart: by the retriever and the roles that vary.
 
     The pool is added if it is not all, and so are refinement and memory if they are used. If labels are still equal,
-    the differences between the settings are added (`react (seed=1)`): keys of their `configs`, which are read only in
-    this case, or the data or the code. If no difference is known, the setting's id is added.
+    the differences between the settings are added (`react (seed=1)`): keys of their `configs`, the data or the code.
+    The `configs` are read only in this case. If no difference is known, the setting's id is added.
     """
     varying = [name for name in APART if frame[name].nunique(dropna=False) > 1] or ["planner"]
     place = frame.groupby(varying, sort=False, dropna=False).ngroup()
@@ -284,7 +284,7 @@ def told_apart(frame: pd.DataFrame, configs: Callable[[], Mapping[str, str | Non
     settings = frame.loc[first, [*APART]].astype(str).set_index(place[first])
     planner = settings["planner"].map(shown_labels.plain, na_action="ignore")
     if settings["retriever"].nunique() > 1:
-        planner = planner + (" / " + settings["retriever"]).fillna("")  # imported rows have none
+        planner = planner + (" / " + settings["retriever"]).fillna("")  # imported rows have no retriever
     pool = settings["pool"].fillna(ALL)
     planner = planner.where(pool == ALL, planner + " / pool " + pool)
     for group in ("refine", "memory"):
@@ -292,7 +292,7 @@ def told_apart(frame: pd.DataFrame, configs: Callable[[], Mapping[str, str | Non
         planner = planner.where(further == UNCHANGED, planner + f" / {group} " + further.astype(str))
     for role in ASKED:
         asked = frame.loc[first, role].set_axis(settings.index).astype(object)
-        if asked.groupby(settings["model"]).nunique().max() > 1:  # two models that judge themselves differ already
+        if asked.groupby(settings["model"]).nunique().max() > 1:  # only if the role varies within a model
             called = asked.dropna().map(shown_labels.short(asked.dropna())).reindex(asked.index)
             planner = planner.where(asked.isna(), planner + f" / {role} " + called.astype(str))
     labels = [settings["model"], settings["dataset"], settings["robustness"], planner]
@@ -321,7 +321,7 @@ def lengthened(root: Path) -> pd.DataFrame:
 
     def made() -> pd.DataFrame:
         labels = episodes(root, names=FEW)["planner"].unique()
-        marks = (" / ", " #", shown_labels.MARK)  # what `told_apart` adds
+        marks = (" / ", " #", shown_labels.MARK)  # the marks that `told_apart` adds
         if not any(mark in str(label) for label in labels for mark in marks):
             return pd.DataFrame()
         found: pd.DataFrame = rows(root, APART, categories=APART).group_by(list(APART)).aggregate([]).to_pandas()

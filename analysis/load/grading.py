@@ -1,4 +1,4 @@
-"""Success as in planning_horizon's tables: an evaluator's verdict on the answer, if asked for (B.3 there)."""
+"""Success as in planning_horizon's tables: the verdict of an evaluator on the answer, if there is one (B.3)."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from analysis.load import unknowns
 from grid.core.engine import EVALUATOR
 
 COLUMN = "graded_success"
-"""The derived column: whether the verdict is that the answer is correct; in settings without verdicts, the success."""
+"""The derived column: whether the evaluator called the answer correct; in settings without verdicts, the success."""
 SOURCES = ("verdict",)
-"""The columns of `episodes` that are read in addition to those of `load.episodes`."""
+"""Columns that are read in addition to the usual columns of `load.episodes`."""
 CORRECT = "correct"
-"""The only verdict that counts as success; a partially correct answer has another verdict."""
+"""The only verdict that counts as success; a partially correct answer has a different verdict."""
 
 
 def added(cells: pd.DataFrame) -> pd.DataFrame:
@@ -33,7 +33,7 @@ def taken(cells: pd.DataFrame) -> pd.DataFrame:
 
 
 def sql() -> str:
-    """The SQL expression of COLUMN, over cells as in `queries.latest`."""
+    """The SQL expression for COLUMN, over the cells of `queries.latest`."""
     right = f"verdict = '{CORRECT}'"
     right = f"coalesce({right}, false)" if unknowns.how_counted() == unknowns.FAILURE else right
     over = f"OVER (PARTITION BY {', '.join(unknowns.SETTING)})"
@@ -41,11 +41,11 @@ def sql() -> str:
 
 
 def notes(cells: pd.DataFrame) -> list[str]:
-    """Notes on settings with verdicts: what success means, and how many verdicts were unreadable.
+    """Notes on settings with verdicts: the meaning of accuracy, and the number of unreadable verdicts.
 
     Further notes name the settings without verdicts.
 
-    There are no notes if no setting has verdicts. `cells` are those of `load.episodes` with SOURCES.
+    There are no notes if no setting has verdicts. `cells` are the cells of `load.episodes` with SOURCES.
     """
     return [*_notes(cells.assign(graded=_has_verdicts(cells)))]
 

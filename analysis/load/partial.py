@@ -1,4 +1,4 @@
-"""Settings whose figures have a gap, which every report names: missing cells, spent budgets, calls that failed."""
+"""Gaps in the figures, which every report names: missing cells, spent budgets, failed calls and skipped records."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from analysis.page.table import Table
 from grid import store
 
 _NAMED = 3
-"""The largest number of settings that a line names."""
+"""Maximum number of settings that a line names."""
 _MOST_STOPPED = 0.5
 """If a larger share of a setting's cells was ended by a budget, there is a warning."""
 _MOST_FAILED = 0.9
@@ -26,10 +26,10 @@ CALLS = "tool_calls", "failed_calls"
 def planned(root: Path, episodes: pd.DataFrame) -> pd.DataFrame:
     """One row per setting: `SETTING`, and the numbers of cells that are `done` and that are `planned`.
 
-    The sweep's own record says how many cells are planned, and which settings have no cell yet. Settings without cells
-    come last. If a folder has no record, because it was made before sweeps kept one or was gathered from other folders,
-    its rows decide: as many cells are planned as the largest setting has of the same model, dataset and robustness
-    setting.
+    The sweep's own record gives the number of planned cells, and which settings have no cells yet. Settings without
+    cells come last. A folder has no record if it was made before sweeps kept one, or if it was gathered from other
+    folders. In that case, the number of planned cells is the number of cells of the largest setting with the same
+    model, dataset and robustness setting.
 
     Raises:
         StoreError: the record cannot be read.
@@ -58,7 +58,7 @@ def planned(root: Path, episodes: pd.DataFrame) -> pd.DataFrame:
 
 
 def with_planned(results: pd.DataFrame, plan: pd.DataFrame) -> pd.DataFrame:
-    """The settings of `rates.results`, with a column `planned`: the number of cells that are planned."""
+    """The settings of `rates.results`, with a column `planned`: the number of planned cells."""
     cells = plan.set_index(SETTING)["planned"]
     keys = pd.MultiIndex.from_frame(results[SETTING].astype(str))
     return results.assign(planned=cells.reindex(keys).to_numpy())
@@ -80,15 +80,15 @@ def lines(plan: pd.DataFrame) -> list[str]:
     ]
 
 
-# Records that data sets skipped, noted under the tables of their cases: a rate says nothing about such records.
+# Records that data sets skipped. Notes under tables name them, because no rate says anything about such records.
 
 
 _KINDS = 5
-"""The largest number of reasons that a line names; the record of the runs has all reasons."""
+"""Maximum number of reasons that a line names; the record of the runs has all reasons."""
 
 
 def skipped(root: Path) -> dict[str, str]:
-    """By label, a line for each data set that left out records; no line if the runs did not record this.
+    """Map the label of each data set that left out records to a line about them; empty if the runs recorded none.
 
     Raises:
         StoreError: the record cannot be read.
@@ -97,7 +97,7 @@ def skipped(root: Path) -> dict[str, str]:
 
 
 def with_skipped(tables: Sequence[Table], lines: Mapping[str, str]) -> list[Table]:
-    """The tables; the notes of each table now include the lines of the data sets that it shows."""
+    """The tables, with the lines about a table's data sets added to its notes."""
     return [replace(table, notes=[*table.notes, *_shown(table, lines)]) for table in tables]
 
 
@@ -134,10 +134,10 @@ def stopped(episodes: pd.DataFrame) -> list[str]:
 
 
 def failing(episodes: pd.DataFrame) -> list[str]:
-    """A line for each model and data set with planners of whose undisturbed tool calls more than nine tenths failed.
+    """A line for each model and data set on which over nine tenths of a planner's undisturbed tool calls failed.
 
-    `episodes` are cells with the columns `CALLS`. Such calls count as the planner's, but a tool, a key or a reference
-    to an earlier result may be wrong.
+    `episodes` are cells with the columns `CALLS`. The failures count against the planner, but the cause may be a tool,
+    a key or a reference to an earlier result.
     """
     lines = []
     plain = episodes[episodes["robustness"] == UNCHANGED]

@@ -22,7 +22,7 @@ from grid.core.engine import ASKED
 from grid.imports import IMPORTED, RECORDED
 
 COLUMNS = ("engine", "config")
-"""The columns that are read of every episode in addition to the columns of other tables."""
+"""Columns that are read for every episode in addition to the columns of other tables."""
 EMPTY = "There is nothing to show: this folder holds no episodes yet"
 _ENGINES = {
     "lexical": "{}: a lexical engine (word overlap, no training), which is not a language model; its figures say "
@@ -99,13 +99,13 @@ def first_line(episodes: pd.DataFrame) -> str:
 
 
 def made_up(episodes: pd.DataFrame) -> dict[str, str]:
-    """By label, for data sets that differ from a paper's: which comparisons with the paper's figures still hold."""
+    """Map the label of each data set that differs from a paper's to the comparisons with the paper that still hold."""
     told = {}
     for row in episodes.drop_duplicates(["dataset", "dataset_version", "config"]).to_dict("records"):
         data = _data(str(row["dataset"]), str(row["dataset_version"]), row["config"])
         if _READ not in data or any(mark in str(row["dataset_version"]) for mark in (MADE_UP, TICKET)):
             told[str(row["dataset"])] = (
-                f"{data}: differences between settings can be compared with the paper's, but levels cannot"
+                f"{data}: differences between settings can be compared with the paper's, but absolute values cannot"
             )
     return told
 
@@ -147,17 +147,17 @@ def _path(config: object) -> object:
     return found.get("dataset", {}).get("path")
 
 
-# What a report says about benchmarks with simulated tools, with invented facts, or with a ticket as their user.
+# Notices about benchmarks with simulated tools, with invented facts, or with a ticket in place of a user.
 
 
 MADE_UP, INVENTED, TICKET = "-simulated", "-witness", "-ticket"
-"""Parts of the versions of datasets with simulated tools, with invented facts, or with a ticket as their user."""
+"""Marks in the versions of datasets with simulated tools, with invented facts, or with a ticket in place of a user."""
 SYNTHETIC = "real questions, logical forms and schema; synthetic facts"
 TOLD_ALL = "the ticket gives the user's instructions, so the task is easier and comparable only with itself"
 
 
 def notice(episodes: pd.DataFrame) -> str:
-    """The beginning of captions if any dataset of these episodes has such a version; else an empty text."""
+    """A notice for the start of captions if a dataset of these episodes has such a mark in its version; else empty."""
     simulated, invented, ticket = (_named(episodes, mark) for mark in (MADE_UP, INVENTED, TICKET))
     return (
         (f"simulated tools ({simulated}): their results are made up, and no server was called; " if simulated else "")
@@ -167,19 +167,19 @@ def notice(episodes: pd.DataFrame) -> str:
 
 
 def kinds(episodes: pd.DataFrame) -> pd.DataFrame:
-    """The columns of episodes that say which policy and data they come from, each combination of values once."""
+    """The distinct combinations of the columns that tell which policy and which data the episodes come from."""
     return episodes[["model", ENGINE, "dataset", "dataset_version"]].astype(object).drop_duplicates()
 
 
 def captioned(tables: Sequence[Table], kinds: pd.DataFrame, more: str = "") -> list[Table]:
-    """The tables; each caption now begins with notices about the table's own models, and about its data sets' tools.
+    """The tables, with notices about each table's own models and data sets at the start of its caption.
 
-    If a table is named after one model or data set and its values do not have it, they now do (`model`, `dataset`).
+    If a table's name contains a model or data set that its values lack, a column `model` or `dataset` is added to them.
 
     Args:
         tables: the tables.
         kinds: the `kinds` of all episodes of the report.
-        more: a further beginning of every caption.
+        more: further text for the start of every caption.
     """
     models, names = kinds["model"].astype(str), kinds["dataset"].astype(str)
 
@@ -205,7 +205,7 @@ def _placed(table: Table, labels: Mapping[str, Iterable[str]]) -> Table:
 
 
 def _models(table: Table) -> frozenset[str]:
-    """The models in a table's rows, and those with which it compares them; no model if it names none."""
+    """The models in a table's rows and the models with which they are compared; empty if the table names no model."""
     if "model" not in table.values:
         return frozenset()
     named = [table.values[name].dropna().astype(str) for name in ("model", "reference") if name in table.values]
@@ -213,7 +213,7 @@ def _models(table: Table) -> frozenset[str]:
 
 
 def _shown(table: Table) -> frozenset[str]:
-    """The data sets that a table names as its subject; no data set if it names none."""
+    """The data sets that a table names as its subject; empty if it names no data set."""
     if table.data or "dataset" not in table.values:
         return table.data
     return frozenset(table.values["dataset"].dropna().astype(str))
@@ -225,13 +225,13 @@ def _named(episodes: pd.DataFrame, mark: str) -> str:
     return ", ".join(sorted(map(str, episodes["dataset"][marked].unique())))
 
 
-# The head of a report's page: when, by which command and code, with what versions, seed, machine and engine.
+# The head of a report's page: date, command, commit, versions, seed, machine and engine.
 
 
 _FACTS = ["model", "engine", "engine_version", "git_commit", "config"]
 _UNKNOWN = "not recorded"
 _COMMANDS = 5
-"""The largest number of commands that are shown; the folder's record has all commands."""
+"""Maximum number of commands that are shown; the folder's record has all commands."""
 _COMMIT = 12
 """The number of characters of a commit that are shown."""
 
@@ -239,7 +239,7 @@ _COMMIT = 12
 def terms(root: Path) -> list[tuple[str, str]]:
     """The head of the page as terms and their values; empty for a folder without episodes.
 
-    Date, code, engine and seed come from the rows; all else comes from the sweep's record of its runs.
+    Date, code, engine and seed come from the rows; everything else comes from the sweep's record of its runs.
 
     Raises:
         StoreError: the folder cannot be read.
@@ -266,7 +266,7 @@ def terms(root: Path) -> list[tuple[str, str]]:
 
 
 def _again(facts: Sequence[dict[str, Any]], runs: Sequence[store.RunRecord]) -> str:
-    """The steps that run these cells again, one per line."""
+    """Instructions for running these cells again, one step per line."""
     commits = dict.fromkeys(fact["git_commit"] for fact in facts if fact["git_commit"])
     code = [commit.partition("-")[0] for commit in commits]
     changed = any("-" in commit for commit in commits)
@@ -284,14 +284,14 @@ def _again(facts: Sequence[dict[str, Any]], runs: Sequence[store.RunRecord]) -> 
 
 
 def _listed(texts: Iterable[str], most: int | None = None) -> str:
-    """The different texts in their order, one per line."""
+    """The distinct texts in their order, one per line."""
     found = list(dict.fromkeys(text for text in texts if text))
     more = [f"and {len(found) - most:,} more"] if most and len(found) > most else []
     return "\n".join([*found[:most], *more]) or _UNKNOWN
 
 
 def _cut(runs: Iterable[store.RunRecord]) -> str | None:
-    """The limits on models' answers that are lower than those which planners asked for, one line each."""
+    """The limits on models' answers that are lower than the limits that planners asked for, one line each."""
     lines = [line for run in runs for line in run.get("cut", [])]
     return _listed(lines) if lines else None
 
@@ -327,25 +327,26 @@ def _engine(fact: dict[str, Any]) -> str:
     return f"{told} ({fact['engine_version']})" if fact["engine_version"] else told
 
 
-# What a report says about the simulated policy: what it is, and its estimates beside the closed form.
+# Texts on the simulated policy: the notice in captions, and its estimates next to the closed form.
 
 
 ENGINE, EXPECTED = "engine", "expected_success"
 SIMULATED_COLUMNS = (ENGINE, EXPECTED)
-"""The columns that are read of every episode in addition to the columns of other tables."""
+"""Columns that are read for every episode in addition to the columns of other tables."""
 SIMULATED = "simulated"
 _TOLD = {
     SIMULATED: "simulated policy: it is not a language model and is told the answers",
     "lexical": "lexical engine: it is not a language model and matches words",
     "null": "null engine: it is not a language model and gives no real answers",
 }
-"""Engines that are not language models, and what every caption about their figures says."""
+"""Engines that are not language models, each with the notice for captions about its figures."""
 
 
 def simulated_notice(episodes: pd.DataFrame, every: pd.DataFrame | None = None) -> str:
-    """The beginning of a caption if any of its cells was imported, or is from no language model; else empty.
+    """A notice for the start of a caption if any cell was imported or comes from no language model; else empty.
 
-    If `every` (the report's episodes; None: `episodes`) has other models too, the notice names its own.
+    If `every` (the report's episodes; None: `episodes`) has further models, the notice names the models that it is
+    about.
     """
     recorded = sorted({told for engine, told in RECORDED.items() if (episodes[ENGINE] == engine).any()})
     found = [f"imported, not run here ({' and '.join(recorded)}); "] if recorded else []
@@ -358,7 +359,7 @@ def simulated_notice(episodes: pd.DataFrame, every: pd.DataFrame | None = None) 
 
 
 def closed_form(root: Path, episodes: pd.DataFrame) -> list[Table]:
-    """Success of single-pass planners beside their expected success; no table without a simulated policy."""
+    """Success of single-pass planners next to their expected success; no table without a simulated policy."""
     where = f"{EXPECTED} IS NOT NULL AND success IS NOT NULL"
     asked = queries.ask(episodes, queries.of_cases(["success", EXPECTED], where))
     if asked.rows.empty:
@@ -390,7 +391,7 @@ def closed_form(root: Path, episodes: pd.DataFrame) -> list[Table]:
 
 def _beside(cases: pd.DataFrame) -> dict[str, float]:
     by_case = cases.set_index([CLUSTER, "case_id"])
-    # The expectation differs from case to case: the interval is that of the cases' difference from it.
+    # The expectation differs between cases, so the interval is computed over each case's difference from it.
     _, low, high = interval(by_case["success"] - by_case[EXPECTED], reach=1.0)
     expected = float(by_case[EXPECTED].mean())
     return {

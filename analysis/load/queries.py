@@ -1,9 +1,8 @@
 """SQL over the cells of a folder: DuckDB computes the figures of tables, and tables show the query that it ran.
 
-A query reads `e`, one row per cell as in `load.episodes`. `ask` runs it over these rows; `of_files` prepends the SQL
-with which DuckDB alone makes `e` from the files. A cell that ran again has several rows in the files; the latest
-counts, as in
-`grid.store.read`.
+A query reads `e`, one row per cell as in `load.episodes`. `ask` runs it over these rows; `of_files` puts SQL before the
+query, with which DuckDB alone makes `e` from the files. A cell that ran again has several rows in the files; the latest
+row counts, as in `grid.store.read`.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ def _text(value: object) -> str:
 
 @lru_cache(maxsize=1)
 def _connection() -> duckdb.DuckDBPyConnection:
-    """A connection with one thread: sums are the same each time, and small tables are ready sooner."""
+    """A connection with one thread, so that sums are the same each time and small tables are ready sooner."""
     return duckdb.connect(config={"threads": 1})
 
 
@@ -45,12 +44,12 @@ class Asked(NamedTuple):
 
 
 def ask(cells: pd.DataFrame, query: str, **further: pa.Table | pd.DataFrame) -> Asked:
-    """The result of a query that reads these cells as the table `e`; columns of labels stay categories.
+    """The result of a query that reads these cells as the table `e`; label columns stay categories.
 
     Args:
         cells: the rows of `load.episodes`, or some of them.
         query: SQL; DuckDB refuses columns that the cells lack.
-        further: the other tables, by their names in the query: results of `store.read`, or frames of cells.
+        further: other tables, keyed by their names in the query: results of `store.read`, or frames of cells.
     """
     connection = _connection()
     words = set(re.findall(r"\w+", query))
@@ -59,7 +58,7 @@ def ask(cells: pd.DataFrame, query: str, **further: pa.Table | pd.DataFrame) -> 
         read = table[[column for column in table if column in words]] if isinstance(table, pd.DataFrame) else table
         connection.register(name, read)
     found = connection.execute(query).df()
-    for name in tables:  # a million cells are not kept for the next query
+    for name in tables:  # so that a million cells are not kept until the next query
         connection.unregister(name)
     return Asked(found, query)
 
@@ -71,7 +70,7 @@ def of_cases(
     further: Sequence[str] = (),
     source: str = "e",
 ) -> str:
-    """A query of each case's means over trials, by setting and `keys`; intervals are computed from these means.
+    """A query for each case's means over trials, by setting and `keys`; intervals are computed from these means.
 
     `values` are columns, or SQL expressions by name; `further` are other aggregates. `source` is the table of the
     cells, which may have further columns.
@@ -83,12 +82,12 @@ def of_cases(
 
 
 def of_settings(values: Sequence[str], condition: str) -> str:
-    """A query of aggregates over the cells of each setting."""
+    """A query for aggregates over the cells of each setting."""
     return f"SELECT {_LINE.join([LABELLED, *values])}\nFROM e WHERE {condition} GROUP BY ALL ORDER BY ALL"
 
 
 def of_files(root: Path, *queries: str) -> str:
-    """Queries that `ask` ran, with views before them that read a folder's files, so that DuckDB can run the text."""
+    """The queries that `ask` ran, preceded by views that read a folder's files, so that DuckDB can run the text."""
     text = "\n".join(queries)
     words, read = set(re.findall(r"\w+", text)), set(re.findall(r"(?:FROM|JOIN) (\w+)", text))
     cells = f"SELECT * FROM {_text(f'{root}/episodes/*.parquet')}\n  QUALIFY {sql.COUNTS}"
@@ -104,7 +103,7 @@ def of_files(root: Path, *queries: str) -> str:
 
 
 def _sources(root: Path) -> dict[str, str]:
-    """The SQL source of each table except that of cells; only rows of cells' latest tries count."""
+    """The SQL source of each table except the cells; in tables of attempts, only each cell's latest attempt counts."""
     latest = " SEMI JOIN e USING (cell_id, attempt_id)"
     sources = dict.fromkeys(("steps", "nodes", "improvements", "messages"), latest)
     sources |= dict.fromkeys(("comparisons", "rescores", "scorings"), "")
@@ -126,7 +125,7 @@ def _rows(root: Path, table: str) -> str:
 
 
 def _told_apart(root: Path, cells: str) -> str:
-    """A query of cells in which models and planners have the names that `load.episodes` gives them."""
+    """A query for cells in which models and planners have the names that `load.episodes` gives them."""
     if models := frames.models(root):
         names = " ".join(f"WHEN {_text(label)} THEN {_text(name)}" for label, name in models.items())
         cells = f"SELECT * REPLACE (CASE model {names} ELSE model END AS model)\n  FROM ({cells})"
@@ -149,7 +148,7 @@ def values(rows: Iterable[Iterable[object]]) -> str:
 def latest(root: Path, condition: str = "true") -> str:
     """The common table expression `e`: one row per cell that fulfils a condition.
 
-    `success` of unknown cells follows the way in which unknown cells are counted at present.
+    The success of unknown cells is set as `unknowns.counted` says.
     """
     cells = f"SELECT * FROM {_text(f'{root}/episodes/*.parquet')} WHERE {condition}\n  QUALIFY {sql.COUNTS}"
     return f"WITH e AS ({unknowns.sql(cells)})"
@@ -165,7 +164,7 @@ def _value(text: str) -> str:
 
 
 def shapes(root: Path, condition: str) -> str:
-    """A query of the depth and breadth of each case's reference, in both definitions."""
+    """A query for the depth and breadth of each case's reference, by both definitions."""
     return (
         f"{latest(root)}\nSELECT DISTINCT dataset, case_id, depth, breadth, depth_edges, breadth_edges\n"
         f"FROM e WHERE depth IS NOT NULL AND {condition}\nORDER BY ALL"
@@ -173,7 +172,7 @@ def shapes(root: Path, condition: str) -> str:
 
 
 def steps(root: Path, columns: Sequence[str], condition: str) -> str:
-    """A query of the steps of some cells' latest tries."""
+    """A query for the steps that fulfil a condition, from each cell's latest attempt."""
     return (
         f"{latest(root)}\nSELECT {', '.join(f's.{name}' for name in columns)}\n"
         f"FROM {_text(f'{root}/steps/*.parquet')} AS s JOIN e USING (cell_id, attempt_id)\n"
@@ -182,7 +181,7 @@ def steps(root: Path, columns: Sequence[str], condition: str) -> str:
 
 
 def rows(columns: Sequence[str], condition: str) -> str:
-    """A query of the rows for a regression, in the order of `load.episodes`; `success` is `grading.COLUMN`."""
+    """A query for the rows of a regression, in the order of `load.episodes`; `success` is `grading.COLUMN`."""
     every = dict.fromkeys(["model", "planner", *columns, "error_kind"])
     named = [f"{grading.COLUMN}::DOUBLE AS success" if name == "success" else name for name in every]
     order = "model, dataset, robustness <> 'none', robustness, planner, trial, case_id"

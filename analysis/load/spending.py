@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 _ROLES = ("", "judge_", "critic_")
 _TOKENS = [f"{role}{way}_tokens" for role in _ROLES for way in ("input", "output")]
 SPENT = [*_TOKENS, "judge_calls", "critic_calls"]
-"""Columns of episodes: tokens of the acting model, its judge and its critic; calls say whether judge and critic exist.
+"""Token columns of the acting model, its judge and its critic; the calls show whether there is a judge or critic.
 
 Tokens of an evaluator, a simulator or a user are not counted, because these three belong to the environment.
 """
@@ -26,10 +26,9 @@ ADDED_UP = [name for names in _TOGETHER.values() for name in names]
 
 
 def sql(names: Sequence[str]) -> str:
-    """The SQL of the sum of these columns.
+    """The SQL expression for the sum of these columns.
 
-    A role that a setting lacks counts as 0. The sum is NULL if nobody counted the tokens of a role that the setting
-    has.
+    A role that a setting lacks counts as 0. The sum is NULL if the setting has a role whose tokens were not counted.
     """
     parts = []
     for name in names:
@@ -40,13 +39,13 @@ def sql(names: Sequence[str]) -> str:
 
 SQL = sql(_TOKENS)
 OF_JUDGED = sql(_TOKENS[:4])
-"""The SQL of the tokens of the acting model and its judge, without the critic's."""
+"""The SQL expression for the tokens of the acting model and its judge, without its critic."""
 DERIVED: Mapping[str, str] = {total: sql(names) for total, names in _TOGETHER.items()}
-"""The SQL of each total over the acting model, its judge and its critic, by the total's name."""
+"""Map the name of each total over the acting model, its judge and its critic to its SQL expression."""
 
 
 def tokens(cells: pd.DataFrame) -> pd.Series[float]:
-    """The sum of the token columns of SPENT for each cell; NaN if nobody counted a role's tokens."""
+    """The sum of the token columns of SPENT for each cell; NaN if a role's tokens were not counted."""
     return added(cells, _TOKENS)
 
 

@@ -1,8 +1,8 @@
-"""Cells whose success is not known: how tables count them, and between which bounds they leave success open.
+"""Cells whose success is not known: how tables count them, and the bounds between which success may lie.
 
 Success is not known if a cell failed because of the infrastructure, a tool or the code, or if a judge's verdict could
-not be read. Tables leave these cells out, or count them as failures; the context `counted` says which, for all tables
-that are made inside it.
+not be read. Tables leave these cells out, or count them as failures; the context manager `counted` sets the choice for
+all tables that are made inside it.
 """
 
 from __future__ import annotations
@@ -23,24 +23,24 @@ Unknown = Literal["left_out", "failure"]
 LEFT_OUT: Unknown = "left_out"
 FAILURE: Unknown = "failure"
 MOST = 0.02
-"""If a larger share of a row's cells is unknown, bounds are shown beside the row's success, and there is a warning."""
+"""If a larger share of a row's cells is unknown, bounds are shown next to the row's success, and there is a warning."""
 COLUMN = "unknown"
 """The column of a frame that is true if a cell's success is not known, however unknown cells are counted."""
 UNREAD = ("evaluator_failures", "judge_failures")
 READ = ("status", "error_kind", *UNREAD)
-"""The columns of `episodes` that `applied` needs, besides those of SETTING and `success`."""
+"""The columns of `episodes` that `applied` needs, besides SETTING and `success`."""
 SETTING = ("setting_id", "dataset_version", "code")
 LABELS = ("model", "dataset", "robustness", "planner")
 VERDICT, UNJUDGED = "verdict that could not be read", "not judged"
 LEAST, LARGEST = "success_least", "success_most"
 _NAMED = 6
-"""The largest number of settings that a note names."""
+"""Maximum number of settings that a note names."""
 _counted: ContextVar[Unknown] = ContextVar("unknown", default=LEFT_OUT)
 
 
 @contextmanager
 def counted(how: str | None) -> Iterator[None]:
-    """Inside this context, tables count unknown cells in this way: `left_out` or `failure`. None: as before.
+    """Inside this context, tables count unknown cells as `how` says: `left_out` or `failure`; None changes nothing.
 
     Raises:
         ConfigError: `how` is neither.
@@ -55,15 +55,15 @@ def counted(how: str | None) -> Iterator[None]:
 
 
 def how_counted() -> Unknown:
-    """How tables count unknown cells at present."""
+    """The current way in which tables count unknown cells."""
     return _counted.get()
 
 
 def applied(cells: pd.DataFrame, setting: Sequence[str] = SETTING) -> pd.DataFrame:
-    """The cells with COLUMN; `success` is 0 for unknown cells if these count as failures at present.
+    """The cells with COLUMN; `success` is 0 for unknown cells if they currently count as failures.
 
-    A setting has no success at all if no success of its cells is known, although some cells ended without unreadable
-    verdicts. In such a setting no cell counts as unknown.
+    A setting has no success at all if the success of none of its cells is known although some cells ended without
+    unreadable verdicts. No cell of such a setting counts as unknown.
 
     Args:
         cells: cells with `success` (a number, NaN if not known) and READ.
@@ -81,9 +81,9 @@ def applied(cells: pd.DataFrame, setting: Sequence[str] = SETTING) -> pd.DataFra
 
 
 def sql(cells: str, told: bool = False) -> str:
-    """A query of cells with the changes of `applied`, in DuckDB.
+    """A DuckDB query for cells with the changes that `applied` makes.
 
-    The query stays as it is, unless unknown cells count as failures, or `told` asks for COLUMN.
+    The query is returned unchanged unless unknown cells count as failures or `told` asks for COLUMN.
     """
     failures = _counted.get() == FAILURE
     if not (failures or told):
@@ -96,10 +96,10 @@ def sql(cells: str, told: bool = False) -> str:
 
 
 def bounds(cells: pd.DataFrame, by: Sequence[str]) -> pd.DataFrame:
-    """By the columns `by`: `cells`, COLUMN (the number of unknown cells), LEAST and LARGEST.
+    """For each group by the columns `by`: `cells`, COLUMN (the number of unknown cells), LEAST and LARGEST.
 
-    LEAST is the success if all unknown cells failed, LARGEST if all succeeded. Like success, both are means over cases
-    of the means over trials. Both are NaN if a setting has no success.
+    LEAST is the success if all unknown cells failed, LARGEST the success if all of them succeeded. Like success, both
+    are means over cases of the means over trials. Both are NaN if a setting has no success.
     """
     known = cells["success"].mask(cells[COLUMN])
     filled = cells.assign(
@@ -113,10 +113,10 @@ def bounds(cells: pd.DataFrame, by: Sequence[str]) -> pd.DataFrame:
 
 
 def warnings(cells: pd.DataFrame) -> list[str]:
-    """A line for each setting with more than a share of MOST unknown cells: number, reasons, and bounds of success.
+    """A line for each setting whose share of unknown cells exceeds MOST: number, reasons, and bounds of success.
 
     Args:
-        cells: those of `load.episodes`.
+        cells: the cells of `load.episodes`.
     """
     lines = []
     for key, row in left_open(cells).iterrows():
@@ -140,14 +140,14 @@ def left_open(cells: pd.DataFrame) -> pd.DataFrame:
 
 
 def under(tables: Sequence[Table], settings: pd.DataFrame) -> list[Table]:
-    """The tables; if a table of success has no bounds in its rows, its notes now have the bounds.
+    """The tables, with a note on bounds added to each table of success whose rows have no bounds.
 
-    Only a table's values decide: whether a column's name begins with `success`, and which data sets and planners they
-    name.
+    The choice depends only on a table's values: whether a column's name starts with `success`, and which data sets and
+    planners the values name.
 
     Args:
         tables: the tables of a report.
-        settings: those that are `left_open`.
+        settings: the result of `left_open`.
     """
     rows = settings.reset_index()
     return [replace(table, notes=[*table.notes, *_open(table, rows)]) for table in tables]
@@ -177,7 +177,7 @@ _HOW: dict[Unknown, str] = {
 
 
 def _kinds(cells: pd.DataFrame) -> str:
-    """A text with the number of unknown cells for each reason, the commonest reason first."""
+    """A text with the number of unknown cells for each reason, the most frequent reason first."""
     unread = cells[[*UNREAD]].fillna(0).sum(axis=1) > 0
     kinds = cells["error_kind"].astype(object).where(cells["status"] != "ok", UNJUDGED)
     kinds = kinds.mask((cells["status"] == "ok") & unread, VERDICT)
@@ -185,7 +185,7 @@ def _kinds(cells: pd.DataFrame) -> str:
     return ", ".join(f"{kind} {number:,}" for kind, number in counts.items())
 
 
-# Why a mean has no interval, said under its table: one case, one cluster of cases, or nothing that varies.
+# Notes on why a mean has no interval: there is one case, one cluster of cases, or no variation.
 
 
 ONE_CASE = "there is only one case, and so only one cluster"
@@ -193,15 +193,15 @@ ONE_CLUSTER = "all cases are of one cluster, and such cases may succeed and fail
 ALIKE = "no two clusters differ, or all cases with known values are of one cluster, or there are too few clusters"
 _LOW = "low"
 _UNBOUNDED_NAMED = 4
-"""The largest number of rows that a note names."""
+"""Maximum number of rows that a note names."""
 _COUNTED = {"cases", "clusters"}
 
 
 def noted(tables: Sequence[Table]) -> list[Table]:
     """The tables, each with a note for every reason why one of its means has no 95% interval.
 
-    Only a table's values decide: its columns `cases` and `clusters`, and each column `NAME_low` or `low` beside its
-    mean.
+    The notes depend only on a table's values: its columns `cases` and `clusters`, and each column `NAME_low` or `low`
+    with its mean.
     """
     return [replace(table, notes=[*table.notes, *_notes(table)]) for table in tables]
 
@@ -230,7 +230,7 @@ def _pairs(columns: Sequence[str]) -> Iterator[tuple[str | None, str]]:
 
 
 def _reason(row: Mapping[Any, Any], pairs: Sequence[tuple[str | None, str]]) -> str | None:
-    """Which means of a row have no bounds, and the reason; None if all have, or the number of clusters is not known.
+    """The means of a row that have no bounds, and the reason; None if all have bounds or clusters are not counted.
 
     If there are several clusters, some means of a row may have bounds, so the means without bounds are named.
     """

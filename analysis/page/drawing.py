@@ -1,7 +1,6 @@
 """Figures as SVG, with the same bytes for the same rows: drawings, panels, and the styles that tell lines apart.
 
-The colours are those of Okabe and Ito, which colour-blind readers can tell apart. Lines also differ by marker, for
-print.
+The colours come from Okabe and Ito; colour-blind readers can tell them apart. Lines also differ by marker, for print.
 """
 
 from __future__ import annotations
@@ -30,22 +29,22 @@ from grid.core.untrusted import shown
 from grid.store import sql
 
 T = TypeVar("T")
-_WIDTH, _HEIGHT = 3.1, 2.6  # inches of a panel
+_WIDTH, _HEIGHT = 3.1, 2.6  # width and height of a panel, in inches
 _DPI = 72
 """SVG units per inch; a unit is a point."""
 _UNTOLD = ("Date", "Creator", "Format", "Type")
 _PAD, _LEAST, _TURNS = 3 / _DPI, 1e-3, 3
-"""Inches around a panel and its texts; a panel's least share of the figure; how often texts may be measured."""
+"""Padding in inches around a panel with its texts; a panel's minimum share of the figure; maximum number of layouts."""
 _ABOUT = {"left": 0.08, "right": 0.98, "bottom": 0.12, "top": 0.92, "wspace": 0.25, "hspace": 0.35}
-"""The margins and gaps of panels before their texts are measured, as parts of the figure and of a panel."""
+"""The margins and gaps of panels before their texts are measured, as fractions of the figure and of a panel."""
 _COLUMN, _TEXT = 3.35, 6.9
 """The widths, in inches, of a paper's column and of a paper's text."""
-_LINE = 60  # characters above a panel
-_LOWEST = 0.75  # of a figure's height on a page, however much narrower it is
+_LINE = 60  # maximum length of a line above a panel, in characters
+_LOWEST = 0.75  # minimum share of its height on a page that a figure keeps in a file, however narrow it becomes
 _PAPER: Any = {"svg.fonttype": "path", "pdf.fonttype": 42, "font.size": 7, "xtick.labelsize": 6}
 _RC: Any = {
-    "svg.fonttype": "none",  # text as text: smaller, and it can be searched
-    "text.parse_math": False,  # a $ in a label is a $
+    "svg.fonttype": "none",  # keep text as text, which is smaller and can be searched
+    "text.parse_math": False,  # show a $ in a label as a $
     "font.size": 9,
     "axes.titley": 1.0,  # no ticks are above a panel
     "axes.spines.top": False,
@@ -55,9 +54,9 @@ _RC: Any = {
 
 @dataclass(frozen=True, repr=False)
 class Drawing:
-    """An SVG element with its title, its caption, the query of its numbers, and its section on a page.
+    """An SVG element with its title, its caption, the query for its numbers, and its section on a page.
 
-    `model` and `dataset` are the only model and data set of the figure; empty if it shows several.
+    `model` and `dataset` are the figure's only model and data set; each is empty if the figure shows several.
     """
 
     name: str
@@ -83,14 +82,14 @@ class Drawing:
 
 
 def each_panel(axes: Sequence[Axes], parts: Sequence[T]) -> Iterator[tuple[Axes, T]]:
-    """An axis for each part; axes that are left over are not shown."""
+    """Pair each part with an axis; hide the remaining axes."""
     for axis in axes[len(parts) :]:
         axis.set_visible(False)
     return zip(axes, parts, strict=False)
 
 
 def headed(axis: Axes, rows: pd.DataFrame) -> None:
-    """Write above a panel which model, data set and robustness setting its rows are of, the latter on its own line."""
+    """Write above a panel the model, data set and robustness setting of its rows, the last on its own line."""
     model, dataset, robustness = (str(rows[name].iloc[0]) for name in ("model", "dataset", "robustness"))
     lines = (f"{model} on {dataset}", "undisturbed" if robustness == "none" else robustness)
     axis.set_title(
@@ -105,16 +104,16 @@ def percents(side: Axis, label: str) -> None:
 
 
 def reach(points: pd.DataFrame, name: str, bounds: npt.NDArray[np.float64] | None = None) -> npt.NDArray[np.float64]:
-    """How far bars reach below and above the values of a column, 0 if a value has no bounds; shape (2, n).
+    """The lengths of bars below and above the values of a column, 0 if a value has no bounds; shape (2, n).
 
-    `bounds` are NAME_low and NAME_high, shape (n, 2), unless others are given.
+    `bounds` has shape (n, 2); by default, the bounds are the columns NAME_low and NAME_high.
     """
     ends = points[[f"{name}_low", f"{name}_high"]].to_numpy(np.float64) if bounds is None else bounds
     return np.asarray(np.nan_to_num(np.abs(ends.T - points[name].to_numpy(np.float64))))
 
 
 class Picture(str):
-    """An SVG element; `file` draws the same figure as a separate file, from a form that papers accept and a title."""
+    """An SVG element; `file` takes a format that papers accept and a title, and draws the figure as a file."""
 
     file: Callable[[str, str], bytes]
 
@@ -158,7 +157,7 @@ def _file(
 
     If panels are side by side, the figure is as wide as a paper's text.
 
-    Everything is drawn as lines and letters: a PDF embeds its fonts, an SVG has them as outlines.
+    Everything is vector graphics: a PDF embeds its fonts, and an SVG has text as outlines.
     """
     width = _COLUMN if across == 1 else _TEXT
     with mpl.rc_context({**_RC, **_PAPER, "svg.hashsalt": name}):
@@ -166,7 +165,7 @@ def _file(
         figure, out = Figure(figsize=(width, height), dpi=_DPI), io.BytesIO()
         panels = figure.subplots(rows, across, squeeze=False, gridspec_kw=_ABOUT)
         draw(list(panels.flat))
-        canvas: Any = FigureCanvasAgg(figure)  # it only measures
+        canvas: Any = FigureCanvasAgg(figure)  # used only for measuring
         _placed(figure, panels, canvas.get_renderer())
         untold = ("CreationDate", "Creator", "Producer") if form == "pdf" else _UNTOLD
         figure.savefig(out, format=form, metadata={**dict.fromkeys(untold), "Title": shown(title)})
@@ -174,14 +173,14 @@ def _file(
 
 
 def _placed(figure: Figure, panels: npt.NDArray[Any], renderer: Any) -> None:
-    """Give all panels one size, and margins with room for ticks, titles and names; the legend is below all panels.
+    """Give all panels the same size, and margins with room for ticks, titles and names; the legend is at the bottom.
 
-    Matplotlib's constrained layout does the same, but it measures each text many times, and also data, which cannot
-    extend beyond a panel.
+    Matplotlib's constrained layout does the same, but it measures each text many times, and it also measures the data,
+    which cannot extend beyond a panel.
     """
     size = figure.get_size_inches()
     below = sum(legend.get_window_extent(renderer).height / _DPI + 2 * _PAD for legend in figure.legends)
-    for _ in range(_TURNS):  # after the first turn there may be room for other ticks
+    for _ in range(_TURNS):  # a pass can change the ticks, which must then be measured again
         ticks = _ticks(panels)
         margins = np.array([[_margins(axis, renderer) for axis in row] for row in panels]) + _PAD
         columns, rows = margins[:, :, :2].max(axis=0), margins[:, :, 2:].max(axis=1)
@@ -201,7 +200,7 @@ def _ticks(panels: npt.NDArray[Any]) -> list[list[float]]:
 
 
 def _margins(axis: Axes, renderer: Any) -> tuple[float, float, float, float]:
-    """The inches that a panel's texts need on its left, on its right, above and below it; 0 for a hidden panel.
+    """The space in inches that a panel's texts need on its left, on its right, above and below; 0 for a hidden panel.
 
     The labels of the axes are moved next to the ends of the ticks.
     """
@@ -212,7 +211,7 @@ def _margins(axis: Axes, renderer: Any) -> tuple[float, float, float, float]:
     reach = []
     for side, corner in ((axis.yaxis, 0), (axis.xaxis, 1)):
         side.label.set_visible(False)
-        side.set_label_coords(0, 0)  # matplotlib would measure all ticks once more to find its place
+        side.set_label_coords(0, 0)  # otherwise matplotlib measures all ticks once more to place the label
         ticks = side.get_tightbbox(renderer, for_layout_only=True) or inner
         side.label.set_visible(True)
         boxes.append(ticks)
@@ -237,16 +236,16 @@ def _inlined(document: str, name: str) -> str:
     return re.sub(r'(\bid="|href="#|url\(#)', rf"\g<1>{name}-", element)
 
 
-# How lines of a figure are told apart: colours, markers, and one legend below all panels.
+# The styles that tell the lines of a figure apart: colours, markers, and one legend below all panels.
 
 
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")  # Okabe and Ito's
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*", "<", ">", "h")
 ACROSS = 4
-"""The largest number of columns of a legend."""
-_DOWN = 8  # entries of a column, while more columns are allowed: panels need the room
-_PER_LINE, _PER_CHARACTER = 0.6, 0.075  # inches of an entry's line and gap, and of a character at the usual size
-_SMALLEST = 6.0  # points
+"""Maximum number of columns of a legend."""
+_DOWN = 8  # maximum number of entries per column, as long as more columns are allowed, to leave room for panels
+_PER_LINE, _PER_CHARACTER = 0.6, 0.075  # width in inches: of an entry's line and gap, and of a usual character
+_SMALLEST = 6.0  # minimum font size, in points
 
 
 def legend(axes: Sequence[Axes], across: int = ACROSS) -> None:

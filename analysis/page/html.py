@@ -1,6 +1,6 @@
 """All tables and figures of a results folder as one page that loads nothing.
 
-On top are the statements that can be quoted, then the two figures that most readers want, then everything by subject.
+At the top are the quotable statements, then the two figures that most readers want, then everything by subject.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ Viewer = Callable[[str, str], str]
 REST = "By model and data set"
 """The section for tables and figures that name no section."""
 LEADING = ("success", "cost")
-"""The beginnings of the names of the figures that come before all tables, the first figure of each."""
+"""First words of figures' names; for each word, the first such figure comes before all tables."""
 _SHOWN = 2_000
-"""The largest number of rows of a table that a page shows, so that it stays small; the tables' files have all rows."""
+"""Maximum number of rows of a table on a page, which keeps the page small; the tables' files have all rows."""
 
 
 def page(
@@ -39,7 +39,7 @@ def page(
     viewer: Viewer | None = None,
     summary: Sequence[str] = (),
 ) -> str:
-    """The page of a results folder; the arguments are those of `document`."""
+    """The page of a results folder; the arguments are the same as for `document`."""
     told = (
         f"{root}/episodes holds one row per cell, {root}/steps one row per decision; the queries run in DuckDB, "
         "started in the folder in which this report was made"
@@ -57,12 +57,12 @@ def document(
     viewer: Viewer | None = None,
     summary: Sequence[str] = (),
 ) -> str:
-    """A page: what it shows, its contents, tables and figures.
+    """A page: sentences on its subject, its contents, tables and figures.
 
-    Below each table and figure is the query of its numbers.
+    Below each table and figure is the query for its numbers.
 
     Everything is escaped except the figures, which matplotlib wrote. A Content-Security-Policy forbids requests and
-    scripts; the only script that it allows, by its hash, sorts tables.
+    scripts, except one script that sorts tables, which is allowed by its hash.
 
     Args:
         title: the page's heading.
@@ -137,7 +137,7 @@ def _sections(parts: Sequence[Table | Drawing]) -> list[tuple[str, list[Table | 
 
 
 def _finalized(value: object) -> object:
-    """Texts without control characters, which no page may contain; line ends stay, because queries need them."""
+    """Remove control characters from a text, because no page may contain them; line ends stay, as queries need them."""
     return shown_lines(value) if type(value) is str else value
 
 

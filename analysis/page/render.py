@@ -26,12 +26,12 @@ READABLE = 100
 _WIDTH = 160
 """The width of tables of a sweep's replicas and settings, in terminal columns.
 
-On a narrower terminal they keep this width.
+These tables keep this width on a narrower terminal.
 """
 _BETWEEN = 2
 """The terminal columns between two columns of a table, and at the table's edges."""
 _LABEL = 14
-"""The terminal columns that a label has at least if there is little room."""
+"""Minimum width of a label, in terminal columns, if there is little room."""
 _FORMULA = frozenset("=+-@\t\r\n＝＋－＠")
 _NUMBER = re.compile(r"[-+]?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?")
 _LATEX = {
@@ -43,12 +43,12 @@ _LATEX = {
     "χ": r"$\chi$", "ρ": r"$\rho$", "§": r"\S{}", "†": r"\textdagger{}", "…": r"\dots{}", "·": r"$\cdot$",
 }  # fmt: skip
 _MARKED = re.compile(r".*[\d\]]([*†]+)")
-_TWO_LINES = 130  # characters of a caption
-_TEXT_POINTS = 345.0  # the width of a line of the article class
-_LABEL_POINTS = 120.0  # the width of a label before it wraps
-_CHARACTER, _GAP = 4.25, 3.0  # points of a character in footnotes' size, and beside a column
+_TWO_LINES = 130  # maximum length of a caption, in characters
+_TEXT_POINTS = 345.0  # width in points of a line in LaTeX's article class
+_LABEL_POINTS = 120.0  # width in points at which a label wraps
+_CHARACTER, _GAP = 4.25, 3.0  # width in points: of a character in footnote size, and of the gap beside a column
 _BESIDE = ("95% interval", "bounds", "low", "high", "raw low", "raw high")
-"""The beginnings of the headers of columns that belong to the column before them."""
+"""Prefixes of the headers of columns that belong to the column before them."""
 _LATIN = frozenset(map(chr, range(0xA0, 0x180))) - frozenset("ĦħĸĿŀŉŦŧſ") | frozenset("–—‘’“”")
 """The non-ASCII characters that LaTeX's T1 fonts have."""
 
@@ -75,8 +75,8 @@ def text(table: Table) -> str:
 def show(console: Console, table: Table, wide: bool = False) -> bool:
     """Print a table with its title and captions; if the console is too narrow, print nothing and return False.
 
-    Labels and headers take several lines if there is little room. `wide`: all columns are shown, on lines as long as
-    they need.
+    Labels and headers take several lines if there is little room. If `wide` is set, all columns are shown, on lines as
+    long as necessary.
     """
     figures, rows = table.brief() if not wide else (table.columns, table.rows)
     headers = [column.header for column in figures]
@@ -108,7 +108,7 @@ def _narrowest(table: Table, figures: Sequence[str], rows: Sequence[Sequence[str
 def _drawn(
     table: Table, figures: Sequence[str], rows: Sequence[Sequence[str]], wide: bool, folded: bool = False
 ) -> Drawn:
-    """A table for a terminal; labels may take several lines unless it is `wide`, headers only if it is `folded`."""
+    """A table for a terminal; labels may wrap unless `wide` is set, and headers wrap only if `folded` is set."""
     drawn = Drawn(box=box.SIMPLE_HEAD, collapse_padding=True, pad_edge=False)
     for name in table.labels:
         drawn.add_column(_rich(name), no_wrap=wide, overflow="fold")
@@ -159,7 +159,7 @@ def csv(table: Table) -> str:
 
 
 def _inert(value: Any) -> Any:
-    """A text in a form that is no formula, without control characters; numbers and other values unchanged."""
+    """A text that no spreadsheet takes for a formula, without control characters; other values are unchanged."""
     if not isinstance(value, str):
         return value
     formula = value[:1] in _FORMULA and not _NUMBER.fullmatch(value)
@@ -167,9 +167,9 @@ def _inert(value: Any) -> Any:
 
 
 def latex(table: Table) -> str:
-    """A floating table with booktabs' rules: a short caption, and everything else known about it as a note below.
+    """A floating table with booktabs' rules, a short caption, and all further information in a note below.
 
-    A table that is wider than a page's text is split into several parts below one another: each part has all labels and
+    A table that is wider than a page's text is split into several parts below one another. Each part has all labels and
     some of the figures; a figure and its interval are in the same part. Columns without any value are left out, and the
     note names them.
     """
@@ -193,7 +193,7 @@ def latex(table: Table) -> str:
 
 
 def _with_values(table: Table) -> Table:
-    """The table without the figures that no row has."""
+    """The table without the columns of figures for which no row has a value."""
     first = len(table.labels)
     known = [
         any(row[first + place] not in (NONE, MISSING, "") for row in table.rows) for place in range(len(table.figures))
@@ -218,9 +218,9 @@ def _captioned(table: Table) -> tuple[str, str]:
 
 
 def _parts(table: Table) -> list[list[int]]:
-    """The places of each part's columns: all labels, and as many figures as fit into the text's width, at least one.
+    """The column indices of each part: all labels, and as many figures as fit into the text's width, at least one.
 
-    A column of `_BESIDE` is in the part of the column before it, unless all of them together do not fit.
+    A column of `_BESIDE` is in the same part as the column before it, unless they do not fit together.
     """
     widths = [_points(max((len(shown(row[place])) for row in (_heads(table), *table.rows)), default=0))
               for place in range(len(_heads(table)))]  # fmt: skip
@@ -306,4 +306,4 @@ def _in_font(char: str) -> str:
 
 
 FORMATS: dict[str, Callable[[Table], str]] = {"md": markdown, "csv": csv, "tex": latex}
-"""The functions that write a folder's files of each table, by the file's ending."""
+"""Map each file extension to the function that writes a table in that format."""

@@ -1,7 +1,7 @@
 """A table: the values of its rows, and its columns, each with the format of its values and a clause of the caption.
 
-Every form of a table is made from such an object: `render` writes terminal text, Markdown, CSV and LaTeX, and `html`
-writes a page. This module alone decides the formats of numbers, intervals and p values.
+Every output format of a table is made from such an object: `render` writes terminal text, Markdown, CSV and LaTeX, and
+`html` writes a page. This module alone decides the formats of numbers, intervals and p values.
 """
 
 from __future__ import annotations
@@ -39,10 +39,10 @@ class Column:
     Attributes:
         header: the text above the column.
         text: gives the text for a row.
-        brief: gives the text for a row in a terminal, which has less room; None: the same.
+        brief: gives the text for a row in a terminal, which has less room; None: as `text`.
         printed: whether a terminal shows the column when it is not asked for all columns.
-        said: the column's clause of the caption; a clause that several columns share appears once.
-        briefly: the clause of a terminal's caption; None: the same.
+        said: the column's clause in the caption; a clause that several columns share appears once.
+        briefly: the clause in a terminal's caption; None: as `said`.
     """
 
     header: str
@@ -61,21 +61,21 @@ class Table:
         name: the name that tells the table from other tables of a report.
         title: the text above the table.
         by: the first columns, whose texts name a row; a plain name is both the header and the key of the row's value.
-        columns: the other columns, figures, aligned to the right.
+        columns: the other columns, which have figures and are aligned to the right.
         values: the unrounded values, for CSV.
         query: the SQL, or the line of Python, that gives the values.
         about: the beginning of the caption, before the columns' clauses.
         briefly: the beginning of a terminal's caption; None: as `about`.
         lines: the rows that columns read; None: a mapping for each row of `values`.
-        breaks: keys of rows: a line is drawn before a row in which such a value changes. Or the numbers of the rows
-            before which a line is drawn.
-        notes: what readers must know about the table, one line each.
-        reading: what the table says in words, one line per statement.
-        section: the heading on a page under which it is shown with others.
+        breaks: either keys of rows, in which case a line is drawn before each row where one of their values changes, or
+            the indices of the rows before which a line is drawn.
+        notes: facts that readers must know about the table, one line each.
+        reading: the table's results in words, one line per statement.
+        section: the heading on a page under which the table is shown with others.
         wraps: whether the table's texts are long, so that they take several lines.
-        printed: the largest number of rows that a terminal shows; None: all.
+        printed: maximum number of rows that a terminal shows; None: all.
         data: the labels of the table's data sets, if its values have no column `dataset`.
-        before: the beginning of every caption of a report, for example the notice that no language model answered.
+        before: the start of the caption in a report, for example the notice that no language model answered.
     """
 
     name: str
@@ -147,7 +147,7 @@ class Table:
 
     @cached_property
     def sections(self) -> frozenset[int]:
-        """The rows before which a line is drawn."""
+        """The indices of the rows before which a line is drawn."""
         if isinstance(self.breaks, frozenset):
             return self.breaks
         keys = [[str(row[name]) for name in self.breaks] for row in self.read]
@@ -155,7 +155,7 @@ class Table:
 
     @property
     def caption(self) -> str:
-        """The text below the table: what the table is about, then what its columns are."""
+        """The text below the table: first about the table as a whole, then about its columns."""
         return self.before + "; ".join(_once([self.about, *(column.said for column in (*self.named, *self.columns))]))
 
     @property
@@ -167,9 +167,9 @@ class Table:
 
 
 def together(tables: Sequence[Table], name: str) -> Table:
-    """Tables of one kind as one table, one below another; `name` is its name.
+    """Join tables of one kind into one table, one below another; `name` is the name of the result.
 
-    Its first columns are the model and the data set of each row, as far as the rows have them. `values` has all rows.
+    Its first columns are the model and the data set of each row, if all tables have them. `values` has all rows.
 
     Raises:
         ValueError: the tables' rows are named by different columns.
@@ -208,7 +208,7 @@ def label(key: str, header: str = "") -> Column:
 
 
 def texts(headers: Iterable[str], first: int = 0) -> list[Column]:
-    """Columns for rows that are sequences of texts; the first of these columns shows the text at the place `first`."""
+    """Columns for rows that are sequences of texts; the first of these columns shows the text at index `first`."""
     return [Column(header, itemgetter(place)) for place, header in enumerate(headers, first)]
 
 
@@ -273,7 +273,7 @@ def marks(low: Any, high: Any, holm: Any = np.nan, at: float = 0.0, level: float
 
 
 def probability(value: Any) -> str:
-    """The text of a p value: three digits, or `<0.001`."""
+    """The text of a p value: three decimals, or `<0.001`."""
     return NONE if pd.isna(value) else "<0.001" if value < 0.001 else f"{value:.3f}"
 
 

@@ -1,4 +1,4 @@
-"""The plans of a results folder with each scorer's verdicts on them, and how far scorers agree."""
+"""The plans of a results folder with each scorer's verdicts, and the agreement between scorers."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from analysis.stats.intervals import CLUSTER, Interval, n_clusters
 from grid.core.types import ERRORS
 
 PEOPLE, COMPUTED = "people", "computed"
-"""The source of the verdicts that count as true: people's labels in a file, or the computed verdicts."""
+"""The sources of verdicts that count as true: people's labels in a file, or the computed verdicts."""
 _PLAN = ("correct", "grade", "errors")
 _COLUMNS = [
     "config", "evaluator", "trial", "exact_match", "judge_contradicted", "task_family",
@@ -38,14 +38,14 @@ class Matched(NamedTuple):
 
 
 class Comparison(NamedTuple):
-    """One scorer compared with what counts as true.
+    """One scorer compared with the verdicts that count as true.
 
-    `plans` have the columns that `agreement.against` reads, and `same`.
+    `plans` has the columns that `agreement.against` reads, and the column `same`.
 
     `scorer` is a judge's name, with (blind) if it saw no known solution, or COMPUTED; `truth` is PEOPLE or COMPUTED.
-    `asked` is the number of plans that were to be judged, and `unreadable` the number of these without a verdict.
-    `verdicts` is the number of plans with a verdict and errors, and `contradicted` the number of these whose verdict
-    and errors disagree.
+    `asked` is the number of plans to be judged, and `unreadable` is the number of these plans without a verdict.
+    `verdicts` is the number of plans with a verdict and errors, and `contradicted` is the number of these plans whose
+    verdict and errors disagree.
     """
 
     scorer: str
@@ -78,7 +78,7 @@ def matched(frame: pd.DataFrame, labels: Sequence[Label], path: Path) -> Matched
     """The episode of each label, found by all keys that the label gives.
 
     Raises:
-        AnalysisError: a label fits several episodes, or two labels fit one episode; the line is named.
+        AnalysisError: a label fits several episodes, or two labels fit one episode; the error names the line.
     """
     texts = frame[["case_id", *APART]].astype(str)
     by_case = {str(case): own for case, own in texts.groupby("case_id", sort=False, observed=True)}
@@ -108,7 +108,7 @@ def matched(frame: pd.DataFrame, labels: Sequence[Label], path: Path) -> Matched
 
 
 def comparisons(frame: pd.DataFrame, labels: Matched | None) -> list[Comparison]:
-    """Each judge compared with the truth; if people labelled the plans, also the computed verdicts with the labels."""
+    """Compare each judge with the truth and, if people labelled the plans, the computed verdicts with the labels."""
     found = []
     truth = COMPUTED if labels is None else PEOPLE
     if labels is not None:
@@ -153,7 +153,7 @@ def _parts(who: str, of: dict[str, pd.Series[Any]]) -> Iterator[tuple[str, pd.Se
         yield f"{who}_{name}", pd.Series(flags, index=of["errors"].index, dtype="float64")
 
 
-# How far scorers of plans agree, beside the paper's figures (agent_planning_benchmark tables 7, 8 and 9).
+# The agreement between scorers of plans, next to the paper's figures (agent_planning_benchmark tables 7, 8 and 9).
 
 
 PAPER = "agent_planning_benchmark"
@@ -180,7 +180,7 @@ _VERDICTS = (
 
 
 _UNTOLD = ("comparison", "verdicts")
-"""The keys of lines that are left out of the table's values."""
+"""These keys of lines are left out of the table's values."""
 
 
 def tables(root: Path, found: Sequence[Comparison]) -> list[Table]:

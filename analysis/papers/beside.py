@@ -1,7 +1,7 @@
-"""Which settings of a sweep belong beside which rows of a published table, and the figures of these settings.
+"""Match the settings of a sweep with the rows of a published table, and compute the figures of these settings.
 
-One query per table gives each case's means over trials, by setting and kind of cells; a block has some rows of the
-query's result.
+One query per table gives each case's means over trials, by setting and kind of cells; a block has the rows of the
+query's result for one setting.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from analysis.stats.intervals import CLUSTER, Interval, amount, interval, ratio,
 from analysis.tables.plan_cells import DERIVED
 from analysis.tables.win_rates import REFERENCE
 
-# Figures of a published table that are sums of its other figures: an average over rows and metrics, a drop.
+# Figures of a published table that are weighted sums of its other figures: averages over rows and metrics, or drops.
 
 
 def measured(published: Published, beside: Sequence[Block], block: Block, model: str, name: str) -> Measured | None:
-    """The value of a metric for one of our models in a row; combined from parts if the table says so.
+    """The value of a metric for one of our models in a row, combined from parts if the table says so.
 
-    None if a part is not known for any case, or if several of our settings belong beside the part's row.
+    None if a part is not known for any case, or if several of our settings belong next to the part's row.
     """
     how = published.combined.get(name)
     if how is None or how.stands not in (None, block.row.labels[published.labels.index(how.label)]):
@@ -52,7 +52,8 @@ def _part(
 ) -> Block | None:
     """The block of another row, for the same setting as `block` except for data set and pool.
 
-    If `block` has no setting, the other block may have any. None if not exactly one block fits.
+    If `block` has no setting, the other row's block may have any setting. The result is None unless exactly one block
+    fits.
     """
     labels = list(block.row.labels)
     if label is not None:
@@ -64,13 +65,13 @@ def _part(
 
 
 def _alike(one: Mapping[str, str] | None, other: Mapping[str, str]) -> bool:
-    """Whether settings are the same except for data set and pool; keys of the data set tell the rows apart."""
+    """Whether settings are the same except for data set and pool, in which the rows of a table may differ."""
     apart = ("dataset", "pool")
     return one is not None and all(one.get(part) == label for part, label in other.items() if part not in apart)
 
 
 def _together(rows: Sequence[pd.Series[float]], most: float | None) -> Measured | None:
-    """The rows combined case by case; None if the rows do not have the same cases."""
+    """The sum of the rows, case by case; None if the rows do not have the same cases."""
     both = pd.concat(rows, axis=1, join="inner")
     if len(both) < max(map(len, rows)):
         return None
@@ -79,7 +80,7 @@ def _together(rows: Sequence[pd.Series[float]], most: float | None) -> Measured 
 
 
 def _apart(rows: Sequence[pd.Series[float]], weights: Sequence[float], most: float | None) -> Measured:
-    """Rows with different cases combined; bounds come from the rows' bounds (square and add: Zou and Donner 2008)."""
+    """The sum of rows with different cases; its bounds come from theirs (square and add: Zou and Donner 2008)."""
     own = [
         share(values, most * weight) if most and weight > 0 else interval(values, reach=abs(weight))
         for values, weight in zip(rows, weights, strict=True)
@@ -90,22 +91,22 @@ def _apart(rows: Sequence[pd.Series[float]], weights: Sequence[float], most: flo
     return Measured(sum(map(len, rows)), Interval(mean, mean - below, mean + above))
 
 
-# Which settings of a sweep belong beside which rows of a published table, and what they measured.
+# The settings of a sweep that belong next to each row of a published table, and the values that they measured.
 
 
 NAMED = ("planner", "dataset", "robustness", "retriever", "pool", "refine", "memory")
-"""Groups of conf/. A row names files of these groups, and so says which settings belong beside it."""
+"""Groups in conf/. A row names files in these groups, which determines the settings that belong next to it."""
 
 
 EITHER = {"retriever.model": ("retriever.path", "retriever.hub.id")}
-"""Keys that no config has, and the keys that are read instead.
+"""Keys that no config has, each with the keys that are read instead.
 
-The embedding model is a folder or, if no folder is given, a model of the hub.
+The embedding model is a folder or, if no folder is given, a model on the hub.
 """
 
 
 HIGHEST = {"share": 1.0, "percent": 1.0, "count": 1.0, "score": 10.0}
-"""The largest possible value of columns with a unit, for units that have such a value."""
+"""The maximum possible value for each unit that has one."""
 
 
 class Measured(NamedTuple):
@@ -117,11 +118,11 @@ class Measured(NamedTuple):
 
 @dataclass(frozen=True)
 class Block:
-    """A row of a published table and one of our settings that belongs beside it, or none.
+    """A row of a published table, and one of our settings that belongs next to it, or no setting.
 
     `setting` has the labels of dataset, robustness and planner; `cases` are the setting's rows from the table's query,
-    for all models. `alike`: the row has, or could have, other settings whose labels differ only in the dataset. If the
-    table compares settings, `others` are the rows of the setting with which this setting is compared.
+    for all models. `alike` is true if the row has, or could have, further settings whose labels differ only in the
+    dataset. If the table compares settings, `others` are the rows of the setting with which this setting is compared.
     """
 
     row: Row
@@ -131,7 +132,7 @@ class Block:
     others: pd.DataFrame | None = None
 
     def measured(self, model: str, metric: Metric) -> Measured | None:
-        """The value of a metric for one of our models; None if no case has a value, or has it in both settings."""
+        """The value of a metric for one of our models; None if no case has one (in a comparison: in both settings)."""
         if not metric.columns or self.setting is None:
             return None
         if metric.columns[0] in DECISIONS:
@@ -154,7 +155,7 @@ class Block:
         return Measured(len(means), share(means, most) if most else amount(means))
 
     def values(self, model: str, metric: Metric) -> pd.Series[float]:
-        """Each case's mean over trials of a metric, by cluster and case; empty if a model has no values of it."""
+        """A metric's mean over trials for each case, by cluster and case; empty if a model has no values of it."""
         return _means(self.cases, model, metric)
 
 
@@ -184,7 +185,7 @@ def _decided(own: pd.DataFrame, name: str) -> Measured | None:
 def _rate(own: pd.DataFrame) -> Interval:
     """Errors per decision, with an interval, over cases with different numbers of decisions.
 
-    The interval is that of the cases' contributions to the ratio (linearization).
+    The interval is computed from each case's contribution to the ratio (linearization).
     """
     errors, decisions = own["errors"], own["decisions"]
     rate = float(errors.sum() / decisions.sum())
@@ -196,7 +197,7 @@ Told = tuple[dict[Any, Any], Mapping[str, Any]]
 
 
 class Standing(NamedTuple):
-    """A setting that belongs beside a row: its labels, the models that ran, and the setting to compare with."""
+    """A setting that belongs next to a row: its labels, the models that ran, and the setting to compare with."""
 
     labels: dict[str, str]
     models: Set[str]
@@ -212,7 +213,7 @@ def settings_of(cells: pd.DataFrame) -> list[Told]:
 
 
 def standing(published: Published, told: Sequence[Told]) -> list[list[Standing]]:
-    """For each row of the table, our settings beside it; settings that differ only in the model count as one."""
+    """For each row of the table, our settings next to it; settings that differ only in the model count as one."""
     found = []
     for row in published.rows:
         conditions, models = published.conditions(row), dict[tuple[str, ...], set[str]]()
@@ -225,7 +226,7 @@ def standing(published: Published, told: Sequence[Told]) -> list[list[Standing]]
 
 
 def query(published: Published, there: Sequence[Sequence[Standing]]) -> str:
-    """The query of the table's metrics for each case of these settings."""
+    """The query for the table's metrics in each case of these settings."""
     every = [one for row in there for own in row for one in (own.labels, own.other or own.labels)]
     names = {"dataset": {one["dataset"] for one in every}, "planner": {name_of(one["planner"]) for one in every}}
     where = queries.where({name: sorted(values) for name, values in names.items()})
@@ -242,15 +243,16 @@ def _mean(columns: Sequence[str]) -> str:
 
 
 def blocks(published: Published, cases: pd.DataFrame, there: Sequence[Sequence[Standing]] | None = None) -> list[Block]:
-    """The table's rows in their order, each with every setting of ours that belongs beside it.
+    """The table's rows in their order, each with all our settings that belong next to it.
 
-    A row without any setting of ours has a block without a setting if the paper has figures in this row, else no block.
-    There are no blocks at all if fewer than `least` rows of the table have settings of ours.
+    A row without any of our settings has a block without a setting if the paper has figures in this row; otherwise it
+    has no block. There are no blocks at all if fewer than `least` rows of the table have settings of ours.
 
     Args:
         published: the table.
         cases: the rows of `query`; if these lack the columns that tell kinds of cells apart, all cells count.
-        there: the result of `standing`; None: `cases` are cells, with the columns that `standing` needs.
+        there: the result of `standing`; None: it is computed from `cases`, which are cells with the columns that
+            `settings_of` needs.
     """
     beside: list[Block] = []
     there = standing(published, settings_of(cases)) if there is None else there
@@ -280,7 +282,7 @@ def blocks(published: Published, cases: pd.DataFrame, there: Sequence[Sequence[S
 
 
 def _other(labels: Mapping[str, str], published: Published, told: Sequence[Told]) -> dict[str, str] | None:
-    """The labels of the setting to compare with: the one with the same changes, else the one from `horizon.only`."""
+    """The labels of the setting to compare with: the one with the same changes, else the result of `horizon.only`."""
     found = dict(labels)
     for key, name in published.against.items():
         rest = {part: label for part, label in labels.items() if part != key}
@@ -315,7 +317,7 @@ def _is(found: Any, wanted: Value) -> bool:
 def _of(
     cases: pd.DataFrame, labels: Mapping[str, str], kinds: Mapping[str, Wanted], models: Set[str] | None = None
 ) -> pd.DataFrame:
-    """The rows of a setting that are of these kinds, and of these models (None: of all models)."""
+    """The rows of a setting for these kinds of cells and for these models (None: for all models)."""
     mine = pd.Series(True, index=cases.index) if models is None else cases["model"].isin(models)
     for part, label in labels.items():
         mine &= cases[part] == label
@@ -332,7 +334,7 @@ def _of(
 
 
 AGAINST = "zero_shot"
-"""The planner with which all others are compared for the papers' win rates."""
+"""The planner with which all other planners are compared for the papers' win rates."""
 _COMPARED = f"FROM comparisons WHERE split_part(against, '[', 1) = '{AGAINST}'"
 _WRONG = {
     part: f"((r_{part} >= (e.config::VARCHAR->'judge'->>'{part}_threshold')::DOUBLE) <> {part}_right)::INT"
@@ -355,7 +357,7 @@ WHERE {where} AND branch = 0 AND tool_required GROUP BY ALL ORDER BY ALL"""
 
 
 def _decisions(published: Published, where: str) -> str:
-    """Each case's first-pass decisions that need a tool, averaged over trials, by bin of entropy (egb_slate §6.2)."""
+    """A query for first-pass decisions that need a tool: means over trials by case and entropy bin (egb_slate §6.2)."""
     rows = []
     for place, (low, high) in enumerate(published.bins):
         rows.append(f"({place}, {'NULL' if low is None else low}, {'NULL' if high is None else high})")

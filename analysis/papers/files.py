@@ -24,13 +24,13 @@ FOLDER = Path(__file__).with_name("tables")
 _PLACE = "analysis/papers/tables"
 Value = str | int | float | bool | None
 Wanted = Value | list[Value]
-"""The value that a key must have; a list means that any of its values will do."""
+"""The value that a key must have; a list means that any of its values is allowed."""
 
 
 JUDGE_ERROR = "judge_error"
 """The share of wrong decisions among a judge's decisions in an episode."""
 WIN = "win"
-"""An evaluator's verdict, comparing an episode with the reference planner's: 1, 0.5 or 0 (`launch/win_rate.py`)."""
+"""An evaluator's verdict on an episode against the reference planner's: 1, 0.5 or 0 (`launch/win_rate.py`)."""
 DECISIONS = ("decisions", "errors", "error_rate", "tools", "decisions_per_tool")
 """Measures of first-pass decisions that need a tool (egb_slate §6.2).
 
@@ -49,19 +49,19 @@ COMPARING = ("change", "ratio")
 
 
 class Metric(Checked):
-    """Our columns that measure the same as a column of the paper, and the paper's unit for this column.
+    """Our columns that measure the same quantity as a column of the paper, and the paper's unit for this column.
 
     Units: a `score` is from 0 to 10. A `count` is a number of cases out of `Row.over` cases. An `amount` and a `mean`
     have no largest value, and a `mean` is shown with decimals. `cases` is the number of cases for which the column is
-    1. A `change` is a share minus the same share of another setting, and a `ratio` is a mean over the same mean of
-    another setting (`Published.against`). `points` are differences of shares, in %, that a column already has; a
+    1. A `change` is a share minus the same share of another setting, and a `ratio` is a mean divided by the same mean
+    of another setting (`Published.against`). `points` are differences of shares, in %, that a column already has; a
     `difference` is such a difference unscaled. `logit` is the scale of a coefficient, `p` a p-value.
 
     `column` is a column of `episodes`, a column derived for plans (`plan_cells.DERIVED`), a sum of spending
     (`spending.DERIVED`), success by verdicts (`grading.COLUMN`), WIN or JUDGE_ERROR; depending on `Published.of`, a
-    measure of DECISIONS or a figure of a regression's coefficients. If `column` lists several, their mean counts; it is
-    null if no column of ours measures the same. Our value is multiplied by `scale`, because the paper's value may be a
-    count over several cases.
+    measure of DECISIONS or a figure of a regression's coefficients. If `column` lists several columns, their mean
+    counts; `column` is null if none of our columns measures the same quantity. Our value is multiplied by `scale`,
+    because the paper's value may be a count over several cases.
     """
 
     column: str | list[str] | None
@@ -83,15 +83,15 @@ class Metric(Checked):
 
 
 class Row(Checked):
-    """The labels of a row in the paper, our settings that belong beside it, and each model's figures.
+    """The labels of a row in the paper, our settings that belong next to it, and each model's figures.
 
-    `ours` are conditions on our settings, in addition to those of the table: names of files (`planner: react`) and
-    values of keys (`dataset.level: hard`). It is null if none of our settings can belong beside the row. `cells` are
-    columns of `episodes` with values (null: no value): only cells with these values, and with those of the table's
-    `cells`, count. `entropy`: only decisions count whose entropy (nats) is at least the first bound and below the
-    second; null means no bound. `over`: the number of cases out of which the paper counts in this row; our counts are
-    shown out of the same number. `figures` are in the order of the table's metrics; they are empty for a row that we
-    have and the paper does not.
+    `ours` are conditions on our settings, in addition to the table's conditions: names of files (`planner: react`) and
+    values of keys (`dataset.level: hard`). It is null if none of our settings can belong next to the row. `cells` maps
+    columns of `episodes` to values (null: no value); only cells that match these values and the values of the table's
+    `cells` count. `entropy` has two bounds in nats: only decisions whose entropy is at least the first bound and below
+    the second bound count; null means no bound. `over` is the number of cases to which the paper's counts in this row
+    refer; our counts are scaled to the same number. `figures` are in the order of the table's metrics; they are empty
+    for a row that we have and the paper does not.
     """
 
     labels: list[str]
@@ -103,9 +103,9 @@ class Row(Checked):
 
     @property
     def bounds(self) -> tuple[float | None, float | None]:
-        """The least entropy that counts, and the least that is too large.
+        """The lowest entropy that counts, and the lowest entropy that is too high to count.
 
-        None: no such bound; if both are None, all decisions count.
+        None means no such bound; if both are None, all decisions count.
         """
         low, high = self.entropy or (None, None)
         return (low or 0.0 if self.entropy else None), high
@@ -126,8 +126,8 @@ class Part(Checked):
 class Combined(Checked):
     """A metric that is a weighted sum of figures of the table.
 
-    The metric is combined in the rows that have the value `stands` as their label `label` (null: in all rows). The rows
-    of its parts differ from such a row in this label alone.
+    The metric is combined in the rows whose label `label` has the value `stands` (null: in all rows). The rows of its
+    parts differ from such a row only in this label.
     """
 
     label: str
@@ -136,12 +136,13 @@ class Combined(Checked):
 
 
 class Published(Checked):
-    """One table of a paper; `labels` are the headers of the rows' labels, `notes` what a reader must know.
+    """One table of a paper; `labels` are the headers of the rows' labels, `notes` are facts that readers must know.
 
-    `of` says what the table measures: settings' cells, decisions of first passes, the coefficients of a regression, or
-    how far scorers agree. `against`: the planner or robustness setting with which `change` and `ratio` compare.
-    `combined` are the metrics that are sums of other figures. `unpublished` are metrics that only we have; they are
-    shown after the paper's. The table is shown beside our figures if we have at least `least` of its rows.
+    `of` says what the table measures: cells of settings, first-pass decisions, coefficients of a regression, or
+    agreement between scorers. `against` names the planner or robustness setting with which `change` and `ratio`
+    compare. `combined` are the metrics that are sums of other figures. `unpublished` are metrics that only we have;
+    they are shown after the paper's metrics. The table is shown next to our figures if we have at least `least` of its
+    rows.
     """
 
     paper: str
@@ -181,7 +182,7 @@ class Published(Checked):
 
     @property
     def bins(self) -> list[tuple[float | None, float | None]]:
-        """The different bounds of entropy that the rows have; empty if all decisions count in every row."""
+        """The distinct entropy bounds of the rows; empty if all decisions count in every row."""
         return list(dict.fromkeys(row.bounds for row in self.rows if any(row.entropy for row in self.rows)))
 
     @property
@@ -223,7 +224,7 @@ class Published(Checked):
         return [name for name in (found if isinstance(found, list) else [found]) if isinstance(name, str)]
 
     def of_ours(self, key: str, there: Container[str]) -> tuple[Published, list[str]]:
-        """The table without the rows whose names for a key are all missing in `there`, and a note about such rows."""
+        """The table without the rows whose names for a key are all missing in `there`, and a note about these rows."""
         kept, gone = [], dict[str, None]()
         for row in self.rows:
             names = self.named(row, key)
@@ -235,7 +236,7 @@ class Published(Checked):
         return self.model_copy(update={"rows": kept}), [told] * bool(gone)
 
     def conditions(self, row: Row) -> dict[str, Wanted] | None:
-        """The conditions on settings beside a row; None if no setting can fulfil them.
+        """The conditions on settings that belong next to a row; None if no setting can fulfil them.
 
         A setting with memory fulfils them only if the conditions ask for memory.
         """
@@ -259,7 +260,8 @@ class Published(Checked):
             if self.of != "agreement" and (metric.unit in COMPARING) != bool(self.against):
                 raise ValueError(
                     f"metrics.{name}.unit: the unit is {metric.unit}, and against is "
-                    f"{self.against or 'not given'}; only the units change and ratio have against, and they need it"
+                    f"{self.against or 'not given'}; against is "
+                    "needed for the units change and ratio, and allowed for no others"
                 )
         for name, how in self.combined.items():
             if how.label not in self.labels:
@@ -292,7 +294,7 @@ def load(path: Path) -> Published:
     """The table in a file.
 
     Raises:
-        AnalysisError: the file cannot be read, or a key or value is wrong; the place is named.
+        AnalysisError: the file cannot be read, or a key or value is wrong; the error names the place.
     """
     found = path.stat() if path.is_file() else None
     return _load(path, (found.st_mtime_ns, found.st_size) if found else None)
@@ -300,7 +302,7 @@ def load(path: Path) -> Published:
 
 @lru_cache(maxsize=256)
 def _load(path: Path, state: tuple[int, int] | None) -> Published:
-    """The table in a file in its present state; it is cached because every report reads all files."""
+    """The table in a file; cached for the file's current state, because every report reads all files."""
     place, values = yaml_files.place_of(path), yaml_files.read(path)
     try:
         return Published.model_validate(values)

@@ -42,9 +42,9 @@ def accuracy_and_tokens(episodes: pd.DataFrame) -> pd.DataFrame:
 
     Here and in the functions below, `episodes` are cells, or each case's means over its cells.
 
-    Columns: `cases` that both planners have, and their `clusters`; `unpaired`, the number of other cases; each measure
-    with `_fh` and `_sh`. `success_difference` (SH - FH), `input_tokens_ratio` and `output_tokens_ratio` (SH / FH) have
-    a 95% interval, `_low` and `_high`; NaN if there is none.
+    Columns: `cases` that both planners have, and their `clusters`; `unpaired`, the number of remaining cases; each
+    measure with `_fh` and `_sh`. `success_difference` (SH - FH), `input_tokens_ratio` and `output_tokens_ratio` (SH /
+    FH) have a 95% interval, `_low` and `_high`; NaN if there is none.
     """
     rows = []
     for found, cases in _places(episodes, _MEASURES):
@@ -72,11 +72,11 @@ def repeated_calls(episodes: pd.DataFrame) -> pd.DataFrame:
 
 
 def robustness_change(episodes: pd.DataFrame) -> pd.DataFrame:
-    """Table 4: accuracy under `LOW` minus that under `HIGH`, for FH, SH, and SH minus FH, with 95% intervals.
+    """Table 4: accuracy under `LOW` minus accuracy under `HIGH`, for FH, SH, and SH minus FH, with 95% intervals.
 
     Columns: dataset, model, `cases` (with all four values), `clusters`, `change_fh`, `change_sh`, `change_difference`,
-    each with `_low` and `_high`. A model and dataset without both settings is left out. If there is no setting with
-    exactly such a name, the only setting of this name with changes (`tools_strict[similarity=embeddings]`) is used.
+    each with `_low` and `_high`. A model and dataset without both settings is left out. If no setting has exactly such
+    a name, the only setting that has this name with changes (`tools_strict[similarity=embeddings]`) is used.
     """
     rows: list[dict[str, object]] = []
     for key, group in episodes.groupby(["dataset", "model"], sort=True, observed=True):
@@ -99,7 +99,7 @@ def robustness_change(episodes: pd.DataFrame) -> pd.DataFrame:
 
 
 def only(labels: Sequence[str], name: str) -> str:
-    """The name; if it is not among the labels, but a single label is the name with changes, this label."""
+    """The only label that is `name` with changes, if `name` itself is not among the labels; otherwise `name`."""
     changed = [label for label in labels if label.startswith(f"{name}[")]
     return changed[0] if name not in labels and len(changed) == 1 else name
 
@@ -107,10 +107,11 @@ def only(labels: Sequence[str], name: str) -> str:
 def _places(
     episodes: pd.DataFrame, measures: Sequence[str]
 ) -> Iterator[tuple[dict[str, object], dict[str, pd.DataFrame]]]:
-    """Each place's means by planner, and its cases: for each measure, a column for each planner.
+    """Each place's means by planner, and its cases: for each measure, a frame with one column per planner.
 
-    Means are over the cases that both planners have, so that each difference equals that of the two means shown. If
-    they have no case in common, each mean is over the planner's own cases, and there is no difference.
+    Means are over the cases that both planners have, so that each difference equals the difference of the two means
+    shown. If the planners have no case in common, each mean is over the planner's own cases, and there is no
+    difference.
     """
     for key, group in episodes.groupby(PLACE, sort=True, observed=True):
         means = group.groupby([CLUSTER, "case_id", "planner"], observed=True)[list(measures)].mean()
@@ -131,10 +132,10 @@ def _difference(name: str, cases: pd.DataFrame) -> dict[str, object]:
     return {**interval(found, reach=1.0).named(f"{name}_difference")}
 
 
-# The study's tables in words: computed from their numbers, and no more than these show.
+# The study's tables in words, which are computed from the tables' numbers and claim no more than these show.
 #
-# A difference is called shown if its 95% interval excludes 0. If it does not, the interval's ends say how large a
-# difference may still be: that none is shown does not mean that there is none.
+# A difference is called shown if its 95% interval excludes 0. Otherwise, the interval's ends say how large the
+# difference may still be, because a difference that is not shown may still exist.
 
 
 _EFFECTS = {
@@ -143,7 +144,7 @@ _EFFECTS = {
     "depth:SH": ("SH loses more with depth than FH", "SH loses less with depth than FH"),
     "breadth:SH": ("SH loses more with breadth than FH", "SH loses less with breadth than FH"),
 }
-"""The meaning of a coefficient below 0, and of one above 0; the same for columns with `_edges` in their names."""
+"""The meanings of a coefficient below 0 and above 0; they also hold for columns with `_edges` in their names."""
 
 
 def accuracy(comparisons: pd.DataFrame) -> str:
@@ -156,7 +157,7 @@ def accuracy(comparisons: pd.DataFrame) -> str:
 
 
 def robustness(changes: pd.DataFrame) -> str:
-    """Table 4 in words, from the rows of `robustness_change`: what strict tools cost, which planner loses more."""
+    """Table 4 in words, from the rows of `robustness_change`: the losses under strict tools, and who loses more."""
     parts = []
     for row in changes.to_dict("records"):
         told = [

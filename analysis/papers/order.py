@@ -1,6 +1,7 @@
-"""Whether methods are in the same order as in a published table: Kendall's tau-b, with an interval.
+"""Test whether methods are in the same order as in a published table, by Kendall's tau-b with an interval.
 
-The published figures are fixed; ours are resampled: clusters of cases with replacement, all methods in the same draw.
+The published figures are fixed. Ours are resampled: each draw takes clusters of cases with replacement, the same for
+all methods.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ LEAST_METHODS, LEAST_CLUSTERS = 3, 10
 """With fewer methods an order means little; with fewer clusters a bootstrap's interval is too narrow."""
 DRAWS, SEED = 2_000, 20_261_124
 _METHOD = ("planner", "refine", "memory", "judge", "budget")
-"""The keys, or their beginnings, in which the rows of one order may differ."""
+"""The keys, or first parts of keys, in which the rows of one order may differ."""
 _ROUNDING = 1e-9
 _LABELS = ["table", "part", "metric", "published model", "our model", "our data"]
 _FIGURES = ["methods", "alike", "clusters", "tau-b", "95% interval", "by chance", "order"]
@@ -51,8 +52,8 @@ Floats = NDArray[np.float64]
 class Order(NamedTuple):
     """Tau-b and its 95% interval (NaN without an interval), with the numbers of methods, cases and clusters.
 
-    `pairs` counts the pairs of methods, `alike` those in the same order; `by_chance` is the share of random orders
-    whose tau is at least as high.
+    `pairs` counts the pairs of methods, and `alike` the pairs in the same order; `by_chance` is the share of random
+    orders whose tau is at least as high.
     """
 
     methods: int
@@ -72,7 +73,7 @@ class Order(NamedTuple):
 
 
 def tau_b(ours: Floats, theirs: Floats) -> Floats:
-    """Kendall's tau-b of each row of `ours`, (draws, methods), with `theirs`, (methods,); NaN if all are tied."""
+    """Kendall's tau-b between each row of `ours` (draws, methods) and `theirs` (methods,); NaN if all are tied."""
     own, other = _pairs(ours), _pairs(theirs[None])
     untied = np.abs(own).sum(axis=1) * np.abs(other).sum()
     with np.errstate(invalid="ignore"):
@@ -81,7 +82,7 @@ def tau_b(ours: Floats, theirs: Floats) -> Floats:
 
 
 def order(methods: Sequence[pd.Series[float]], published: Sequence[float]) -> Order | None:
-    """How far our methods' order agrees with the published one.
+    """The agreement of our methods' order with the published order.
 
     Args:
         methods: for each method the values of cases, indexed by cluster and case, from `Block.values`.
@@ -111,11 +112,11 @@ def order(methods: Sequence[pd.Series[float]], published: Sequence[float]) -> Or
 
 
 def tables(papers: Sequence[tuple[Published, Sequence[Block]]], query: str, simulated: bool) -> list[Table]:
-    """One table with a row for each paper's table, metric, published model and model of ours; no table without orders.
+    """One table with a row per published table, metric, published model and our model; no table without orders.
 
     Args:
-        papers: published tables with the blocks beside them.
-        query: the query that gives our cases' values.
+        papers: published tables with their blocks.
+        query: the query for our cases' values.
         simulated: whether any of our cells is from a simulated policy.
     """
     rows, values, breaks = list[list[str]](), list[dict[str, Any]](), set[int]()
@@ -146,7 +147,7 @@ def tables(papers: Sequence[tuple[Published, Sequence[Block]]], query: str, simu
 
 
 def _orders(published: Published, beside: Sequence[Block]) -> Iterator[tuple[list[str], Order]]:
-    """The labels and the order of every part, metric, published model and model of ours with enough methods."""
+    """The labels and the order for every part, metric, published model and our model with enough methods."""
     if published.against:
         return
     for part, data, blocks in _parts(published, beside):
@@ -162,7 +163,7 @@ def _orders(published: Published, beside: Sequence[Block]) -> Iterator[tuple[lis
 def _compared(
     table: Published, blocks: Sequence[Block], named: tuple[str, Metric], theirs: str, model: str
 ) -> Order | None:
-    """The order of the methods that have a published figure and cases of ours; None for too few methods."""
+    """The order of the methods for which there are a published figure and our cases; None for too few methods."""
     methods, published = list["pd.Series[float]"](), list[float]()
     for block in blocks:
         figure, values = table.figure(block.row, theirs, named[0]), block.values(model, named[1])
@@ -173,9 +174,9 @@ def _compared(
 
 
 def _parts(published: Published, beside: Sequence[Block]) -> Iterator[tuple[str, str, list[Block]]]:
-    """Groups of rows that differ only in the method and have the same data of ours: labels, our data, blocks.
+    """Groups of rows that differ only in the method and in which we use the same data: labels, our data, blocks.
 
-    If several of our settings belong beside a row, the setting without changes is used; if there is not exactly one
+    If several of our settings belong next to a row, the setting without changes is used; if there is not exactly one
     such setting, the row is left out.
     """
     parts: dict[str, list[Block]] = {}
@@ -212,7 +213,7 @@ def _one_each(blocks: Sequence[Block]) -> list[Block]:
 
 
 def _is_plain(setting: Mapping[str, str]) -> bool:
-    """Whether a setting's planner has no changes, and is no other form of the paper's planner (`sampled/tooltree`)."""
+    """Whether a setting's planner has no changes, and is not a variant of the paper's planner (`sampled/tooltree`)."""
     planner = setting["planner"].partition(" ")[0]
     return planner == name_of(planner) and "/" not in planner
 
@@ -233,7 +234,7 @@ def _pairs(values: Floats) -> Floats:
 
 @lru_cache(maxsize=8)
 def _draws(clusters: int) -> NDArray[np.int64]:
-    """How often each cluster is drawn, (draws, clusters)."""
+    """The number of times that each cluster is drawn, shape (draws, clusters)."""
     return np.random.default_rng(SEED).multinomial(clusters, np.full(clusters, 1 / clusters), DRAWS)
 
 

@@ -59,9 +59,9 @@ _CAPTION = (
 
 
 def tables(root: Path, papers: Sequence[Published] | None = None) -> list[Table]:
-    """The published tables beside which at least one setting belongs, followed by the order of methods.
+    """The published tables that have a row for at least one of our settings, followed by the order of methods.
 
-    `papers` are the published tables to try; by default, all of analysis/papers/tables.
+    `papers` are the published tables to consider; by default, all tables in analysis/papers/tables.
 
     Raises:
         AnalysisError: a file of analysis/papers/tables is wrong.
@@ -110,7 +110,7 @@ def _cells(root: Path, papers: Sequence[Published]) -> pd.DataFrame:
 
 
 def _further(root: Path, published: Published) -> dict[str, pa.Table]:
-    """The tables besides that of cells that a published table's query reads."""
+    """The tables, besides the table of cells, that a published table's query reads."""
     found: dict[str, pa.Table] = {}
     if WIN in published.columns:
         found["comparisons"] = store.read(root, "comparisons", _COMPARED)
@@ -232,7 +232,7 @@ def _unrounded(line: Mapping[str, Any], labels: Sequence[str], names: Sequence[s
     return found
 
 
-# Published regressions beside ours: one row per coefficient, one column per model.
+# Published regressions next to ours: one row per coefficient, one column per model.
 
 
 COEFFICIENT, REFERENCE = "coefficient", "reference"
@@ -245,7 +245,7 @@ _COEFFICIENTS_CAPTION = (
 
 
 class _Fitted(NamedTuple):
-    """A row, and by model the fits of one family and robustness setting beside it; without fits, `label` is MISSING."""
+    """A row, and our fits for it by model, for one family and robustness setting; without fits, `label` is MISSING."""
 
     row: Row
     label: str
@@ -255,7 +255,7 @@ class _Fitted(NamedTuple):
 def coefficient_tables(
     fits: Fits, query: str, notes: Sequence[str] = (), papers: Sequence[Published] | None = None
 ) -> list[Table]:
-    """The published regressions beside which any of our fits belongs.
+    """The published regressions for which we have at least one fit.
 
     `query` and `notes` are about the rows that were fitted.
 
@@ -277,7 +277,7 @@ def coefficient_tables(
 
 
 def _beside(published: Published, fits: Fits) -> list[_Fitted]:
-    """The paper's rows in their order, each with every family and robustness setting of ours that belongs beside it."""
+    """The paper's rows in their order, each with all our families and robustness settings that belong next to it."""
     found: list[_Fitted] = []
     for row in published.rows:
         conditions = published.conditions(row) or {}

@@ -33,12 +33,12 @@ PLANNING_HORIZON = CONF / "analysis" / "planning_horizon.yaml"
 COLUMNS = ["depth", "breadth", "breadth_edges", "last_step", "task_family", *horizon.REPEATS, *grading.SOURCES]
 _TABLE_3, _OWN = "table 3: regression coefficients (planning_horizon §4.3)", "Regression"
 SUCCESS = {"success": grading.COLUMN}
-"""The SQL of the success that queries read."""
+"""The SQL expression for success in queries."""
 PLANNERS = {"planner": [horizon.FH, horizon.SH]}
 Family: TypeAlias = Callable[[str], str]
 """A function that returns a data set's family by the data set's label (`Spec.family`)."""
 OF_PAPER = "published planning_horizon "
-"""The beginning of the names of the study's published tables."""
+"""The prefix of the names of the study's published tables."""
 TOKENS = ("input_tokens", "output_tokens")
 PAIRED = f"95% intervals: {intervals.TOLD}; {intervals.ALIKE}"
 _REPEATED = (
@@ -97,9 +97,9 @@ def tables(
 ) -> list[Table]:
     """Tables 2 to 6 and C.1 if both of the study's planners ran; a given regression is fitted in any case.
 
-    Without a given regression, the study's own is fitted. Each table is followed by the paper's tables of the same
-    number (`published`). Published coefficients (`papers`) follow if the regression has the same coefficients as the
-    study's regression, whatever its errors.
+    Without a given regression, the study's own regression is fitted. Each table is followed by the paper's tables with
+    the same number (from `published`). Published coefficients follow if `papers` is true and the regression has the
+    same coefficients as the study's regression, whatever its standard errors.
 
     Raises:
         AnalysisError: the file of the regression is wrong.
@@ -139,7 +139,7 @@ def tables(
 
 
 def _with(published: Sequence[Table], own: Sequence[Table]) -> list[Table]:
-    """Our tables, each followed by the paper's of its number (2, 2 ratios); the paper's other tables come last."""
+    """Our tables, each followed by the paper's tables of that number (2, 2 ratios); other paper tables come last."""
     last = {_number_of(table.title): place for place, table in enumerate(own)}
     behind: dict[int, list[Table]] = {}
     for table in published:
@@ -150,7 +150,7 @@ def _with(published: Sequence[Table], own: Sequence[Table]) -> list[Table]:
 
 
 def _number_of(title: str) -> str:
-    """2 of `table 2: ...`; C.1 of the title of all coefficients."""
+    """The number in a title: 2 for `table 2: ...`; C.1 for the title of all coefficients."""
     return "C.1" if title == regression.EVERY else title.removeprefix("table ").partition(":")[0]
 
 
@@ -246,7 +246,7 @@ def repeated_tables(root: Path, cells: pd.DataFrame, family: Family) -> list[Tab
 
 
 def _by_family(rows: pd.DataFrame, family: Family) -> tuple[pd.DataFrame, list[str]]:
-    """The rows family by family, and the label columns.
+    """The rows sorted by family, and the label columns.
 
     `family` is a label column only if some family's name differs from its data set's label.
     """
@@ -298,7 +298,7 @@ def held_out(episodes: pd.DataFrame) -> list[str]:
 
     Near copies among the demonstrations would make a question easier.
 
-    There is no line for a data set without demonstrations, or if what was left out is not recorded. `episodes` have
+    There is no line for a data set without demonstrations, or if its omissions are not recorded. `episodes` have
     `dataset` and `config`.
     """
     found: dict[str, None] = {}
@@ -311,7 +311,7 @@ def held_out(episodes: pd.DataFrame) -> list[str]:
     return [*found]
 
 
-# The missing parts of the planning-horizon study in a results folder that has begun it.
+# The missing parts of the planning-horizon study in a results folder that has only a part of it.
 
 
 _HOW = "`agent-grid sweep -m +experiment=planning_horizon` runs everything that is needed"
@@ -328,9 +328,9 @@ def missing(root: Path) -> list[str]:
 
 
 def opened(root: Path) -> tuple[pd.DataFrame, list[str]]:
-    """The start of a notebook: the result of `rows`, and sentences on what these rows show and lack.
+    """The data for the start of a notebook: the result of `rows`, and sentences on the contents and gaps of these rows.
 
-    For a folder that cannot be read there are no rows, and one sentence with the reason.
+    If the folder cannot be read, there are no rows, and a single sentence gives the reason.
     """
     try:
         episodes = rows(root, provenance.COLUMNS)
@@ -360,20 +360,20 @@ def sentences(episodes: pd.DataFrame) -> list[str]:
     return found
 
 
-# Table 6 and C.2: a trajectory of SH that repeats a failing call, and FH's of the same case.
+# Table 6 and C.2: a trajectory of SH that repeats a failing call, and the trajectory of FH on the same case.
 #
-# The trajectory is drawn, not chosen: of all SH episodes of a model and dataset in which a failed call was made again
-# as it was written, it is the one whose hash with `SEED` is smallest. If no SH episode repeats such a call, one of the
-# others is drawn in the same way, and the table says so.
+# The SH trajectory is drawn, not chosen by hand: of all SH episodes of a model and dataset that repeat a failed call
+# word for word, it is the one whose hash with `SEED` is smallest. If no SH episode repeats such a call, one of all SH
+# episodes is drawn in the same way, and the table says so.
 
 
 SEED = 0
 """The seed of the draw; with it, every report of the same rows shows the same trajectories."""
 _KEY = ["model", "dataset", "robustness", "case_id", "trial"]
 _STEPS = ["cell_id", "step", "chosen_tool", "written", "arguments", "observation", "failed", "output_tokens"]
-_LONG = 300  # characters of a call or an outcome that are shown
-_CALLS = 8  # calls of a plan that are shown
-_SHEETS = 6  # models and datasets that have a table
+_LONG = 300  # maximum number of characters shown of a call or an outcome
+_CALLS = 8  # maximum number of calls shown of a plan
+_SHEETS = 6  # maximum number of tables, one per model and dataset
 _RULE = (
     f"the SH episode was drawn by hash (seed {SEED}) among the SH episodes that repeat a failed call word for word, "
     "and the FH episode is of the same case and trial"
@@ -410,7 +410,7 @@ def example_tables(root: Path, episodes: pd.DataFrame) -> list[Table]:
 
 
 def _pairs(episodes: pd.DataFrame) -> pd.DataFrame:
-    """The cases and trials that both planners ran to an end: `_KEY`, and for each planner `cell_id_` and `success_`."""
+    """The cases and trials that both planners finished: `_KEY`, and for each planner `cell_id_` and `success_`."""
     ended = episodes[(episodes["status"] == "ok").to_numpy()]
     halves = [
         ended.loc[(ended["planner"].astype(str) == planner).to_numpy(), [*_KEY, "cell_id", "success"]]
@@ -481,7 +481,7 @@ def _calls(steps: pd.DataFrame) -> Iterator[list[str]]:
 
 
 def _plans(steps: pd.DataFrame) -> Iterator[list[str]]:
-    """One row per plan; a plan begins at a step with the tokens of an answer (their number may be unknown)."""
+    """One row per plan; a plan starts at a step that has an answer's tokens (their number may be unknown)."""
     plans: list[list[tuple[dict[Any, Any], bool]]] = []
     for row, again in _marked(steps):
         if not plans or row["output_tokens"] != 0:

@@ -1,4 +1,4 @@
-"""How far one scorer of plans agrees with another: rates, Cohen's kappa, F1, with 95% intervals over clusters.
+"""The agreement between two scorers of plans: rates, Cohen's kappa and F1, with 95% intervals over clusters.
 
 Raw agreement, precision, recall, the mean error of grades and the agreement on errors are means over plans, and have
 the intervals of `intervals`. Kappa and F1 are not means: their intervals are the 2.5th and 97.5th percentiles over
@@ -26,11 +26,11 @@ DRAWS = 2_000
 """The number of resamples of clusters."""
 _SEED = 0
 Counts = np.ndarray
-"""Numbers of plans, along the last axis: both scorer and truth say yes, only the scorer, only the truth, neither."""
+"""Numbers of plans, along the last axis: yes by scorer and truth, only by the scorer, only by the truth, by neither."""
 
 
 def kappa(counts: Counts) -> np.ndarray:
-    """Cohen's kappa: the agreement beyond chance agreement at these two rates of yes; NaN if chance agreement is 1."""
+    """Cohen's kappa: agreement corrected for chance, given both rates of yes; NaN if chance agreement is 1."""
     both, scorer, truth, neither = np.moveaxis(np.asarray(counts, float), -1, 0)
     total = both + scorer + truth + neither
     with np.errstate(invalid="ignore", divide="ignore"):
@@ -56,10 +56,10 @@ def counts_of(said: pd.Series[bool], true: pd.Series[bool]) -> pd.DataFrame:
 
 
 def resampled(counts: pd.DataFrame, measure: Callable[[Counts], np.ndarray]) -> Interval:
-    """A measure, computed from counts summed over clusters, with its interval; without bounds for a single cluster.
+    """A measure, computed from counts summed over clusters, with its interval; a single cluster gives no bounds.
 
-    Resamples in which the measure is not defined are left out; there are no bounds if these are more than half of all
-    resamples.
+    Resamples in which the measure is not defined are left out; there are no bounds if more than half of all resamples
+    are left out.
     """
     mean = float(measure(counts.to_numpy().sum(axis=0)))
     if len(counts) < 2 or np.isnan(mean):
@@ -75,7 +75,7 @@ def resampled(counts: pd.DataFrame, measure: Callable[[Counts], np.ndarray]) -> 
 
 
 def yes_or_no(said: pd.Series[bool], true: pd.Series[bool]) -> dict[str, Interval]:
-    """agreement, kappa, precision, recall and f1 of a scorer's yes, given the truth's; both indexed by cluster."""
+    """agreement, kappa, precision, recall and f1 of a scorer's verdicts against the truth; both indexed by cluster."""
     counts = counts_of(said, true)
     alike = (said == true).astype(float)
     return {
@@ -94,7 +94,7 @@ def against(plans: pd.DataFrame) -> dict[str, Interval]:
         plans: `said_correct`, `true_correct`, `said_grade`, `true_grade`, and for each of ERRORS `said_E1`, `true_E1`
             and so on (NaN if not given), indexed by cluster.
 
-    Returns `yes_or_no` of the verdicts, `mae` of the grades, and `error_types`: the share of the six errors about which
+    Returns `yes_or_no` of the verdicts, `mae` of the grades, and `error_types`: the share of the six errors on which
     both agree.
     """
     known = plans.dropna(subset=["said_correct", "true_correct"])
@@ -109,7 +109,7 @@ def against(plans: pd.DataFrame) -> dict[str, Interval]:
 
 
 def per_error(plans: pd.DataFrame) -> dict[str, dict[str, Interval]]:
-    """`yes_or_no` of each error, over the plans for which both say whether it occurs.
+    """`yes_or_no` of each error, over the plans for which both scorer and truth say whether the error occurs.
 
     An error that neither the scorer nor the truth ever names is left out.
     """
@@ -123,11 +123,11 @@ def per_error(plans: pd.DataFrame) -> dict[str, dict[str, Interval]]:
 
 
 def bias(plans: pd.DataFrame) -> dict[str, Interval]:
-    """The rate of right plans and the mean grade, by truth and by judge, and how much higher the judge's are (table 9).
+    """The rate of right plans and the mean grade, by truth and by judge, and the judge's excess (table 9).
 
-    `passed_wrong` and `failed_right` are the shares of wrong plans called right, and of right plans called wrong.
-    Unlike the differences, they do not depend on how many plans are right: a judge that errs at random overrates models
-    that are mostly wrong, and underrates models that are mostly right.
+    `passed_wrong` is the share of wrong plans that are called right, and `failed_right` the share of right plans that
+    are called wrong. Unlike these shares, the differences depend on how many plans are right: a judge that errs at
+    random overrates models that are mostly wrong, and underrates models that are mostly right.
     """
     known = plans.dropna(subset=["said_correct", "true_correct"])
     graded = known.dropna(subset=["said_grade", "true_grade"])
@@ -155,12 +155,12 @@ MEASURES = (
 #
 # A row has `case_id` and `correct` (true or false). It may have `grade` (0 to 1), `errors` (of E1 to E6: a list or, in
 # CSV, names separated by blanks; empty: none), `same` (whether a right plan is the known solution, table 8), and the
-# keys that tell the episode apart if several have the case: `model`, `planner`, `dataset`, `robustness`, `trial`, or
-# `cell_id`. Other keys are refused: a misspelt one would go unseen.
+# keys that tell episodes apart if several episodes have the case: `model`, `planner`, `dataset`, `robustness`, `trial`,
+# or `cell_id`. Other keys are refused, because a misspelt key would go unnoticed.
 
 
 APART = ("cell_id", "model", "planner", "dataset", "robustness", "trial")
-"""The keys of a label that identify the episode of its case."""
+"""The keys of a label that identify one of its case's episodes."""
 KEYS = ("case_id", "correct", "grade", "errors", "same", *APART)
 MOST_LABELS = 1_000_000
 _TRUTH = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False}
@@ -202,7 +202,7 @@ def _jsonl(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
 
 
 def _csv(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Rows by the header's names; empty cells are left out, but an empty cell of `errors` means no errors."""
+    """Rows as mappings by column name, without empty cells; only an empty cell of `errors` is kept."""
     csv.field_size_limit(MAX_LINE_BYTES)
     try:
         with path.open(encoding="utf-8-sig", newline="") as file:

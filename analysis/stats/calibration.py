@@ -3,7 +3,7 @@
 The plain estimate Σ |share right − mean confidence| · share of decisions (Naeini et al. 2015; Guo et al. 2017) is too
 high if decisions are few, because in every bin noise of either sign counts as error. So the distribution of the
 estimate is computed. Each bin's signed gap has a cluster-robust normal error (CR2, with Student's degrees of freedom);
-if the true error is `scale` times the observed one, gaps are scale · gap plus noise. By Anderson's theorem every
+if the true error is `scale` times the observed error, gaps are scale · gap plus noise. By Anderson's theorem every
 quantile of the sum of absolute gaps then grows with `scale`. The interval contains the scales under which the observed
 error is neither too high nor too low (2.5% on either side). The corrected estimate is at the scale under which the
 observed error is the median. The lower bound and the corrected estimate may be 0.
@@ -41,12 +41,15 @@ class CalibrationError(NamedTuple):
 
 
 def equal_widths(confidence: Numbers) -> Places:
-    """The bin of each confidence: BINS equally wide bins, upper edges included; each share of 10 votes has its own."""
+    """The bin of each confidence, of BINS equally wide bins that include their upper edges.
+
+    So each share of 10 votes has its own bin.
+    """
     return np.asarray(np.clip(np.ceil(confidence * BINS - _TINY) - 1, 0, BINS - 1), dtype=np.intp)
 
 
 def equal_masses(confidence: Numbers) -> Places:
-    """The bin of each confidence: at most BINS bins with about as many decisions; equal confidences share a bin."""
+    """The bin of each confidence, of at most BINS bins of about equal size; equal confidences share a bin."""
     below = pd.Series(confidence).rank(method="min").to_numpy() - 1
     return np.asarray(below * BINS // len(confidence), dtype=np.intp)
 
@@ -54,7 +57,7 @@ def equal_masses(confidence: Numbers) -> Places:
 def error(decisions: pd.DataFrame, bins: Places) -> CalibrationError:
     """The expected calibration error of decisions (`confidence`, `right`, `cluster`) in these bins.
 
-    The bounds are NaN if all decisions are of one cluster.
+    The bounds are NaN if all decisions are in one cluster.
     """
     gaps = (decisions["right"] - decisions["confidence"]).to_numpy(np.float64)
     clusters, cluster = np.unique(decisions[CLUSTER].to_numpy(), return_inverse=True)
@@ -69,25 +72,25 @@ def error(decisions: pd.DataFrame, bins: Places) -> CalibrationError:
     met, freedom = residuals.T @ residuals, intervals.freedom(shares)
     unseen = np.diag(_unseen(decisions["right"].to_numpy(np.float64), bins))
     own, wider = _noise(met, freedom), _noise(met + unseen, freedom)
-    # More noise can move either bound in either direction: if a gap is small, noise of any sign makes the error larger.
+    # More noise can move either bound in either direction, because noise of any sign enlarges the error of a small gap.
     low = min(_scale(gap, noise, 0.975) for noise in (own, wider)) * plain
     return CalibrationError(plain, _scale(gap, own, 0.5) * plain, low, _high(gap, own, wider), _sizes(wider).mean())
 
 
 def _high(gap: Numbers, own: Numbers, wider: Numbers) -> float:
-    """The upper bound; if even a true error of 0 would show more than was observed, it is computed from noise alone."""
+    """The upper bound; from noise alone if even a true error of 0 would look larger than the observed error."""
     plain, scale = float(np.abs(gap).sum()), _scale(gap, wider, 0.025)
     high = max(scale, _scale(gap, own, 0.025)) * plain
     return float(min(max(high, plain, 0.0 if scale else np.quantile(_sizes(wider), 0.975)), 1.0))
 
 
 def _unseen(right: Numbers, bins: Places) -> Numbers:
-    """The variance that a bin's covariance lacks if all its choices were right, or all wrong.
+    """The variance that is missing in a bin's covariance if all its choices were right, or all wrong.
 
     It is needed because the next choice in such a bin may be different.
 
-    It is the variance of the share (k + 1) / (n + 2), for k right choices of n. Other bins get 0, because their
-    covariance shows their variance.
+    It is the variance of the share (k + 1) / (n + 2), for k right choices out of n. Other bins get 0, because their
+    covariance already includes their variance.
     """
     count, hits = np.bincount(bins).astype(np.float64), np.bincount(bins, weights=right)
     part = (hits + 1) / (count + 2)
@@ -96,7 +99,7 @@ def _unseen(right: Numbers, bins: Places) -> Numbers:
 
 
 def _noise(covariance: Numbers, freedom: float) -> Numbers:
-    """Draws (columns) of the noise in the gaps; each draw comes with its negative. They are equal in every run."""
+    """Draws (columns) of the noise in the gaps; each draw comes with its negative. Every run has the same draws."""
     rng = np.random.default_rng(0)
     values, vectors = np.linalg.eigh(covariance)
     draws = rng.standard_normal((_DRAWS // 2, len(values))) * np.sqrt(np.maximum(values, 0.0)) @ vectors.T
@@ -111,10 +114,10 @@ def _sizes(gaps: Numbers) -> Numbers:
 
 
 def _scale(gap: Numbers, noise: Numbers, part: float) -> float:
-    """The scale of the gaps under which the share `part` of all draws has at most the observed error; at least 0.
+    """The scale of the gaps at which a share `part` of all draws has at most the observed error; at least 0.
 
-    A draw's error changes by at most the observed error times the change of the scale. So a draw is not looked at again
-    if its error is farther off than the remaining scales can reach.
+    A draw's error changes by at most the observed error times the change of the scale. So a draw is not computed again
+    if its error is farther from the observed error than the remaining range of scales can move it.
     """
     seen, draws, settled = float(np.abs(gap).sum()), noise.shape[1], 0
     signed = gap[:, None]
@@ -137,18 +140,18 @@ def _scale(gap: Numbers, noise: Numbers, part: float) -> float:
     return low
 
 
-# Selective prediction: the decisions with the least entropy are kept, the others are handed over to a person.
+# Selective prediction: the decisions with the lowest entropy are kept, and the others are handed over to a person.
 #
-# Decisions with equal entropy, which votes often give, have no order among themselves: every figure is its mean over
-# their orders. The two areas are given as one value per decision, whose mean is the area and whose deviations are its
-# influence function. So they have the same intervals over clusters as any share (`intervals.share`, Wilson's with the
-# number of clusters that corresponds to this error; Kottas et al. 2014 for areas under curves).
+# Decisions with equal entropy, which votes often give, have no order among themselves: every figure is averaged over
+# all their orders. The two areas are given as one value per decision, whose mean is the area and whose deviations are
+# its influence function. So the areas have the same intervals over clusters as any share (`intervals.share`, Wilson's
+# with the number of clusters that corresponds to this error; Kottas et al. 2014 for areas under curves).
 
 
 LEAST = 5
-"""The least number of clusters with a wrong choice, and with a right choice, for an interval of AUROC."""
+"""Minimum number of clusters with a wrong choice, and of clusters with a right choice, for an interval of AUROC."""
 HANDED = (0.05, 0.1, 0.2, 0.3, 0.5)
-"""The largest shares of decisions to hand over."""
+"""Maximum shares of decisions to hand over."""
 
 
 class Risks(NamedTuple):
@@ -161,10 +164,10 @@ class Risks(NamedTuple):
 class HandedOver(NamedTuple):
     """The figures if all decisions above an entropy, in nats, are handed over.
 
-    `share` is the share of decisions handed over, `caught` the share of all errors among these, and `error` the error
-    rate of the other decisions.
+    `share` is the share of decisions handed over, `caught` the share of all errors that these decisions contain, and
+    `error` the error rate of the decisions that are kept.
 
-    `perfect` is the error rate of the others in a perfect order; `caught` is NaN if there is no error.
+    `perfect` is the error rate of the kept decisions in a perfect order; `caught` is NaN if there is no error.
     """
 
     above: float
@@ -185,15 +188,15 @@ def risks(entropy: Numbers, wrong: Numbers) -> Risks:
 def area(entropy: Numbers, wrong: Numbers) -> Numbers:
     """The area under the risk-coverage curve: the mean error rate over all numbers kept (Geifman et al. 2019).
 
-    Returns: one value per decision. The mean of these values is the area. They differ by what each decision contributes
-    to the area: by its place in the order, and by its error at all numbers that keep it.
+    Returns: one value per decision. The mean of these values is the area. The values differ by each decision's
+    contribution to the area: by its place in the order, and by its error at all numbers kept that include it.
     """
     kept = risks(entropy, wrong).kept
     _, block, size = np.unique(entropy, return_inverse=True, return_counts=True)
     last = np.cumsum(size)
     first = last - size
     inverse = 1 / np.arange(1, len(wrong) + 1)
-    within = (np.arange(len(wrong)) - np.repeat(first, size) + 1) / np.repeat(size, size)  # the chance to be kept by k
+    within = (np.arange(len(wrong)) - np.repeat(first, size) + 1) / np.repeat(size, size)  # chance to be in the first k
 
     def kept_by(values: Numbers) -> Numbers:
         """The sum of values over all k, weighted by the chance that a decision of the block is among the first k."""
@@ -205,7 +208,7 @@ def area(entropy: Numbers, wrong: Numbers) -> Numbers:
 
 
 def separation(entropy: Numbers, wrong: Numbers) -> Numbers:
-    """AUROC: the chance that a wrong choice has more entropy than a right choice; ties count half (Obuchowski 1997).
+    """AUROC: the chance that a wrong choice has higher entropy than a right choice; ties count half (Obuchowski 1997).
 
     Returns: one value per decision, whose mean is the AUROC; NaN without both kinds of choices.
     """
@@ -216,18 +219,18 @@ def separation(entropy: Numbers, wrong: Numbers) -> Numbers:
     ranks, within = pd.Series(entropy).rank().to_numpy(), np.empty(len(wrong))
     for part in (failed, ~failed):
         within[part] = pd.Series(entropy[part]).rank().to_numpy()
-    beyond = (ranks - within) / (len(wrong) - counts)  # the share of the other kind below each
+    beyond = (ranks - within) / (len(wrong) - counts)  # share of the other kind below each decision
     found = float(beyond[failed].mean())
     return np.asarray(found + (np.where(failed, beyond, 1 - beyond) - found) * len(wrong) / counts)
 
 
 def telling(wrong: Numbers, cluster: Clusters) -> int:
-    """The number of clusters on which AUROC rests: clusters with an error or clusters with a right choice, if fewer."""
+    """The number of clusters behind AUROC: those with an error or those with a right choice, whichever are fewer."""
     return min(len(pd.unique(cluster[wrong == kind])) for kind in (0, 1))
 
 
 def handed_over(entropy: Numbers, wrong: Numbers, cluster: Clusters) -> list[HandedOver]:
-    """For each share of HANDED: the least entropy above which at most this share of decisions lies, and the figures."""
+    """For each share in HANDED, the figures at the lowest entropy above which at most this share of decisions lies."""
     found = []
     perfect = risks(entropy, wrong).perfect
     for most in HANDED:

@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
-import scipy  # its parts load where they are first used: a report without a regression needs none
+import scipy  # its parts load on first use, because a report without a regression needs none of them
 
 from analysis.errors import AnalysisError
 from analysis.stats.spec import Formula, Link, Spec, spelt_out
@@ -40,7 +40,7 @@ class Design:
     """The reference level of each factor."""
     notes: list[str]
     units: Floats | None
-    """The matrix (p x p) that turns the columns into columns in raw units; None if z-scores are of several slices."""
+    """The matrix (p x p) that turns the columns into columns in raw units; None if several slices have z-scores."""
 
 
 def design(rows: pd.DataFrame, spec: Spec) -> Design:
@@ -103,7 +103,7 @@ def _with_indicators(rows: pd.DataFrame, spec: Spec) -> pd.DataFrame:
 
 
 def _complete(frame: pd.DataFrame, formula: Formula, cluster: Sequence[str]) -> tuple[pd.DataFrame, dict[str, int]]:
-    """The rows that have every value; and the numbers of other rows, by the first value that a row lacks."""
+    """The rows that have every value, and the numbers of other rows by the first value that they lack."""
     reason = pd.Series("", index=frame.index, dtype=object)
     for name in dict.fromkeys([*formula.columns(), *cluster]):
         missing = (reason == "") & (frame[name].isna() | frame[name].isin([np.inf, -np.inf]))
@@ -203,7 +203,7 @@ def _matrix(frame: pd.DataFrame, formula: Formula, bases: Mapping[str, str]) -> 
 
 @dataclass(frozen=True)
 class _Level:
-    """A level in the form for formulaic, which silently makes no column for a plain text that begins with `__`."""
+    """A level wrapped for formulaic, which silently makes no column for a plain text that begins with `__`."""
 
     text: str
 
@@ -275,24 +275,24 @@ def _check_separation(found: Design) -> None:
         raise AnalysisError(f"separation: all outcomes are predicted without error by {', '.join(names)}")
 
 
-# Factors' levels that the data cannot tell apart: pooled if they have few clusters, left out if they are separated.
+# Levels of factors without a coefficient of their own: pooled if they have few clusters, left out if separated.
 #
-# Pooling looks at clusters alone, never at outcomes.
+# Pooling depends only on clusters, never on outcomes.
 
 
 FEWEST = 3
-"""The least number of clusters of a separate level: one or two are too few to estimate its robust error."""
+"""Minimum number of clusters of a separate level, because one or two are too few to estimate its robust error."""
 EACH = 5
 """The number of clusters that each coefficient needs."""
 OTHER = "other"
 CLUSTERS = " cluster"
 """The column of a fit's rows with the number of the row's cluster; no table has a column of this name."""
-_NAMED = 12  # levels that a note names, at most
+_NAMED = 12  # maximum number of levels that a note names
 
 
 @dataclass
 class Levels:
-    """The rows of a fit with the levels of factors that stay separate, and what happened to the other levels."""
+    """The rows of a fit with the levels of factors that stay separate, and records of the other levels."""
 
     frame: pd.DataFrame
     lost: int = 0
@@ -318,13 +318,14 @@ class Levels:
 
 
 def told_apart(frame: pd.DataFrame, formula: Formula, spec: Spec) -> Levels:
-    """The rows with levels that are each in at least `FEWEST` clusters and not separated; `frame` has `CLUSTERS`.
+    """The rows whose levels occur in at least `FEWEST` clusters and are not separated; `frame` has `CLUSTERS`.
 
     Levels with too few clusters are pooled into one level. If the pool still has too few clusters, the level with the
     next fewest clusters joins the pool. Then levels whose outcomes are all equal are left out. If there are still too
-    few clusters for the formula's coefficients, further levels are pooled, those with the fewest clusters first.
+    few clusters for the formula's coefficients, further levels are pooled, starting with the level with the fewest
+    clusters.
 
-    Without `spec.pooling` nothing is pooled.
+    If `spec.pooling` is "none", nothing is pooled.
 
     Raises:
         AnalysisError: a level is separated and `spec` refuses separation, or every level of a factor is separated.
@@ -367,7 +368,7 @@ def _clusters(frame: pd.DataFrame, name: str) -> pd.Series[Any]:
 
 
 def _rare(clusters: pd.Series[Any]) -> list[str]:
-    """The levels to pool: all levels in too few clusters, and further levels if those are too few even together."""
+    """The levels to pool: all levels with too few clusters, and further levels if the pool still has too few."""
     size = int((clusters < FEWEST).sum())
     while 0 < size < len(clusters) and clusters.iloc[:size].sum() < FEWEST:
         size += 1
@@ -375,7 +376,7 @@ def _rare(clusters: pd.Series[Any]) -> list[str]:
 
 
 def _pool(found: Levels, name: str, label: str, levels: Sequence[str], into: dict[str, list[str]]) -> bool:
-    """Let levels join the pool, which is called `label`; return whether any level was not in the pool before."""
+    """Add levels to the pool, which is called `label`; return whether any of them is new to the pool."""
     fresh = [level for level in levels if level != label]
     if fresh:
         found.frame = found.frame.assign(**{name: found.frame[name].mask(found.frame[name].isin(fresh), label)})
@@ -392,11 +393,11 @@ def _free(levels: set[str]) -> str:
 
 
 def _without_separated(found: Levels, formula: Formula, spec: Spec) -> bool:
-    """Leave out the rows of those levels of one factor whose outcomes are all equal; return whether there were any.
+    """Leave out the rows of a factor's levels at which all outcomes are equal; return whether there were any.
 
     Such a level's coefficient is infinite; its rows are fitted without error and have no weight. Without them, the
     other coefficients are the limits of the maximum likelihood estimates, and their robust covariance is right. A
-    penalty would move all coefficients, and has no settled robust covariance.
+    penalty would change all coefficients, and there is no established robust covariance for it.
     """
     for name in formula.factors:
         levels = found.frame.groupby(name, sort=True)[formula.outcome].agg(["mean", "size"])

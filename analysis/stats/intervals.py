@@ -1,4 +1,4 @@
-"""95% intervals over clusters of cases: cases that share a template are not independent draws.
+"""95% intervals over clusters of cases, because cases that share a template are not independent draws.
 
 The standard error is CR2 (Bell and McCaffrey 2002). The quantile is Student's t at Bell and McCaffrey's degrees of
 freedom, which are few if clusters are few or unequal. For a mean, both have the closed form below. Differences have
@@ -6,13 +6,13 @@ Student's t interval; if each case is its own cluster, this is Student's interva
 interval with the number of cases that corresponds to this error (Franco et al. 2019), because near 0 and 1 Student's
 interval covers as little as 30%.
 
-The rates pass^k and pass@k are about rare events among a case's trials. For these rates, the number above is at most
-the real number of cases if fewer than `FEW` cases had the event, or fewer than `FEW` lacked it: so few cases say little
-about how the rates vary. Without this bound, intervals of pass^k contained the truth in as little as 78% of 4,000 drawn
-studies (20 clusters of 4 cases, pass^4 of 8 trials, truth 1.6%). With this bound, they contained it in 91% or more for
-each of 236 kinds of studies (8 to 100 clusters, 1 to 8 trials, k to 8, rates of 1 to 99%), and in 96% on average.
-Success itself, over the trials of a case, is covered in 91% at rates of 5 and 95% (40 clusters, 3 trials), and in 94 to
-98% at rates from 20 to 80%.
+The rates pass^k and pass@k are about rare events among a case's trials. For these rates, the number of cases in
+Wilson's interval is at most the real number of cases if fewer than `FEW` cases had the event, or fewer than `FEW`
+lacked it, because so few cases say little about how the rates vary. Without this bound, intervals of pass^k contained
+the truth in as little as 78% of 4,000 simulated studies (20 clusters of 4 cases, pass^4 of 8 trials, truth 1.6%). With
+this bound, they contained it in 91% or more for each of 236 kinds of studies (8 to 100 clusters, 1 to 8 trials, k to 8,
+rates of 1 to 99%), and in 96% on average. Intervals of success itself, over the trials of a case, contain the truth in
+91% at rates of 5 and 95% (40 clusters, 3 trials), and in 94 to 98% at rates from 20 to 80%.
 
 Amounts that cannot be negative (tokens, seconds, calls, costs) have Student's t interval of the logarithm of their mean
 (delta method): no bound is below 0, and skewed amounts over few clusters are covered better. For Poisson counts with a
@@ -20,7 +20,7 @@ mean of 3 in 8 clusters this interval contains the truth in 94% of samples; Stud
 at 0, contains it in 89%.
 
 If no case differs from another, no error can be estimated, but the result is still uncertain. If n clusters all agree,
-a share of up to t² / (n + t²) of all possible clusters may disagree (Wilson's bound of 0 out of n; near 3.8 / n).
+a share of up to t² / (n + t²) of all possible clusters may disagree (Wilson's bound for 0 out of n; about 3.8 / n).
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ import pandas as pd
 from scipy.special import stdtr, stdtrit
 
 LEVEL, POWER = 0.05, 0.8
-# Figures of a paired difference besides its interval: p, Holm's correction and its size.
+# Further figures for a paired difference: its p value, Holm's correction and the effect size.
 #
-# All rest on the same error over clusters of cases as the interval (`interval`).
+# The p value rests on the same error over clusters of cases as the interval (`interval`).
 
 
 SIZE = (
@@ -54,7 +54,7 @@ def p_value(differences: Values, reach: float) -> float:
         differences: one per case, with clusters; all are between -reach and reach.
         reach: the largest difference that there can be.
 
-    The result is NaN without cases, and if all cases are of one cluster.
+    The result is NaN if there are no cases, or if all cases are in one cluster.
     """
     known = sample(differences)
     if not len(known.values):
@@ -85,14 +85,13 @@ def holm(p: pd.Series[float]) -> pd.Series[float]:
 def cohens_h(own: float, theirs: float) -> float:
     """The effect size of two shares: difference of their arcsine transforms, between -π and π (Cohen 1988, §6.2).
 
-    The effect size depends only on the two shares. So pairing and clusters change how exactly it is known, but not its
-    value.
+    The effect size depends only on the two shares. So pairing and clusters change its precision, but not its value.
     """
-    own, theirs = (min(max(share, 0.0), 1.0) for share in (own, theirs))  # they are, except for rounding
+    own, theirs = (min(max(share, 0.0), 1.0) for share in (own, theirs))  # rounding may exceed the range
     return 2 * math.asin(math.sqrt(own)) - 2 * math.asin(math.sqrt(theirs))
 
 
-# 95% intervals over clusters of cases: cases that share a template are not independent draws.
+# 95% intervals over clusters of cases, because cases that share a template are not independent draws.
 
 
 CLUSTER = "cluster"
@@ -115,7 +114,7 @@ ALIKE = "if no case differs from another, the interval comes from Wilson's bound
 MOST_TIMES = 1000.0
 """If an amount's upper bound is more than this many times the mean, no interval is given, as it would say nothing."""
 FEW = 8
-"""If fewer cases than this have an event, or lack it, a rare rate's error is at least that of one trial per case."""
+"""If fewer cases than this have an event, or lack it, a rare rate's error is at least that with one trial per case."""
 ROUNDING = 1e-12
 """A deviation below this value counts as no variation."""
 
@@ -165,7 +164,7 @@ def sample(values: Values) -> Sample:
 
 
 class Group(NamedTuple):
-    """A group of cells, summed up by case: for each column the means over trials of the cases that have a value."""
+    """A group of cells, summarised by case: for each column, the means over trials for the cases that have a value."""
 
     key: tuple[Any, ...]
     cells: int
@@ -178,12 +177,12 @@ def by_case(cells: pd.DataFrame, by: Sequence[str], columns: Sequence[str]) -> l
     """The groups of cells in order of appearance; a case's value is the mean over its trials that have a value.
 
     All cells are added up at once, because a data frame for each group would take many times as long. The rows of
-    `cells` may also be means of cases; then the column `cells` says over how many cells.
+    `cells` may also be means of cases; then the column `cells` has the number of cells of each mean.
     """
     if cells.empty:
         return []
     case = cells.groupby([*by, CLUSTER, "case_id"], sort=False, observed=True).ngroup().to_numpy()
-    if (case < 0).any():  # labels that are not known
+    if (case < 0).any():  # cells with unknown labels
         return by_case(cells[case >= 0], by, columns)
     first = np.flatnonzero(~pd.Series(case).duplicated())
     clusters = pd.factorize(cells[CLUSTER].iloc[first])[0]
@@ -197,7 +196,7 @@ def by_case(cells: pd.DataFrame, by: Sequence[str], columns: Sequence[str]) -> l
     for name in columns:
         values = cells[name].to_numpy(np.float64, na_value=np.nan)
         there = ~np.isnan(values)
-        with np.errstate(invalid="ignore"):  # for cases about which nothing is known
+        with np.errstate(invalid="ignore"):  # 0 / 0 for cases without a known value
             means = np.bincount(case, np.where(there, values, 0.0)) / np.bincount(case, there)
         for own, place, number in zip(found, places, numbers, strict=True):
             own[name] = Sample(means[place], number).known
@@ -211,9 +210,9 @@ def by_case(cells: pd.DataFrame, by: Sequence[str], columns: Sequence[str]) -> l
 def share(values: Values, most: float = 1.0, degrees: float | None = None, rare: bool = False) -> Interval:
     """The mean of cases' values, which are between 0 and `most`, with bounds that are also in this range.
 
-    By default, the `degrees` of freedom follow from the clusters' sizes. The bounds are NaN if the cases are of one
-    cluster. If the values do not vary, each cluster counts as one. `rare`: for rates of events that few cases may have,
-    over several trials each (pass^k).
+    By default, the `degrees` of freedom follow from the clusters' sizes. The bounds are NaN if the cases are in one
+    cluster. If the values do not vary, each cluster counts as one case. Set `rare` for rates of events that few cases
+    may have, over several trials each (pass^k).
     """
     known = sample(values)
     if not len(known.values):
@@ -221,7 +220,7 @@ def share(values: Values, most: float = 1.0, degrees: float | None = None, rare:
     mean, clusters, error = _over_clusters(known, most)
     if clusters is None:
         return Interval(mean, math.nan, math.nan)
-    part = min(max(mean / most, 0.0), 1.0)  # it is, except for rounding
+    part = min(max(mean / most, 0.0), 1.0)  # rounding may exceed the range
     spread = part * (1 - part)
     size, freedom = (spread / error.size**2, error.freedom) if error else (clusters, clusters - 1)
     if rare and min((known.values > 0).sum(), (known.values < most).sum()) < FEW:
@@ -235,9 +234,9 @@ def share(values: Values, most: float = 1.0, degrees: float | None = None, rare:
 def interval(values: Values, reach: float | None = None) -> Interval:
     """The mean of cases' differences and its bounds.
 
-    `reach` is given if no difference can be below -reach or above reach.
+    Give `reach` if no difference can be below -reach or above reach.
 
-    The bounds are NaN if the cases are of one cluster. They are also NaN if the differences do not vary and no `reach`
+    The bounds are NaN if the cases are in one cluster. They are also NaN if the differences do not vary and no `reach`
     is given.
     """
     known = sample(values)
@@ -257,8 +256,8 @@ def interval(values: Values, reach: float | None = None) -> Interval:
 def amount(values: Values) -> Interval:
     """The mean of cases' amounts, and bounds above 0, which are computed on the log scale; no amount can be negative.
 
-    The bounds are NaN if the cases are of one cluster or do not vary, or if the upper bound would be too large
-    (`MOST_TIMES`). If an amount is negative after all (a cost of a user's own tools), the result is that of `interval`.
+    The bounds are NaN if the cases are in one cluster or do not vary, or if the upper bound would be too large
+    (`MOST_TIMES`). If an amount is negative after all (a cost of a user's own tools), `interval` is used instead.
     """
     known = sample(values)
     if not len(known.values):
@@ -266,7 +265,7 @@ def amount(values: Values) -> Interval:
     if (known.values < 0).any():
         return interval(known)
     mean = float(known.values.mean())
-    if mean <= 0:  # nothing says what else it could be
+    if mean <= 0:  # all amounts are 0, so no bounds can be estimated
         return Interval(0.0, math.nan, math.nan)
     return _bounded(mean, known._replace(values=known.values / mean - 1.0))
 
@@ -274,7 +273,7 @@ def amount(values: Values) -> Interval:
 def ratio(above: pd.Series[float], below: pd.Series[float]) -> Interval:
     """The ratio of two means over the same cases, with its interval (delta method on its logarithm).
 
-    The result is NaN if a mean is not positive. The bounds are NaN if the cases are of one cluster or do not vary, or
+    The result is NaN if a mean is not positive. The bounds are NaN if the cases are in one cluster or do not vary, or
     if the upper bound would be more than `MOST_TIMES` times the ratio.
     """
     top, bottom = float(above.mean()), float(below.mean())

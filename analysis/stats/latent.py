@@ -28,7 +28,7 @@ _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(64)
 _LOGISTIC = math.pi**2 / 3
 """The variance of a trial's luck on the logit scale."""
 EDGE = 1e-9
-"""The least distance of rates from 0 and 1; at 0 and 1 there is no threshold."""
+"""Minimum distance of rates from 0 and 1, because at 0 and 1 there is no threshold."""
 
 
 class Latent(NamedTuple):
@@ -48,7 +48,7 @@ class Components(NamedTuple):
     """Variances of the difference in success between two planners, in squared shares.
 
     `clusters`: the variance of the clusters' true differences. `cases`: the variance of the cases' true differences
-    around those of their clusters. `trial`: the variance that the luck of one trial of each planner adds.
+    around their clusters' true differences. `trial`: the variance that the luck of one trial of each planner adds.
     """
 
     clusters: float
@@ -93,20 +93,20 @@ def components(latent: Latent, rates: Rates) -> Components:
 
 # The power of a design by formula.
 #
-# The test is the report's: the mean of the cases' differences over its CR2 error is compared with Student's t at Bell
-# and McCaffrey's degrees of freedom (`intervals`), which the planned clusters' sizes determine. If there is a
-# difference, and cases' sums are normal, the ratio has a noncentral t distribution. The sums are not normal if
-# successes are rare or common: then the error is small in the studies whose mean is small. The effect of this, in
-# probits, is the difference between a normal approximation with the third and fourth moments and the same without them.
+# The test is the same as in the report: the mean of the cases' differences over its CR2 error is compared with
+# Student's t at Bell and McCaffrey's degrees of freedom (`intervals`), which the planned clusters' sizes determine. If
+# there is a difference, and cases' sums are normal, the ratio has a noncentral t distribution. If successes are rare or
+# common, the sums are not normal, and the error is small in studies whose mean is small. This effect, in probits, is
+# the difference between the normal approximations with and without the third and fourth moments.
 
 
 _TINY = 1e-12
-_LEAST = 0.05  # of a variance, if the expansion fails
+_LEAST = 0.05  # minimum variance, for cases in which the expansion fails
 
 
 @dataclass(frozen=True)
 class Claim:
-    """A number of cases, the number of their clusters, and by the formula the power of such a design, as a share."""
+    """A number of cases, the number of their clusters, and the power of such a design by the formula, as a share."""
 
     cases: int
     clusters: int
@@ -117,11 +117,11 @@ class Design:
     """Two planners that run the same cases with the same number of trials; only the number of cases is open.
 
     Args:
-        latent: how alike cells are.
+        latent: the correlations between cells.
         rates: the success of the reference and of the other planner, shares.
         trials: the trials of each case and planner.
         alpha: the level of the two-sided test.
-        order: the cluster of each further case that is available, as whole numbers from 0.
+        order: the cluster of each further available case, as whole numbers from 0.
     """
 
     def __init__(self, latent: Latent, rates: Rates, trials: int, alpha: float, order: npt.NDArray[np.int64]) -> None:
@@ -132,7 +132,7 @@ class Design:
         self._moments = Moments(latent, rates, trials)
 
     def sizes(self, cases: int) -> Floats:
-        """For the first `cases` cases: how many of them each cluster has, without clusters that have none of them."""
+        """The number of the first `cases` cases in each cluster, without clusters that have none of them."""
         counts = np.bincount(self.order[:cases])
         return counts[counts > 0].astype(np.float64)
 
@@ -149,7 +149,7 @@ class Design:
         return self._moments.of(self.sizes(cases))[0]
 
     def claim(self, cases: int) -> Claim:
-        """The power with the first `cases` cases; 0 if these are of one cluster."""
+        """The power with the first `cases` cases; 0 if these are all in one cluster."""
         sizes = self.sizes(cases)
         if len(sizes) < 2:
             return Claim(cases, len(sizes), 0.0)
@@ -166,19 +166,19 @@ class Design:
 
 
 def probit(share: float) -> float:
-    """The normal quantile of a share; the share is first moved away from 0 and 1."""
+    """The normal quantile of a share; a share at 0 or 1 is first moved slightly inwards."""
     return float(ndtri(np.clip(share, _TINY, 1 - _TINY)))
 
 
 def _beyond(degrees: float, quantile: float, shift: float, skewness: float, kurtosis: float) -> float:
-    """The chance that the test's ratio is above the quantile; the mean of its numerator is `shift` errors."""
+    """The chance that the test's ratio is above the quantile; the mean of the ratio's numerator is `shift` errors."""
     normal = probit(1 - float(nctdtr(degrees, shift, quantile)))
     added = _expanded(degrees, quantile, shift, skewness, kurtosis) - _expanded(degrees, quantile, shift, 0.0, 0.0)
     return float(ndtr(normal + added))
 
 
 def _expanded(degrees: float, quantile: float, shift: float, skewness: float, kurtosis: float) -> float:
-    """The mean of the numerator minus the quantile times the error, in standard deviations.
+    """The mean of the numerator minus the quantile times the error, in standard deviations of this difference.
 
     The relative variance of the squared error is 2 / degrees plus the excess kurtosis. The covariance of the squared
     error with the mean is the skewness.
@@ -188,7 +188,7 @@ def _expanded(degrees: float, quantile: float, shift: float, skewness: float, ku
     return (shift - quantile * (1 - spread / 8)) / math.sqrt(max(variance, _LEAST))
 
 
-# The third and fourth moments of a mean difference: rare successes make the test's own error depend on its mean.
+# The third and fourth moments of a mean difference, because with rare successes the test's error depends on the mean.
 
 
 _CLAIMS_NODES, _CLAIMS_WEIGHTS = np.polynomial.hermite_e.hermegauss(8)
@@ -257,14 +257,14 @@ def _cumulants(first: Floats, second: Floats, third: Floats, fourth: Floats) -> 
     )
 
 
-# What a pilot shows about two planners on the same cases: their rates, and how alike cells are.
+# Estimates from a pilot for two planners on the same cases: their rates, and the correlations between cells.
 #
 # Products of two cells' outcomes, averaged over all pairs of a kind (one case, one cluster, two clusters), estimate the
-# covariances without bias whatever the clusters' sizes; the model's correlations are those that give the same
+# covariances without bias whatever the clusters' sizes; the model's correlations are chosen to give the same
 # covariances.
 
 
-_MOST = 1 - 1e-6  # a correlation: 1 leaves a trial no luck
+_MOST = 1 - 1e-6  # maximum correlation, because 1 leaves no luck to a trial
 
 
 @dataclass(frozen=True)
@@ -297,7 +297,7 @@ class Counts:
 
     @property
     def trials(self) -> int:
-        """The largest number of trials that both planners have of the same case."""
+        """Maximum number of trials that both planners have of the same case."""
         return int(self.tried.min(axis=1).max())
 
     @property
@@ -307,7 +307,7 @@ class Counts:
         return pd.Series(means[:, 1] - means[:, 0], index=pd.Index(self.cluster, name=CLUSTER))
 
     def drawn(self, rng: np.random.Generator) -> Counts:
-        """A resample: as many clusters, drawn with replacement (a bootstrap over clusters)."""
+        """A resample of as many clusters, drawn with replacement (a bootstrap over clusters)."""
         rows = np.argsort(self.cluster, kind="stable")
         starts = np.concatenate([[0], np.cumsum(self.sizes)])
         picked = rng.integers(0, self.clusters, self.clusters)
@@ -341,7 +341,7 @@ class Covariances(NamedTuple):
 
     A covariance is NaN if there are no such pairs of cells.
 
-    The names are those of `Latent`.
+    The names are the same as in `Latent`.
     """
 
     own_case: float
@@ -368,11 +368,11 @@ def covariances(found: Counts) -> Covariances:
 
 
 def fitted(found: Counts, icc: float | None = None) -> Latent:
-    """The model whose covariances, at the pilot's rates, equal the estimates as far as this is possible.
+    """The model whose covariances, at the pilot's rates, equal the estimates as closely as possible.
 
-    If no case has two trials of each planner, a trial's luck cannot be told from the case's own effect. Then all
+    If no case has two trials of each planner, a trial's luck cannot be separated from the case's own effect. Then all
     variation that can be luck counts as luck, which is right only for designs with one trial. If no two cases share a
-    cluster, all differences between cases count as differences between clusters, which is the worst possible if luck is
+    cluster, all differences between cases count as differences between clusters, which is the worst case if luck is
     known.
 
     Args:
@@ -380,7 +380,7 @@ def fitted(found: Counts, icc: float | None = None) -> Latent:
         icc: the share of the cases' variances that is between clusters; None: the estimated share.
 
     Raises:
-        AnalysisError: all cases are of one cluster.
+        AnalysisError: all cases are in one cluster.
     """
     if found.clusters < 2:
         raise AnalysisError(
@@ -415,9 +415,9 @@ def fitted(found: Counts, icc: float | None = None) -> Latent:
 
 
 def _solved(of: Callable[[float], float], value: float, low: float, high: float) -> float:
-    """The point between `low` and `high` at which an increasing function has the value, or else the nearest end."""
+    """The point between `low` and `high` at which an increasing function has the value, or the nearer end."""
     if low >= high or value <= of(low):
         return low
-    from scipy.optimize import brentq  # half the time of a first screen's imports
+    from scipy.optimize import brentq  # imported late, as it takes half of a screen's import time
 
     return high if value >= of(high) else float(brentq(lambda x: of(x) - value, low, high, xtol=1e-6))

@@ -1,4 +1,4 @@
-"""Designs with enough cases: for each number of trials, the cases needed, how sure this number is, and the power."""
+"""Designs with enough cases: for each number of trials, the number of cases needed, its uncertainty, and the power."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from scipy.special import ndtr, ndtri, stdtrit
 from analysis.stats.intervals import LEVEL, POWER, ROUNDING, error_of, freedom
 from analysis.stats.latent import EDGE, Claim, Counts, Design, Floats, Latent, Rates, fitted, probit
 
-# Studies drawn from the model, and how often the report's own test finds a difference in them.
+# Studies simulated from the model, and the share of them in which the report's own test finds a difference.
 
 
 _CELLS = 2_000_000
@@ -48,7 +48,7 @@ def simulated(
 def differences(
     rng: np.random.Generator, latent: Latent, rates: Rates, sizes: Floats, trials: int, studies: int
 ) -> Floats:
-    """Each case's difference (other planner minus reference), a mean over trials: (studies, cases), by cluster."""
+    """Each case's mean difference over trials, other planner minus reference: (studies, cases), sorted by cluster."""
     whole = sizes.astype(np.int64)
     of_clusters = _effects(rng, latent.own_cluster, latent.other_cluster, (studies, len(whole)))
     own, other = latent.own_case - latent.own_cluster, latent.other_case - latent.other_cluster
@@ -83,14 +83,14 @@ def rejected(differences: Floats, sizes: Floats, alpha: float) -> npt.NDArray[np
     sums = np.add.reduceat(differences, starts, axis=1) - sizes * mean[:, None]
     errors = np.sqrt((sums**2 / (1 - shares)).sum(axis=1)) / cases
     quantile = stdtrit(freedom(shares), 1 - alpha / 2)
-    alike = 1 / float((shares**2).sum())  # the number of equal clusters that count as much
+    alike = 1 / float((shares**2).sum())  # the effective number of clusters
     square = float(stdtrit(alike - 1, 1 - alpha / 2)) ** 2
     certain = np.abs(mean) > square / (alike + square) * (1 + np.abs(mean))
     return np.where(errors < ROUNDING, certain, np.abs(mean) > quantile * errors)
 
 
 MOST = 200_000
-"""The largest number of cases, unless the number of available cases is given."""
+"""Maximum number of cases, unless the number of available cases is given."""
 _RESAMPLES = 200
 _CORRECTING, _CHECKING = 1, 2
 """Parts of seeds: for studies that correct the formula, and for studies that check the formula's result."""
@@ -98,7 +98,7 @@ _CORRECTING, _CHECKING = 1, 2
 
 @dataclass(frozen=True)
 class Wanted:
-    """The question: which difference (a share, below 0 for a worse planner), which power, which level of the test.
+    """The question: the difference to find (a share, below 0 for a worse planner), the power, and the test's level.
 
     `alpha` is the level of each test, after the correction for several comparisons. `studies` is the number of studies
     that are drawn to check a design.
@@ -116,10 +116,10 @@ class Wanted:
 class Row:
     """A number of trials, and the number of cases that are needed with it.
 
-    `enough`: whether the available cases reach the power. If not, the number is that of all available cases, and
-    `beyond` says how many would be needed if more cases like these were available (None: more than `MOST`). `low` and
-    `high` are the bounds of the number's 95% interval; they are NaN without a pilot, and infinite if even all cases
-    would be too few. `found`: the power in simulated studies.
+    `enough` is true if the available cases reach the power. Otherwise the number of cases is the number of all
+    available cases, and `beyond` is the number that would be needed if more cases like these were available (None: more
+    than `MOST`). `low` and `high` are the bounds of the number's 95% interval; they are NaN without a pilot, and
+    infinite if even all cases would be too few. `found` is the power in simulated studies.
     """
 
     trials: int
@@ -142,9 +142,9 @@ def rows(
     """A row for each number of trials.
 
     Args:
-        latent: how alike cells are.
+        latent: the correlations between cells.
         rate: the reference's success, a share.
-        order: the cluster of each further case that is available.
+        order: the cluster of each further available case.
         wanted: the question.
         pilot: the counts from which `latent` was estimated, for the interval; None: `latent` was given.
         icc: the share that was given for `latent`, as in `fitted`.
@@ -172,7 +172,7 @@ def settling(pilot: Counts) -> float:
     """The number of cases that would show a difference like the pilot's, by the formula without simulated studies.
 
     This is the total number of cases, with as many trials as in the pilot, in clusters like the pilot's. POWER and
-    LEVEL are those of a single test. The number is infinite if it is above MOST. It is NaN if the pilot has no cases, a
+    LEVEL apply to a single test. The number is infinite if it is above MOST. It is NaN if the pilot has no cases, a
     single cluster or a difference of 0, or if no case differs from another.
     """
     difference = pilot.rates[1] - pilot.rates[0] if pilot.clusters > 1 else 0.0
@@ -227,16 +227,16 @@ def _cases(design: Design, resampled: Design, power: float) -> float:
     return claim.cases if claim.power >= power else math.inf
 
 
-# The cases that a wanted power needs.
+# The number of cases needed for a wanted power.
 
 
 _SKEWED = 0.2
-"""If a mean difference is at least this skewed, the formula is 1 to 4 points too low, and simulation corrects it."""
+"""If a mean difference is at least this skewed, the formula is 1 to 4 points too low, so simulation corrects it."""
 _STUDIES, _CASES_DRAWN, _LEAST_STUDIES = 8_000, 10_000_000, 200
 
 
 def needed(design: Design, power: float, least: int = 2) -> Claim:
-    """The smallest number of cases with the power; if all available cases are too few, the number of these."""
+    """The smallest number of cases that reaches the power; if even all are too few, the number of available cases."""
     most = len(design.order)
     high = min(max(least, 8), most)
     found, low = design.claim(high), least - 1
@@ -250,7 +250,7 @@ def needed(design: Design, power: float, least: int = 2) -> Claim:
 
 
 def endless(sizes: Sequence[int], most: int) -> npt.NDArray[np.int64]:
-    """An order of `most` cases, cluster by cluster; the clusters have these sizes, again and again in random order."""
+    """An order of `most` cases, cluster by cluster; the given sizes of clusters repeat in random order."""
     rng = np.random.default_rng(0)
     each = np.array(sizes)
     rounds = math.ceil(most / int(each.sum()))
@@ -259,13 +259,13 @@ def endless(sizes: Sequence[int], most: int) -> npt.NDArray[np.int64]:
 
 
 def checked(design: Design, cases: int, studies: int, seed: Sequence[int]) -> Found:
-    """The power with the first `cases` cases in simulated studies; of large studies, fewer are drawn."""
+    """The power with the first `cases` cases in simulated studies; fewer studies are drawn if they are large."""
     drawn = max(min(studies, _CASES_DRAWN // cases), _LEAST_STUDIES)
     return simulated(design.latent, design.rates, design.sizes(cases), design.trials, design.alpha, drawn, seed)
 
 
 def corrected(design: Design, power: float, seed: Sequence[int]) -> Claim:
-    """The result of `needed`; if the mean difference is skewed, simulated studies first correct the formula.
+    """The result of `needed`; if the mean difference is skewed, the formula is first corrected by simulation.
 
     The correction, in probits, is stored in the design (`shift`).
     """
@@ -277,7 +277,7 @@ def corrected(design: Design, power: float, seed: Sequence[int]) -> Claim:
     return needed(design, power)
 
 
-# What a pilot cannot tell, in words.
+# Sentences on what a pilot leaves uncertain.
 
 
 _FEW = 20
@@ -285,9 +285,9 @@ _FEW = 20
 _WIDE = 3.0
 """If an interval's high end is more than this many times its low end, the number of cases is hardly known."""
 _SHARING = 10
-"""So many clusters with two or more cases are needed to estimate how alike cases of a cluster are."""
+"""Minimum number of clusters with two or more cases to estimate how alike the cases of a cluster are."""
 _ALONE = 1.5
-"""With at most so many cases per cluster, it hardly matters how alike cases of a cluster are."""
+"""With at most this many cases per cluster, it hardly matters how alike the cases of a cluster are."""
 
 
 def doubts(pilot: Counts, rows: Sequence[Row], sizes: Floats, icc: float | None) -> list[str]:
@@ -322,7 +322,7 @@ def doubts(pilot: Counts, rows: Sequence[Row], sizes: Floats, icc: float | None)
 
 def _taken(pilot: Counts, sharing: int) -> str:
     if sharing or pilot.trials < 2:
-        return "it is hardly known how alike the cases of a cluster are"
+        return "there is little evidence of how similar the cases of a cluster are"
     return "all differences between cases count as differences between clusters, which is the worst case"
 
 

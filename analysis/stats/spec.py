@@ -38,7 +38,7 @@ Correlation: TypeAlias = Literal["independence", "exchangeable"]
 
 
 class ZScored(Checked):
-    """The columns to standardise (mean 0, deviation 1, ddof 0) if the formula has them, and the columns of slices."""
+    """The columns to z-score (mean 0, deviation 1, ddof 0) if the formula has them, and the columns of the slices."""
 
     columns: list[str]
     within: list[str]
@@ -87,7 +87,7 @@ class Spec(Checked):
         return [name for name in columns if name not in self.indicators]
 
     def estimates_as(self, other: Spec) -> bool:
-        """Whether this regression and another have the same coefficients on the same rows, whatever the errors."""
+        """Whether this regression and another have the same coefficients on the same rows, whatever their errors."""
         errors = ("cluster", "few_clusters")
         return self.model_dump(exclude={*errors}) == other.model_dump(exclude={*errors})
 
@@ -127,7 +127,7 @@ def parsed(values: object, place: str = "analysis", metrics: Sequence[str] = ())
 
 
 def _check_controls(formula: Formula, place: str) -> None:
-    """Raise AnalysisError unless `controls` is a separate term: only the rows say how many columns it means."""
+    """Raise AnalysisError unless `controls` is a separate term, because only the rows say how many columns it means."""
     if CONTROLS in formula.factors or any(CONTROLS in term for term in formula.terms if len(term) > 1):
         raise AnalysisError(
             f"{place}: formula: {CONTROLS} must be a separate term, because it stands for factors of its own"
@@ -176,9 +176,9 @@ def _check_names(spec: Spec, formula: Formula, place: str) -> None:
 
 # A regression's formula: `success ~ depth * SH + C(last_step)`.
 #
-# formulaic parses it, and would run anything that looks like a call as Python. So a text is checked against the grammar
-# first, and formulaic sees only names of allowed columns and `~ + * :`. Which columns are factors, `C(name)`, is noted
-# here. The intercept is always there.
+# formulaic parses the formula, and would run anything that looks like a call as Python. So the text is first checked
+# against the grammar, and formulaic sees only names of allowed columns and `~ + * :`. This module itself notes which
+# columns are factors, `C(name)`. The intercept is always included.
 
 
 _COLUMN = r"\s*(?:C\(\s*[A-Za-z_]\w*\s*\)|[A-Za-z_]\w*)\s*"
@@ -214,7 +214,7 @@ def parse(text: str, allowed: Sequence[str]) -> Formula:
     Raises:
         AnalysisError: the text names a column that is not allowed, or does not follow the grammar.
     """
-    import formulaic  # a fifth of a second: most reports have no regression
+    import formulaic  # imported late, as it takes a fifth of a second and most reports have no regression
 
     _check_text(text)
     plain, numbers = _FACTOR.sub(r"\1", text), _NAME.findall(_FACTOR.sub("", text))
@@ -264,8 +264,8 @@ CONTROLS, LAST = "controls", "last_step"
 # The controls of a regression besides the plan's shape: `controls` in a formula (planning_horizon B.3).
 #
 # The word means the cases' own controls, each a factor, if their dataset gives any (the column `controls`); otherwise
-# it means the function in which a plan ends, `C(last_step)`. So one formula fits every family of data sets as
-# published.
+# it means the function in which a plan ends, `C(last_step)`. So a single formula gives the published regression for
+# every family of data sets.
 
 
 CONTROL_COLUMNS = (CONTROLS, LAST)

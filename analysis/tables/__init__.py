@@ -1,15 +1,16 @@
-"""The tables of a sweep, each in the file of its subject: first the numbers, then how the numbers are shown.
+"""The tables of a sweep, one file per subject: each file first computes the numbers and then shows them.
 
 For every sweep: `rates` (success, costs, paired differences), `success` (with pass^k), `measures` (means of
 groups of cells, and any metric by its name), `by_value`, `two_numbers`, `win_rates` (with ranks over data sets).
 
-About what happened in episodes: `trajectories`, `branches`, `rewards`, `disturbances`, `remembered`, `restoration`,
+For events within episodes: `trajectories`, `branches`, `rewards`, `disturbances`, `remembered`, `restoration`,
 `thresholds`, `frontier`; `calibrated` (the numbers) and `calibration` (their tables); `failure_cells` (the input of
 rules), `failure_rules`, `failed` (the classes of a folder's cells) and `failures` (the number of cells of each class);
-`search_cells` and `search`; `plan_cells` and `plans`; `regression`; `scored_again` (what `agent-grid rescore` changed).
+`search_cells` and `search`; `plan_cells` and `plans`; `regression`; `scored_again` (the changes by `agent-grid
+rescore`).
 
-It imports `page`, `stats` and `load`. All names that `from analysis import tables` gave before this room existed can be
-imported from here.
+This package imports `page`, `stats` and `load`. All names that `from analysis import tables` provided before this
+package existed can still be imported from here.
 """
 
 from typing import TYPE_CHECKING, Any
@@ -43,7 +44,7 @@ _OF_ENTROPY = ("CHOICES", "ENTROPY_BINS", "entropy_centres", "entropy_errors")
 
 
 def __getattr__(name: str) -> Any:
-    """A name of another module, imported on first use: classes of failed cells need no scipy, which loads slowly."""
+    """A name of another module, imported on first use, because scipy loads slowly and some modules do without it."""
     if name not in __all__:
         raise AttributeError(name)
     from analysis.load import name_of

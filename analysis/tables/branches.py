@@ -1,16 +1,16 @@
-"""The mechanisms that corrected a case which a first pass had failed (egb_slate B.2, 'How Branching Reduces Error').
+"""The mechanisms that correct a case after a failed first pass (egb_slate B.2, 'How Branching Reduces Error').
 
-A planner that branches (`egb_*`) goes through a case once. If that pass fails, it changes one decision of it, the
-*branched step*, and decides all later steps anew. A cell is *corrected* if its path leaves the first pass and resolves
-the case. If the planner of a corrected cell followed an outline, the cell's mechanism is the first in this list that
-applies:
+A planner that branches (`egb_*`) goes through a case once. If this first pass fails, the planner changes one of its
+decisions, the *branched step*, and decides all later steps again. A cell is *corrected* if its path leaves the first
+pass and resolves the case. If the planner of a corrected cell followed an outline, the first mechanism in this list
+that applies is the cell's mechanism:
 
 - direct: the branched step needs a tool, and calls the reference's tool.
-- cascade: at a later step that needs a tool, the branch calls the reference's tool, and the first pass did not.
+- cascade: at a later step that needs a tool, the branch calls the reference's tool, but the first pass did not.
 - equivalence: the branched step needs a tool, calls a tool that the reference calls at no step of the case, and the
   call did not fail. If tools look calls up (SLATE, UltraTool), a call that does not fail returns the result of a call
-  of the reference. As a rule that is the reference's call of this step, but this is not checked.
-- other: none of these applies. For example, only arguments became right, or calls at steps that need no tool.
+  of the reference. Usually this is the reference's call at this step, but this is not checked.
+- other: none of these applies. For example, the branch corrected only arguments, or calls at steps that need no tool.
 
 So every such cell has exactly one mechanism. Tools are compared by name. The order is the paper's. The paper names the
 first three mechanisms, whose shares add up to 100%, and no fourth.
@@ -92,14 +92,14 @@ def cells(episodes: pd.DataFrame, steps: pa.Table, where: str = "true") -> Asked
     Columns: labels, `cluster`, `case_id`, `cell_id`; FAILED (whether the first pass did not resolve the case);
     CORRECTED (whether the cell was corrected; null if the first pass resolved the case); `mechanism` (null if the cell
     is not corrected or no outline was followed); `equal` (whether the condition of equivalence holds, whatever the
-    mechanism); LATER (the number of later steps at which the branch that resolved the case chose another tool than the
-    first pass).
+    mechanism); LATER (the number of later steps at which the branch that resolved the case chose a different tool from
+    the first pass).
     """
     return ask(episodes, _CELLS.format(where=where), steps=steps)
 
 
 def by_case(episodes: pd.DataFrame, steps: pa.Table, where: str = "true") -> Asked:
-    """By setting, each case's means over trials of the columns of `cells`, and the counts that `by_setting` adds up."""
+    """The columns of `cells` as means over trials, by setting and case, and the counts that `by_setting` adds up."""
     sums = [f"count(*) FILTER ({text}) AS {name}" for name, text in _COUNTED.items()]
     columns = ",\n  ".join([LABELLED, "cluster, case_id, count(*) AS cells", *_MEANS, *sums])
     query = f"SELECT {columns}\nFROM ({_CELLS.format(where=where)}) GROUP BY ALL ORDER BY ALL"
@@ -120,7 +120,7 @@ def by_setting(cases: pd.DataFrame) -> pd.DataFrame:
     return measured(cases, SETTING, MEASURES).merge(sums, on=SETTING, validate="one_to_one")
 
 
-# The table of what branching corrected, for each model and dataset.
+# The table of corrections by branching, for each model and dataset.
 
 
 _COUNTS = {"cells": "cells", FAILED: "failed first", "corrected_cells": "corrected cells"}
@@ -169,12 +169,12 @@ def _notes(frame: pd.DataFrame) -> list[str]:
     return told + [_UNTOLD] * bool((frame["corrected_cells"] > frame["classed_cells"]).any())
 
 
-# Entropy against error: whether first passes' decisions of high entropy are wrong, so that branching there makes sense.
+# Entropy against error: if first-pass decisions with high entropy are often wrong, branching there makes sense.
 
 
 ENTROPY_BINS = 5
 CHOICES = {"right": False, "wrong": True}
-"""The names of right and of wrong steps in columns, and for each name whether such a step is an error."""
+"""The names of right and of wrong steps in columns, each with whether such a step is an error."""
 _CENTRES = {"mean": ".3f", "median": ".3f", "n": ",.0f"}
 """The figures of the entropy of right and of wrong choices, with their formats."""
 _CENTRE_HEADERS = [name if part == "mean" else f"{name} {part}" for name in CHOICES for part in _CENTRES]
@@ -186,7 +186,7 @@ _ENTROPY_PUBLISHED = (
 
 
 def choices(root: Path) -> pa.Table:
-    """The rows of the table `steps` that `entropies` reads: the first passes' decisions that recorded an entropy.
+    """The rows of the table `steps` that `entropies` reads: first-pass decisions that recorded an entropy.
 
     Raises:
         StoreError: the folder cannot be read.
@@ -227,8 +227,8 @@ def entropy_errors(steps: pd.DataFrame) -> pd.DataFrame:
 def entropy_centres(steps: pd.DataFrame) -> pd.DataFrame:
     """One row per setting: mean, median and number of entropies of right and of wrong choices (egb_slate B.2).
 
-    `steps` are those of `entropy_errors`. The columns are the names of CHOICES with `_mean`, `_median` (NaN if there is
-    no such choice) and `_n`.
+    `steps` are the same as for `entropy_errors`. The columns are the names of CHOICES with `_mean`, `_median` (NaN if
+    there is no such choice) and `_n`.
     """
     parts = []
     for name, wrong in CHOICES.items():

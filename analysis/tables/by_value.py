@@ -25,9 +25,9 @@ from grid.core.errors import nearest
 from grid.store.schema import JOINED
 
 SHORT = {"category": "task_category", "tools": "plan_nodes", "template": "cluster"}
-"""Names that a flag may have instead of a column's name."""
+"""Names that the flag accepts instead of a column's name."""
 _EXACT, _BINS, _MOST = 8, 5, 24
-"""Up to `_EXACT` numbers have a column each, more are put into `_BINS` bins; `_MOST` is the largest number of texts."""
+"""Up to `_EXACT` numbers have a column each; more are put into `_BINS` bins. `_MOST` is the maximum number of texts."""
 _CAPTION = (
     "success in % of cases, with 95% intervals in brackets ({shares}), by {column}; in parentheses after the value: "
     "the number of cases; within a column all planners have the same cases, but different columns have different "

@@ -21,8 +21,8 @@ from analysis.tables.rates import Place
 from grid import store
 
 _Row = dict[str, Any]
-_POINTS = 200  # of a curve that is drawn
-_LEAST_KEPT = 20  # decisions kept at least, or 5% if these are more: the error rate of fewer is noise
+_POINTS = 200  # maximum number of points of a drawn curve
+_LEAST_KEPT = 20  # minimum number of decisions kept (or 5%, if more), because the error rate of fewer is noise
 
 
 def table(decisions: pd.DataFrame) -> pd.DataFrame:
@@ -34,7 +34,7 @@ def table(decisions: pd.DataFrame) -> pd.DataFrame:
     error of a calibrated distribution with as few decisions), `_low` and `_high`; `ece_masses`, the same in bins of
     equal mass; `brier`, the mean of (confidence − right)²; `brier_constant`, this mean if every confidence were the
     accuracy; `area`, the area under the risk-coverage curve; `area_perfect`, the area for a perfect order (for a random
-    order it is 1 − accuracy); `auroc`, how well entropy tells errors from right choices.
+    order it is 1 − accuracy); `auroc`, the AUROC of entropy as a sign of wrong choices.
     """
     return _by_setting(decisions, _row)
 
@@ -48,17 +48,18 @@ def reliability(decisions: pd.DataFrame) -> pd.DataFrame:
 
 
 def handing_over(decisions: pd.DataFrame) -> pd.DataFrame:
-    """One row per setting and share of `calibration.HANDED`.
+    """One row per setting and share in `calibration.HANDED`.
 
     Columns: `most`, this share; `above`, an entropy in nats; `handed`, the share of decisions above this entropy, which
-    are handed over; `caught`, the share of all errors among these; `error`, the error rate of the other decisions, with
-    bounds; `error_random` and `error_perfect`, the same for a random and for a perfect order.
+    are handed over; `caught`, the share of all errors that these decisions contain; `error`, the error rate of the
+    decisions that are kept, with bounds; `error_random` and `error_perfect`, the same for a random and for a perfect
+    order.
     """
     return _by_setting(decisions, _handed)
 
 
 def curves(decisions: pd.DataFrame) -> pd.DataFrame:
-    """One row per setting and number of decisions kept: `handed` (share of the others), `error`, `error_perfect`."""
+    """One row per setting and number of decisions kept: `handed` (share not kept), `error`, `error_perfect`."""
     return _by_setting(decisions, _curve)
 
 
@@ -70,7 +71,7 @@ def known(decisions: pd.DataFrame) -> pd.DataFrame:
 class _Setting(NamedTuple):
     """A setting's `known` decisions as arrays, with numbered clusters.
 
-    `silent` counts the decisions without a distribution, `unknown` those without a reference.
+    `silent` counts the decisions without a distribution, and `unknown` the decisions without a reference.
     """
 
     place: _Row
@@ -174,9 +175,9 @@ def _curve(own: _Setting) -> list[_Row]:
 
 
 def _separation(entropy: Numbers, wrong: Numbers, cluster: Clusters) -> Interval:
-    """AUROC; without bounds if few clusters have an error, NaN if no cluster has an error.
+    """AUROC; without bounds if few clusters have errors (or right choices), NaN if no cluster has any.
 
-    Student's degrees of freedom are those of the clusters on which AUROC rests (`calibration.telling`). With the
+    Student's degrees of freedom come from the number of clusters on which AUROC rests (`calibration.telling`). With the
     degrees of freedom of all clusters, only 90% of intervals would contain the truth.
     """
     values = calibration.over_clusters(calibration.separation(entropy, wrong), cluster)
@@ -190,13 +191,13 @@ def _share(values: Numbers, cluster: Clusters) -> Interval:
     return share(calibration.over_clusters(values, cluster))
 
 
-# First-pass decisions with a distribution over the options: its confidence, its entropy, and whether it was right.
+# First-pass decisions with a distribution over the options: confidence, entropy, and whether the choice was right.
 
 
 EXACT = "exact choice"
 """The source of a distribution: the model's own probabilities.
 
-The only other source is votes; its name has the planner's number of samples.
+The only other source is votes; its name includes the planner's number of samples.
 """
 _STEPS = ["cell_id", "branch", "step", "entropy", "reference_tool", "options"]
 _QUERY = """SELECT {labels}, cluster, cell_id, step,
@@ -218,7 +219,7 @@ class Decisions(NamedTuple):
     `confidence` (the probability of the most probable option, which counts as chosen), `entropy` in nats, and `right`
     (whether this option is the reference's, which may be that no tool is needed). `right` is NaN if no reference is
     known. `confidence` is NaN if the planner recorded no option with a probability, for example because no answer could
-    be read. `query` is the query of the rows, and captions begin with `told`.
+    be read. `query` is the query for the rows, and `told` is the start of captions.
     """
 
     root: Path

@@ -30,7 +30,7 @@ from grid.core.untrusted import shown
 SECTION = "Calibration"
 NAME, AGAINST, HANDING_OVER = "calibration", "against the exact choice", "handing over"
 LONG = (AGAINST, HANDING_OVER)
-"""The beginnings of the names of long tables, which a terminal shows only if all tables are asked for."""
+"""Prefixes of the names of long tables, which a terminal shows only if all tables are asked for."""
 _DECISIONS = (
     "first-pass decisions whose reference is known; no_tool is an answer like any other. A choice is right if the "
     "most probable option is the reference's; the probability of that option is the confidence"
@@ -191,7 +191,7 @@ FIGURES = ("accuracy", "brier", "area", "auroc")
 def differences(decisions: pd.DataFrame) -> pd.DataFrame:
     """Each setting minus the first setting with exact choices of the same model, data set and robustness.
 
-    Empty if no setting has exact choices.
+    The frame is empty if no setting has exact choices.
 
     Columns: SETTING, `distribution`, `reference` (the planner with exact choices), `clusters` that both have, and each
     of FIGURES with `_low`, `_high`, `_p` and `_holm` (Holm's correction over the column). The weight of a cluster is
@@ -236,9 +236,10 @@ def _values(own: pd.DataFrame) -> dict[str, Numbers]:
 
 
 def _separation(entropy: Numbers, wrong: Numbers, cluster: npt.NDArray[np.intp]) -> Numbers:
-    """The values of `calibration.separation`, spread more widely, as fewer clusters require; NaN below LEAST clusters.
+    """The values of `calibration.separation`, but spread more widely; NaN if AUROC rests on too few clusters.
 
-    With them Student's quantile for all clusters gives the interval for the clusters on which AUROC rests.
+    AUROC rests on only some of the clusters, of which there must be at least `calibration.LEAST`. With these wider
+    values, Student's quantile for all clusters gives the interval that is right for those clusters.
     """
     telling, clusters = calibration.telling(wrong, cluster), len(np.unique(cluster))
     if telling < calibration.LEAST:
@@ -249,7 +250,7 @@ def _separation(entropy: Numbers, wrong: Numbers, cluster: npt.NDArray[np.intp])
 
 
 def _by_cluster(values: Sequence[Numbers], places: Sequence[npt.NDArray[np.intp]]) -> Sample:
-    """One value per cluster; the values' mean is the difference of the two means, and their spread gives its error."""
+    """One value per cluster; their mean is the difference of the two means, and their spread gives its error."""
     if not values:
         return Sample(np.zeros(0), np.zeros(0, np.intp))
     parts = [np.bincount(at, one - one.mean()) / len(one) for one, at in zip(values, places, strict=True)]
@@ -313,13 +314,13 @@ def _handed(own: Decisions, number: int) -> Drawing:
     )
 
 
-# Reliability diagrams and risk-coverage curves as SVG: the same bytes for the same rows.
+# Reliability diagrams and risk-coverage curves as SVG. The same rows give the same bytes.
 
 
 _PANELS, _ACROSS = 12, 3
-_LARGEST = 160.0  # points²: of a circle for all decisions
-_TITLE = 44  # characters
-_LINES, _NARROW = len(COLOURS), 2  # planners of a panel of curves; such panels in a row
+_LARGEST = 160.0  # area, in points², of a circle that stands for all decisions
+_TITLE = 44  # maximum length of a title's line, in characters
+_LINES, _NARROW = len(COLOURS), 2  # maximum numbers of planners in a panel of curves, and of such panels in a row
 
 
 def left_out(settings: int) -> str:

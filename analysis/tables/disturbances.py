@@ -71,10 +71,11 @@ def tables(root: Path) -> list[Table]:
 def disturbances(cells: pd.DataFrame, where: str = "true") -> Asked:
     """One row per robustness setting and planner of one model and dataset, without undisturbed settings.
 
-    `success`, `undisturbed` and the difference (`changes`) are shares of the cases whose success is known; `cases` and
-    `clusters` count these cases. `called` is the number of cells that called a broken tool, and the columns of
-    BEHAVIOURS are the shares of these cells by what they did next. `refused` is a share. `cost` (with `cost_low` and
-    `cost_high`) is the cost of plans over the least cost, on solved cells. A figure is NaN if nothing is known.
+    `success`, `undisturbed` and the `difference` (from `change`) are shares of the cases whose success is known;
+    `cases` and `clusters` count these cases. `called` is the number of cells that called a broken tool, and the columns
+    of BEHAVIOURS are the shares of these cells by their next action. `refused` is the share of refusals. `cost` (with
+    `cost_low` and `cost_high`) is the cost of plans divided by the least cost, on solved cells. A figure is NaN if
+    nothing is known.
     """
     asked = ask(cells, queries.of_cases(["success"], where, further=_FURTHER))
     cases = asked.rows
@@ -106,7 +107,7 @@ def change(differences: pd.Series[float]) -> dict[str, float]:
 
 
 def corrected(rows: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
-    """Rows with a `change`, and `holm`: p by Holm's correction over all of them."""
+    """Rows with a `change`, and `holm`: p by Holm's correction over all rows."""
     found = pd.DataFrame(rows)
     return found.assign(holm=holm(found["p"])) if rows else found
 
@@ -170,7 +171,7 @@ def _cost_bounds(row: Mapping[Any, Any]) -> str:
     return MISSING if pd.isna(row["cost"]) else bounds(row["cost_low"], row["cost_high"], ".2f", 1.0)
 
 
-# The replacements that forgiving tools made for what they did not know, and how many of these were silently wrong.
+# The replacements that forgiving tools made for unknown arguments, and the number of silently wrong replacements.
 
 
 REPLACED, WRONG = "replaced_arguments", "wrongly_replaced_arguments"
@@ -184,7 +185,7 @@ _REPLACEMENTS_CAPTION = (
 
 
 def replacement_tables(root: Path) -> list[Table]:
-    """A table for each model and dataset whose tools forgive."""
+    """A table for each model and dataset with forgiving tools."""
     cells = load.episodes(root, _COLUMNS, pc.field(REPLACED).is_valid())
     found = []
     for model, dataset, own in load.places(cells):
@@ -194,7 +195,7 @@ def replacement_tables(root: Path) -> list[Table]:
 
 
 def replacements(cells: pd.DataFrame, where: str = "true") -> Asked:
-    """By setting: cells, calls, replaced arguments, wrongly replaced ones, and their share (NaN if none is replaced).
+    """By setting: cells, calls, replaced arguments, wrong replacements, and their share (NaN if nothing was replaced).
 
     `wrong_share`, `wrong_low` and `wrong_high` are from 0 to 1.
     """
@@ -209,7 +210,7 @@ def replacements(cells: pd.DataFrame, where: str = "true") -> Asked:
 
 
 def wrong_share(rows: pd.DataFrame) -> Interval:
-    """Wrong over all replaced arguments, with its interval; both are sums over cases of means over trials."""
+    """The ratio of wrong to all replacements, with its interval; both are sums over cases of means over trials."""
     cases = rows.set_index([CLUSTER, "case_id"])[[REPLACED, WRONG]]
     replaced, wrong = cases[REPLACED], cases[WRONG]
     if not replaced.sum():
@@ -218,7 +219,7 @@ def wrong_share(rows: pd.DataFrame) -> Interval:
     if share in (0.0, 1.0):
         clusters = n_clusters(cases[replaced > 0])
         square = float(ndtri(0.975)) ** 2
-        unseen = square / (clusters + square)  # Wilson's interval if all are alike
+        unseen = square / (clusters + square)  # Wilson's interval if all or none are wrong
         return Interval(share, share * (1 - unseen), share + (1 - share) * unseen)
     found = interval(share + (wrong - share * replaced) / replaced.mean())  # the ratio's linear part
     return Interval(share, max(found.low, 0.0), min(found.high, 1.0))
@@ -243,7 +244,7 @@ def _replaced_table(model: str, dataset: str, own: pd.DataFrame, query: str) -> 
 
 
 def _replaced_share(row: Row) -> str:
-    """The share in %; an empty text if nothing was replaced, without bounds if the cases are of one cluster."""
+    """The share in %; an empty text if nothing was replaced, without bounds if all cases are in one cluster."""
     if math.isnan(row["wrong_share"]):
         return ""
     reach = bounds(row["wrong_low"], row["wrong_high"], missing="")

@@ -31,15 +31,15 @@ _STEPS = [
     "reference_rank", "reference_tool", "input_tokens",
 ]  # fmt: skip
 _PART = 100_000
-"""The number of cells whose steps are in memory at a time."""
+"""Maximum number of cells whose steps are in memory at a time."""
 _MISSED = '"no_result"'
 
 
 def classes(root: Path) -> pa.Table:
     """The class of each cell that failed (status failed, or success false), in the order of the cells' ids.
 
-    Columns (SCHEMA): `failure` is one of `failure_cells.CLASSES`, `failure_detail` the class's sub-kind and a few
-    words, `failure_step` the `steps.step` of the decision (null if the failure belongs to no decision), and `failures`
+    Columns (SCHEMA): `failure` is one of `failure_cells.CLASSES`, `failure_detail` the class's sub-kind and a short
+    text, `failure_step` the `steps.step` of the decision (null if the failure belongs to no decision), and `failures`
     all classes of the cell, each once, in the order of the cell's path. The class of a cell is kept in the results
     folder, in a sub-folder that the store ignores, until the rules change.
 
@@ -58,7 +58,7 @@ def classes(root: Path) -> pa.Table:
 def faults_of(root: Path, cell_id: str) -> list[Fault]:
     """All faults of one cell, in the order of its path; empty if the cell did not fail or does not exist.
 
-    Raises the errors of `classes`.
+    Raises the same errors as `classes`.
     """
     own = store.read(root, "episodes", _EPISODES, _FAILED & (pc.field("cell_id") == cell_id))
     return next((faults(cell) for _, cell in _cells(root, own, _references(root))), [])
@@ -151,7 +151,7 @@ def _rows(table: pa.Table) -> Iterator[dict[str, Any]]:
 
 @cache
 def _most_calls(config: str | None) -> int | None:
-    """How many decisions a path without an outline may have."""
+    """Maximum number of decisions on a path without an outline; None if the config does not give it."""
     try:
         found = json.loads(config or "{}")["planner"]["max_calls"]
     except (ValueError, KeyError, TypeError):

@@ -41,11 +41,11 @@ Arguments = Mapping[str, Any]
 
 @dataclass(slots=True)
 class Fault:
-    """One thing that went wrong; `detail` begins with the sub-kind if the class has sub-kinds.
+    """One thing that went wrong; `detail` starts with the sub-kind if the class has sub-kinds.
 
-    `step` is the decision's `steps.step`, None if the fault belongs to no decision. `harmless`: the fault may have cost
-    nothing, for example a superfluous call if tools only look things up; so it names the cell's class only if there is
-    no other fault. `place` gives the order of faults.
+    `step` is the decision's `steps.step`, None if the fault belongs to no decision. `harmless` is true if the fault may
+    have done no harm, for example a superfluous call of a tool that only looks things up; such a fault gives the cell's
+    class only if there is no other fault. Faults are sorted by `place`.
     """
 
     kind: str
@@ -84,7 +84,7 @@ class Wanted:
 
 @dataclass(frozen=True)
 class Reference:
-    """The calls that resolve a case; `followed`: planners get the reference's substeps, one decision for each."""
+    """The calls that resolve a case; if `followed`, planners get the reference's substeps, one decision for each."""
 
     wanted: Sequence[Wanted]
     followed: bool
@@ -92,7 +92,7 @@ class Reference:
 
     @cached_property
     def calls(self) -> Sequence[Wanted]:
-        """The reference's calls of tools."""
+        """The reference's steps that call a tool."""
         return [one for one in self.wanted if one.tool is not None]
 
     @cached_property
@@ -173,11 +173,11 @@ class Taken:
 class Cell:
     """A failed cell: how it ended, its final path in order, and its case's reference.
 
-    `looked_up`: the case's tools look calls up in a table of the reference's calls, so the scorer rejects failed calls
-    and accepts all others. `at_once`: all decisions came in one answer, whose entries need not be at the substeps for
-    which they are meant. `cut`: the path has the largest number of decisions that the planner may make. `searched`: the
-    path is from a search tree. `retrieved` is the share of the reference's tools that were offered, if no outline is
-    followed.
+    `looked_up` is true if the case's tools look calls up in a table of the reference's calls; the scorer then rejects
+    failed calls and accepts all others. `at_once` is true if all decisions came in one answer, whose entries may be at
+    other substeps than the intended ones. `cut` is true if the path has as many decisions as the planner may make, and
+    `searched` if the path is from a search tree. `retrieved` is the share of the reference's tools that were offered,
+    if no outline is followed.
     """
 
     reference: Reference
@@ -208,10 +208,10 @@ def read_object(text: str | None) -> Any:
     return found if isinstance(found, dict) else None
 
 
-# The classes of a folder's failed cells, kept beside them under the digest of the rules that gave them.
+# The classes of a folder's failed cells, stored in the folder under the digest of the rules that gave them.
 #
-# A cell's rows never change under one `attempt_id`, so its classes stay true. A process that cannot write goes without
-# keeping them; if two write at once, the last one's file stays, whole.
+# The rows of an `attempt_id` never change, so a cell's classes stay valid. A process that cannot write does not store
+# classes. If two processes write at once, the complete file of the last one remains.
 
 
 FOLDER = ".failures"
@@ -231,7 +231,7 @@ _RULES = ("failure_cells", "failed", "failure_rules")
 
 
 def known(root: Path) -> pa.Table:
-    """The classes that the present rules gave earlier; empty if none are kept, or if they cannot be read."""
+    """The stored classes of the current rules; empty if none are stored, or if they cannot be read."""
     try:
         path = root / FOLDER / f"{rules()}.parquet"
         found = pq.read_table(readable(path), page_checksum_verification=True)
@@ -254,7 +254,7 @@ def joined(failed: pa.Table, known: pa.Table, fresh: pa.Table) -> pa.Table:
 
 
 def keep(root: Path, table: pa.Table) -> None:
-    """Keep these classes, and remove those that other rules gave; do nothing if the classes cannot be written."""
+    """Store these classes, and remove the classes of other rules; do nothing if the classes cannot be written."""
     folder, name = root / FOLDER, f"{rules()}.parquet"
     draft = beside(root) / FOLDER / f".{uuid.uuid4().hex}"
     try:
@@ -278,11 +278,11 @@ def rules() -> str:
 
 
 def _names(table: pa.Table) -> pa.ChunkedArray:
-    """The ids of cell and try as one text."""
+    """The ids of cell and attempt, joined into one text."""
     return pc.binary_join_element_wise(*(table[name] for name in _KEY), "/")
 
 
-# How an argument is wrong: in its value, in its source, or only in its form.
+# Kinds of wrong arguments: wrong in their value, in their source, or only in their format.
 
 
 _OPEN = re.compile(r"<[^<>]*>")
@@ -295,12 +295,12 @@ _MONTHS = {
     for name in names.split()
 }  # fmt: skip
 _FILLERS = frozenset({"the", "a", "an", "of", "and", "in", "at", "on", "to", "for"})
-_SHOWN = 48  # characters of a value in a detail
-_LONGEST = 2_000  # characters of a value whose words are compared
+_SHOWN = 48  # maximum length of a value in a detail, in characters
+_LONGEST = 2_000  # maximum length of the start of a value whose words are compared
 
 
 class Wrong(NamedTuple):
-    """One wrong argument: VALUE, SOURCE or FORMAT, a few words, and the results that the argument should use."""
+    """One wrong argument: its kind (VALUE, SOURCE or FORMAT), a short text, and the results that it should use."""
 
     kind: str
     text: str
@@ -336,9 +336,9 @@ def wrong_arguments(wanted: Wanted, taken: Taken, standing: Mapping[str, Taken],
 
 
 def first_wrong(wrongs: list[Wrong]) -> tuple[str, str]:
-    """The kind of error of a call with wrong arguments, and its first words.
+    """The kind of error of a call with wrong arguments, and the first text of this kind.
 
-    Of several kinds, VALUE comes first, then SOURCE, then FORMAT.
+    If there are several kinds, VALUE comes first, then SOURCE, then FORMAT.
     """
     kind = next(kind for kind in (VALUE, SOURCE, FORMAT) if any(wrong.kind == kind for wrong in wrongs))
     return kind, next(wrong.text for wrong in wrongs if wrong.kind == kind)
@@ -398,7 +398,7 @@ def _content(value: Any) -> Counter[str]:
     """The words and numbers of a value, without the keys of objects."""
     found: Counter[str] = Counter()
     pending = [value]
-    for part in pending:  # the list grows meanwhile
+    for part in pending:  # the list grows during the loop
         if isinstance(part, dict):
             pending += part.values()
         elif isinstance(part, list):

@@ -3,8 +3,8 @@
 Each call of the reference is compared with the decision on the path that corresponds to it. Every rule is a separate
 function, whose docstring states the rule. A call that the case's scorer accepts is never a fault.
 
-The class of a cell is that of its first fault in the order of the path. A fault that may have cost nothing counts only
-if there is no other fault: a superfluous call, or an unreadable answer at a point at which no call was due.
+The class of a cell is the class of its first fault in the order of the path. A fault that may have done no harm (a
+superfluous call, or an unreadable answer where no call was due) counts only if there is no other fault.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ def _against_reference(cell: Cell) -> list[Fault]:
 def _without_reference(cell: Cell) -> list[Fault]:
     """The faults if there is no reference.
 
-    They are UNREADABLE, if most answers or the last answer could not be read, and the fault of the path's end.
+    They are UNREADABLE (if most answers or the last answer could not be read) and the fault of the path's end.
     """
     end = _end(cell)
     unread = [taken for taken in cell.path if taken.tool is None]
@@ -93,8 +93,8 @@ def _end(cell: Cell) -> Fault | None:
     """The fault of a path that ended too early; None if the path ended by itself.
 
     budget: the time was up, the prompt did not fit the context, a part of the episode's budget was used up, the path
-    reached the largest number of decisions that the planner may make, or a search returned an unfinished path.
-    unreadable: no plan or score could be read, after all tries. gave up: the request was refused, the path abandoned,
+    reached the planner's maximum number of decisions, or a search returned an unfinished path.
+    unreadable: no plan or score could be read in any attempt. gave up: the request was refused, the path was abandoned,
     or nothing was called at all although the reference calls tools.
     """
     last = cell.path[-1].step if cell.path else None
@@ -141,7 +141,7 @@ class _Held:
         self.made: list[Fault] = []
 
     def add(self, fault: Fault | None, wanted: Wanted | None = None) -> None:
-        """Note a fault; the result of the substep of `wanted` then counts as faulty."""
+        """Record a fault; the result of the substep of `wanted` then counts as faulty."""
         if fault is not None:
             self.made.append(fault)
             if wanted is not None:
@@ -152,9 +152,9 @@ class _Held:
         return [step for step in wanted.sources if step in self.faulty] if self.faulty else []
 
     def of_arguments(self, wanted: Wanted, taken: Taken) -> Fault | None:
-        """Wrong argument: a call of the right tool that differs from the reference's in what the scorer compares.
+        """Wrong argument: a call of the right tool with an argument that the scorer does not accept.
 
-        value: another value. source: a result instead of the reference's value, a value instead of the reference's
+        value: a different value. source: a result instead of the reference's value, a value instead of the reference's
         result, or another result. format: the same content in another form, a missing argument, or an argument that the
         reference does not have. cascade: every argument that differs uses a result of a faulty step, or the call is
         right and failed because a result of a faulty step was missing.
@@ -177,11 +177,11 @@ class _Held:
         return None
 
     def of_tool(self, wanted: Wanted, taken: Taken) -> Fault | None:
-        """No retrieval: another tool, because the reference's tool was not offered.
+        """No retrieval: another tool was called, because the reference's tool was not offered.
 
-        Wrong tool: another tool, although the reference's tool was offered or may have been offered.
+        Wrong tool: another tool was called, although the reference's tool was offered or may have been offered.
 
-        None if the other tool does the same: the scorer's table accepts its call.
+        None if the other tool does the same, that is, if the scorer's table accepts its call.
         """
         if self.cell.looked_up and taken.failed is False and not self._elsewhere(taken):
             return None
@@ -189,10 +189,10 @@ class _Held:
         return Fault(kind, f"{text}{_cut(wanted.tool)}", taken.step, place=taken.step)
 
     def of_nothing(self, wanted: Wanted, place: int | None) -> Fault:
-        """Missing call: the reference makes a call, the path does not; no retrieval: nor was the call's tool offered.
+        """Missing call: the path lacks a call of the reference; no retrieval: the call's tool was not offered either.
 
-        cascade: the missing call uses a result of a faulty step. `place` is the step of the decision at the place of
-        the call, or of the next decision; None if there is no further decision.
+        cascade: the missing call uses a result of a faulty step. `place` is the step of the decision at the position of
+        the call, or of the next decision; None if there is no later decision.
         """
         last = self.cell.path[-1].step if self.cell.path else None
         at, step = (inf, last) if place is None else (place - 0.5, place)
@@ -207,10 +207,10 @@ class _Held:
         return Fault(UNREADABLE, None, taken.step, harmless, taken.step)
 
     def offered(self, wanted: Wanted) -> bool | None:
-        """Whether the tool of a reference's call was offered; None if this cannot be told.
+        """Whether the tool of a reference's call was offered; None if this is not known.
 
-        Without an outline, `retrieval_rate` says how many of the reference's tools were offered, and every tool that
-        the path called was offered.
+        Without an outline, `retrieval_rate` gives the share of the reference's tools that were offered, and every tool
+        that the path called was offered.
         """
         if self.own:
             return self.own[wanted.id].offered if wanted.id in self.own else None
@@ -228,7 +228,7 @@ class _Held:
         return any(one.tool == taken.tool for one in self.cell.reference.calls)
 
     def _another(self, wanted: Wanted, taken: Taken) -> bool:
-        """Whether a call that the tools accept matches another call of the reference than this one."""
+        """Whether a call that the tools accept matches a call of the reference other than this one."""
         others = [one for one in self.cell.reference.calls if one.tool == wanted.tool and one is not wanted]
         return any(not wrong_arguments(one, taken, self.standing, True) for one in others)
 
@@ -237,7 +237,7 @@ class _Path(_Held):
     """A path compared with all calls of the reference."""
 
     def found(self) -> list[Fault]:
-        """The faults for each call of the reference, then those of other calls, then the fault of the path's end."""
+        """The faults for each call of the reference, then faults of other calls, then the fault of the path's end."""
         end = _end(self.cell)
         if end is not None and end.detail == NOTHING_CALLED:
             return [end]
@@ -264,7 +264,7 @@ class _Path(_Held):
         return self.made
 
     def besides(self, pairs: Pairs) -> Iterator[Fault]:
-        """Redundant call: no call of the reference corresponds to it; it repeats an earlier call, or is a new one."""
+        """Redundant call: a call, repeated or new, to which no call of the reference corresponds."""
         for detail, calls in (("repeat", pairs.repeats), ("further", pairs.further)):
             for taken in calls:
                 yield Fault(REDUNDANT, f"{detail}: {_cut(taken.tool)}", taken.step, True, taken.step)
@@ -272,7 +272,7 @@ class _Path(_Held):
             yield self.of_unread(taken, harmless=True)
 
     def of_answer(self) -> Fault | None:
-        """Wrong argument: every call is the reference's, but the answer does not use the last call's result."""
+        """Wrong argument: all calls are right, but the answer does not use the last call's result."""
         if any(not fault.harmless for fault in self.made):
             return None
         last = self.cell.path[-1] if self.cell.path else None
@@ -313,7 +313,7 @@ def _short(text: str | None) -> str | None:
     return None if text is None else text[:120]
 
 
-# Cells of agent_planning_benchmark: the scorer's own errors say what may be a fault.
+# Cells of agent_planning_benchmark: the scorer's own errors determine which faults count.
 
 
 _ARGUMENT, _TOOL = (WRONG_ARGUMENT,), (WRONG_TOOL, NO_RETRIEVAL)
@@ -325,13 +325,13 @@ _OF_ERRORS: dict[str, tuple[tuple[str, ...], Fault]] = {
     "E5": ((*_ARGUMENT, *_TOOL), Fault(WRONG_ARGUMENT, f"{VALUE}: misused tool")),
     "E6": ((*_TOOL, *_ARGUMENT), Fault(WRONG_TOOL, "no such tool or value")),
 }
-"""For each error of the scorer: the classes that explain it, and its own fault if no fault on the path has them."""
+"""For each error of the scorer: the classes that explain it, and the fault to add if no fault has such a class."""
 
 
 def of_plan(cell: Cell, found: Sequence[Fault]) -> list[Fault]:
     """The faults that explain the scorer's errors; each error that no fault explains becomes a fault itself.
 
-    A plan may be right with other calls than the reference's; these calls are then no faults.
+    A plan may be right although its calls differ from the reference's; these calls are then no faults.
     """
     errors = [error for error in cell.plan_errors or () if error in _OF_ERRORS]
     allowed = {kind for error in errors for kind in _OF_ERRORS[error][0]}
@@ -347,7 +347,7 @@ def of_plan(cell: Cell, found: Sequence[Fault]) -> list[Fault]:
 def of_broken(cell: Cell) -> list[Fault]:
     """The fault after a broken tool: the tool is called again (wrong tool), or the request is refused (gave up).
 
-    Anything else that is wrong is found by comparison with the reference, if there is one.
+    All other faults are found by comparison with the reference, if there is one.
     """
     first = next((taken.step for taken in cell.path), None)
     if cell.behaviour == RETRY:
@@ -360,7 +360,7 @@ def of_broken(cell: Cell) -> list[Fault]:
 
 
 def of_unsolvable(cell: Cell) -> list[Fault]:
-    """The fault for an unsolvable request: any call is superfluous; without a call, the request was not refused."""
+    """The fault for an unsolvable request: a call, which is superfluous, or the lack of a refusal."""
     first = next((taken for taken in cell.path if taken.calls), None)
     if first is None:
         return [Fault(UNKNOWN, "does not refuse")]
@@ -371,19 +371,19 @@ def _costly(fault: Fault) -> Fault:
     return Fault(fault.kind, fault.detail, fault.step, False, fault.place)
 
 
-# Which decision of a path corresponds to which call of the reference.
+# The correspondence between the decisions on a path and the calls of the reference.
 
 
-_DEEPEST = 64  # calls that are followed back, each using the result of another
+_DEEPEST = 64  # maximum length of a chain of calls, each using the next one's result, that is followed back
 
 
 @dataclass
 class Pairs:
-    """`standing`: by substep of the reference, the decision that calls the substep's tool and corresponds to it.
+    """`standing` maps substeps of the reference to the decisions that call their tools and correspond to them.
 
-    `instead`: by substep, the decision that was made in place of the substep's call: a call of another tool, or an
-    answer that could not be read. `repeats` are the other calls that equal an earlier call of the path, `further` all
-    remaining calls. `unread` are the other answers that could not be read.
+    `instead` maps substeps to the decisions that were made in place of their calls: calls of other tools, or answers
+    that could not be read. `repeats` are further calls that equal an earlier call on the path, `further` are all
+    remaining calls, and `unread` are the remaining answers that could not be read.
     """
 
     standing: dict[str, Taken] = field(default_factory=dict)
@@ -455,7 +455,7 @@ def _same_tool(reference: Reference, path: Sequence[Taken], found: Pairs, by_sub
 
 
 def _alike(reference: Reference, path: Sequence[Taken], found: Pairs) -> dict[int, Taken]:
-    """Pair calls with the same text, if step numbers in them mean the same results; return the decisions by step."""
+    """Pair calls with the same text, if step numbers in them mean the same results; return decisions by step."""
     by_id = {taken.id: taken for taken in path}
     used: dict[int, Taken] = {}
     for one in reference.calls:
@@ -468,7 +468,7 @@ def _alike(reference: Reference, path: Sequence[Taken], found: Pairs) -> dict[in
 
 
 def _same(taken: Taken, other: Taken) -> bool:
-    """Whether two calls of a tool are the same: written in the same words, or with the same result."""
+    """Whether two calls of a tool are the same: written with the same text, or with the same result."""
     if taken.written_text is not None and taken.written_text == other.written_text:
         return True
     return taken.tool == other.tool and not taken.failed and taken.observed == other.observed is not None
@@ -485,8 +485,8 @@ class _Origins:
     def likeness(self, wanted: Wanted, taken: Taken) -> float:
         """The share of the reference's arguments with which a call's arguments agree.
 
-        A reference to a result agrees if both results have the same origin, and counts half if not. Of calls with equal
-        shares, a call that did not fail is preferred.
+        A reference to a result agrees if both results have the same origin, and counts half if not. Among calls with
+        equal shares, a call that did not fail is preferred.
         """
         written, run = taken.written or {}, taken.run
         hits = 0.0
@@ -507,7 +507,7 @@ class _Origins:
             key = of_reference, match[1]
             if key not in self._known and match[1] in calls and depth < _DEEPEST:
                 tool, arguments = calls[match[1]]
-                self._known[key] = 0  # for calls that use their own results, directly or indirectly
+                self._known[key] = 0  # in case a call uses its own result, directly or indirectly
                 self._known[key] = hash((tool, self._traced(dict(arguments), of_reference, depth + 1)))
             return f"({self._known.get(key)}).{match[2]}"
 
@@ -522,7 +522,7 @@ def _own(left: Sequence[Wanted], free: Sequence[Taken], found: Pairs) -> list[Ta
 
 
 def _between(reference: Reference, left: Sequence[Wanted], free: Sequence[Taken], found: Pairs) -> list[Taken]:
-    """Pair missing calls with decisions between the same neighbours, then with others; return unpaired decisions."""
+    """Pair missing calls with decisions between the same neighbours, then with other decisions; return the rest."""
     steps = [(one.place, found.standing[one.id].step) for one in reference.calls if one.id in found.standing]
     bounds = [
         (

@@ -43,9 +43,9 @@ _CAPTION = "% of all cells of the setting (number of cells), by the first fault 
 
 
 class _Shown(NamedTuple):
-    """The header of a class, the caption about the class, and the style of its bars.
+    """The header of a class, its text in the caption, and the style of its bars.
 
-    The colours are those of Okabe and Ito; in print, hatches tell the classes apart.
+    The colours come from Okabe and Ito; in print, hatches tell the classes apart.
     """
 
     header: str
@@ -147,7 +147,7 @@ def _column(name: str, printed: bool) -> Column:
     return Column(_SHOWN[name].header if name in _SHOWN else name, text, brief, printed)
 
 
-# How many cells of each setting failed in which way.
+# The number of failed cells of each setting, by class.
 
 
 KINDS = (VALUE, SOURCE, FORMAT)
@@ -164,7 +164,7 @@ def by_setting(cells: pd.DataFrame, told: pa.Table, where: str = "true") -> Aske
     NAME_share, NAME_low and NAME_high (`intervals.share` over clusters, from each case's mean over trials).
 
     Args:
-        cells: those of `load.episodes`.
+        cells: the cells of `load.episodes`.
         told: the columns of `failed.classes`, for the cells that failed.
         where: the condition for cells that count.
     """
@@ -183,7 +183,7 @@ def by_setting(cells: pd.DataFrame, told: pa.Table, where: str = "true") -> Aske
     return asked._replace(rows=pd.DataFrame(rows))
 
 
-# Failure classes as stacked bars: the same bytes for the same rows.
+# Failure classes as stacked bars. The same rows give the same bytes.
 
 
 _ACROSS = 4
@@ -217,7 +217,7 @@ def _panel(axis: Axes, rows: pd.DataFrame, there: Sequence[str]) -> None:
     left = np.zeros(len(rows))
     for kind in there:
         width, style = rows[f"{kind}_share"].to_numpy(dtype=float), _SHOWN[kind]
-        there_too = width > 0  # even an empty bar has an edge
+        there_too = width > 0  # draw no empty bars, because even these have an edge
         axis.barh(heights[there_too], width[there_too], left=left[there_too], height=0.7,
                   color=style.colour, hatch=style.hatch, edgecolor="#333333", linewidth=0.5,
                   label=kind.replace("_", " "))  # fmt: skip

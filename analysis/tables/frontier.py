@@ -26,7 +26,7 @@ from analysis.stats.intervals import CLUSTER, interval, n_clusters, ratio, share
 from analysis.tables.search_cells import undominated
 from grid.core.untrusted import shown
 
-# Each planner's cost per case and success, and which planners nobody dominates.
+# Each planner's cost per case and success, and the planners that no other planner dominates.
 
 
 TOKENS, MONEY = "tokens", "money"
@@ -44,7 +44,7 @@ def read(root: Path) -> pd.DataFrame:
 
 
 def about(cells: pd.DataFrame) -> str:
-    """The beginning of every caption: the notices about a simulated policy and about simulated tools."""
+    """The start of every caption: the notices about a simulated policy and about simulated tools."""
     return provenance.simulated_notice(cells) + provenance.notice(cells)
 
 
@@ -59,10 +59,10 @@ def points(cells: pd.DataFrame) -> Asked:
 
     Columns: `cases`, `clusters`; `success` with `_low` and `_high` (95%, over clusters); TOKENS and MONEY, means per
     case; `asked`: whether the planner asked, in any case, if the case was resolved; `frontier`: whether the setting is
-    on the frontier. It is unless another planner of its model, dataset and robustness, on the same terms (asked or
-    not), is better in mean success or mean cost (`cost_of`), and not worse in the other. Settings on a frontier are
-    compared with the next cheaper setting, on the cases that both have: `gain` is the paired difference in success,
-    `times` the ratio of costs, both with bounds; both are NaN for the cheapest.
+    on the frontier. A setting is on it unless another planner of its model, dataset and robustness, on the same terms
+    (both asked, or neither did), is better in mean success or mean cost (`cost_of`), and not worse in the other.
+    Settings on a frontier are compared with the next cheaper setting, on the cases that both have: `gain` is the paired
+    difference in success, `times` the ratio of costs, both with bounds; both are NaN for the cheapest setting.
     """
     values = {"success": "success", TOKENS: spending.SQL, MONEY: MONEY, "checks": "resolved_checks"}
     cost, asked = cost_of(cells), ask(cells, queries.of_cases(values))
@@ -117,11 +117,11 @@ ASKED = " (asked)"
 """The text after the name of a planner that asked whether cases were resolved."""
 _OTHER, _OTHER_NAME = "#8a9099", "#5c636b"
 _LINES = {False: "-", True: ":"}
-_NAME_INCHES = 0.135  # from one name to the next
-_FRAME_INCHES = 0.85  # title and labels above and below the axes
+_NAME_INCHES = 0.135  # distance from one name to the next
+_FRAME_INCHES = 0.85  # height of the title and labels above and below the axes
 _LEAST_INCHES = 3.4
-_WIDEST = 10.0  # largest cost / smallest, up to which an axis is linear
-_CUT = 44  # characters of a name
+_WIDEST = 10.0  # ratio of the largest to the smallest cost up to which an axis is linear
+_CUT = 44  # maximum length of a name, in characters
 
 
 def height(names: int) -> float:
@@ -166,7 +166,7 @@ def _scales(axis: Axes, known: pd.DataFrame, cost: str) -> None:
         axis.xaxis.set_major_locator(MaxNLocator(6))
         axis.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.6g}"))
     highest = float(np.nanmax(known[["success", "success_high"]].to_numpy(np.float64)))
-    top = 1.02 if highest > 0.7 else max(highest * 1.08, 0.05)  # below, the upper part would be empty
+    top = 1.02 if highest > 0.7 else max(highest * 1.08, 0.05)  # else the upper part would be empty
     axis.set_ylim(-0.02 * top, top)
     axis.grid(alpha=0.25)
 
@@ -189,7 +189,7 @@ def _name(axis: Axes, known: pd.DataFrame, cost: str, frontier: str, inches: flo
     colours = [_terms(row["asked"]) if row[frontier] else _OTHER_NAME for row in rows]
     for row, place, colour in zip(rows, heights, colours, strict=True):
         axis.text(1.03, place, _named(row), transform=axis.transAxes, fontsize=7, va="center", color=colour)
-    axis.get_xlim()  # limits that follow from data alone are set when they are asked for
+    axis.get_xlim()  # matplotlib computes limits from the data only when they are asked for
     places = (axis.transScale + axis.transLimits).transform(ordered[[cost, "success"]].to_numpy(np.float64))
     lines = [[(1.03, height), tuple(place)] for height, place in zip(heights, places, strict=True)]
     axis.add_collection(LineCollection(lines, colors=colours, linewidths=0.4, alpha=0.6, zorder=1, clip_on=False,
@@ -197,9 +197,9 @@ def _name(axis: Axes, known: pd.DataFrame, cost: str, frontier: str, inches: flo
 
 
 def spread(places: npt.NDArray[np.float64], apart: float) -> npt.NDArray[np.float64]:
-    """Places in ascending order, moved so that any two are at least `apart`; none is above 1 if there is room for all.
+    """Positions in ascending order, moved so that any two are at least `apart`; none exceeds 1 if there is enough room.
 
-    Places that are far enough from others stay where they are.
+    Positions that are far enough from others stay where they are.
     """
     steps = apart * np.arange(len(places))
     found = np.maximum.accumulate(places - steps) + steps
@@ -208,7 +208,7 @@ def spread(places: npt.NDArray[np.float64], apart: float) -> npt.NDArray[np.floa
 
 
 def _terms(asked: object) -> str:
-    """The colour of planners that asked whether cases were resolved, or that of other planners."""
+    """The colour of planners that asked whether cases were resolved, or the colour of other planners."""
     return COLOURS[1] if asked else COLOURS[0]
 
 
@@ -224,9 +224,9 @@ def _named(row: Mapping[Any, Any]) -> str:
 
 SECTION = "Cost against success"
 NAME = "frontier of cost and success"
-_PANELS = 12  # of one figure
+_PANELS = 12  # maximum number of panels per figure
 _ACROSS, _WIDTH = 2, 5.6
-_TITLE = 60  # characters
+_TITLE = 60  # maximum length of a title's line, in characters
 _COSTS = {
     TOKENS: f"means per case; {spending.TOLD}",
     MONEY: "mean US dollars per case, of all roles, by the prices of their models",

@@ -28,11 +28,11 @@ from grid.metrics.scores import SUCCESS
 
 @dataclass(frozen=True)
 class Measure:
-    """A column of cells, and how the column's mean over cases is shown.
+    """A column of cells, and the form in which its mean over cases is shown.
 
     A `share` is between 0 and 1, `rare` is a share of events that few cases may have (`intervals.share`), a `change` is
-    a difference of shares, an `amount` is not negative. The shown value is `scale` times the mean. `of_some`: the
-    measure applies only to some kind of cases, and a caption says to which kind.
+    a difference of shares, an `amount` is not negative. The shown value is `scale` times the mean. `of_some` is true if
+    the measure applies only to some kind of cases, which a caption names.
     """
 
     column: str
@@ -72,7 +72,7 @@ def columns(
     counts: Sequence[str] = ("cases", "clusters"),
     bounded: Sequence[str] = (),
 ) -> list[Column]:
-    """The columns of a table: its counts, and the measures of which any row has a value.
+    """The columns of a table: its counts, and the measures for which any row has a value.
 
     `bounded` are the measures' columns whose intervals a terminal shows too.
     """
@@ -81,7 +81,7 @@ def columns(
 
 
 def measured(cells: pd.DataFrame, by: Sequence[str], measures: Sequence[Measure]) -> pd.DataFrame:
-    """One row per group of cells or of rows of cases, with counts and the measures.
+    """One row per group of cells (or of cases' rows), with counts and the measures.
 
     Columns: `cases`, `clusters`, `cells`, and for each measure its mean, bounds and `_cases`.
 
@@ -100,7 +100,7 @@ def measured(cells: pd.DataFrame, by: Sequence[str], measures: Sequence[Measure]
 
 
 def known(frame: pd.DataFrame, measures: Sequence[Measure]) -> list[Measure]:
-    """The measures of which any row has a value."""
+    """The measures for which any row has a value."""
     return [measure for measure in measures if len(frame) and frame[measure.column].notna().any()]
 
 
@@ -119,7 +119,7 @@ def partly(frame: pd.DataFrame, measures: Sequence[Measure]) -> list[str]:
     return found
 
 
-# Any metric by its name: those that a user's data sets and planners declare, and ours if someone asks for them.
+# Metrics by name: the metrics that a user's data sets and planners declare, and ours if they are asked for.
 
 
 _LABELS = SETTING[2:]

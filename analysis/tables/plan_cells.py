@@ -1,4 +1,4 @@
-"""Episodes whose plans were diagnosed or executed, and what tables count in them (agent_planning_benchmark §3, §5)."""
+"""Episodes whose plans were diagnosed or executed, and their figures in tables (agent_planning_benchmark §3, §5)."""
 
 from __future__ import annotations
 
@@ -41,18 +41,18 @@ SOURCES = (
 )
 """The columns of `episodes` that are read for plans."""
 _STEPS = {"up_to_10_steps": (1, 10), "up_to_20_steps": (11, 20), "above_20_steps": (21, 1_000_000)}
-"""Bins of the number of the reference's calls (E.1, table 10): the least and the largest number of each bin."""
+"""Bins of the number of the reference's calls (E.1, table 10): the minimum and maximum of each bin."""
 MODE = f"if(horizon_k IS NULL, '{HOLISTIC}', '{STEPWISE}') AS mode"
-"""Whether a whole plan or the next steps are wanted, in SQL."""
+"""The SQL column that tells whether a whole plan or the next steps are wanted."""
 _SAME = " AND ".join(f"b.{name} = e.{name}" for name in SETTING)
 _MADE_OF = r"'^extraneous-(.+)-\d+$'"
 
 
 def _plain(column: str) -> str:
-    """The SQL of the same planner's mean on the plain case from which a case with extraneous tools was made.
+    """The SQL for the same planner's mean on the plain case from which a case with extraneous tools was made.
 
     A case `extraneous-ID-N` was made from the case `ID`. If a case's id has another form, the mean is over the plain
-    cases of the same cluster that ask for as many steps; a cluster has the cases of one query.
+    cases of the same cluster that ask for the same number of steps; a cluster contains the cases of one query.
     """
     mean = (
         f"SELECT avg(b.{column}::DOUBLE) FROM e AS b WHERE {_SAME} AND e.task_family = 'extraneous'\n"  # noqa: S608  names are ours
@@ -72,7 +72,7 @@ _COMMON = """success::INT = 1 AND plan_cost IS NOT NULL AND (dataset, robustness
     b AS (SELECT *, count(DISTINCT (model, planner)) OVER (PARTITION BY dataset, robustness) AS planners FROM a)
     SELECT dataset, robustness, case_id FROM b
       GROUP BY dataset, robustness, case_id HAVING sum(solved) = any_value(planners))"""
-"""The SQL condition for common cases; only plans with a cost count.
+"""The SQL condition for common cases; plans without a cost are left out.
 
 A case is common if every planner that solves any case of the data set solves this case in every trial.
 """
@@ -97,13 +97,13 @@ DERIVED: Mapping[str, str] = {
     "common_cost": f"if({_COMMON}, plan_cost, NULL)",
     "common_least_cost": f"if({_COMMON}, least_cost, NULL)",
 }
-"""Columns derived from those of `episodes`, in SQL; some also read other rows of `e`."""
+"""Columns derived from the columns of `episodes`, in SQL; some also read other rows of `e`."""
 
 
 def read(root: Path) -> pd.DataFrame:
     """One row per cell that belongs to a task of the benchmark, or whose plan was diagnosed, refused or priced.
 
-    The columns are those of `load.episodes` and SOURCES.
+    It has the columns of `load.episodes` and SOURCES.
 
     Raises:
         StoreError: the folder cannot be read.
@@ -126,8 +126,7 @@ def cases(
 ) -> Asked:
     """Each case's means of columns of `episodes` or DERIVED, over rows of `read`, as in `queries.of_cases`.
 
-    `sums` has names, and for each name the column that is summed. `source` is the SQL of the table to read, if that is
-    not just `e`.
+    `sums` maps names to the columns that are summed. `source` is the SQL of the table to read, if this is not just `e`.
     """
     further = [f"sum({DERIVED.get(column, column)}) AS {name}" for name, column in sums.items()]
     values = {name: DERIVED.get(name, name) for name in columns}
@@ -148,7 +147,7 @@ def scorers(cells: pd.DataFrame) -> str:
 
 METHOD = """upper(left(refine, 1)) || lower(substr(split_part(refine, '[', 1), 2)) || '_R' ||
     if(coalesce((config::VARCHAR->'refine'->>'taxonomy') = 'true', refine NOT ILIKE '%taxonomy=false%'), '+', '-')"""
-"""The paper's name of a refinement: Self_R or Critic_R, with + if the critic gets the error taxonomy, else -; SQL."""
+"""SQL for the paper's refinement names: Self_R or Critic_R, with + if the critic gets the error taxonomy, else -."""
 
 
 def data_of(label: str) -> str:
@@ -156,7 +155,7 @@ def data_of(label: str) -> str:
     return _TASKS.sub("", label).replace(",]", "]").replace("[]", "")
 
 
-# The common parts of all tables of plans: rows, query, section, and what they say about scorers and engines.
+# The common parts of all tables of plans: rows, query, section, and texts about scorers and engines.
 
 
 SECTION = "Plans diagnosed"
@@ -239,7 +238,7 @@ def executed(root: Path) -> pd.DataFrame:
 
 _BASE = r"""trim(regexp_replace(regexp_replace(regexp_replace(planner,
     ' / refine [^/]*?( /|$)', '\1'), ' / critic [^/]*?( /|$)', '\1'), '^(direct|plan_first)', ''), ' /')"""
-"""The SQL of a planner's label without the mode, the refinement and the refinement's critic."""
+"""The SQL for a planner's label without the mode, the refinement and the refinement's critic."""
 _PAIRED = f"""WITH k AS (SELECT *, coalesce({REWARD}::DOUBLE, success::DOUBLE) AS got, {_BASE} AS base,
     coalesce(refine, '{load.UNCHANGED}') <> '{load.UNCHANGED}' AS written_again,
     if(written_again, '{REFINE}', regexp_extract(planner, '^\\w+')) AS mode,
@@ -262,7 +261,7 @@ def paired(cells: pd.DataFrame, where: str = "true") -> Asked:
 
     One row per place (model, robustness, `base`, `method` and data set) and case; if a place has several data sets,
     rows for all data sets together follow. `base` is the rest of a planner's label (changed keys, a retriever),
-    `method` says how plans are refined. If a cell's reward is not known, its success is used.
+    `method` is the kind of refinement. If a cell's reward is not known, its success is used.
     """
     values = {mode: mode for mode in _MODES} | {
         "plan_gain": f"{PLAN_FIRST} - {DIRECT}",
@@ -321,7 +320,7 @@ def _executed(root: Path, cells: pd.DataFrame, asked: Asked) -> Table:
 
 
 def _reading(frame: pd.DataFrame) -> list[str]:
-    """Sentences about each row's differences; rewards of 0 and 1 are given in points."""
+    """Sentences about each row's differences; rewards, from 0 to 1, are given in points."""
     compared: dict[str, tuple[str, tuple[str, str]]] = {
         "plan_gain": ("plan-first − direct", ("a plan first costs reward", "a plan first gains reward")),
         "refine_gain": ("refine − plan-first", ("refining the plan costs reward", "refining the plan gains reward")),

@@ -1,6 +1,7 @@
-"""The tables of plans of agent_planning_benchmark: by task, by cost, refined, with extraneous tools, stepwise.
+"""The tables of agent_planning_benchmark on plans: by task, by cost, refined, with extraneous tools, stepwise.
 
-First table 1: correctness, grades and errors by task, and planners' reactions to broken tools and unsolvable tasks.
+Table 1 comes first: correctness, grades and errors by task, and planners' reactions to broken tools and unsolvable
+tasks.
 """
 
 from __future__ import annotations
@@ -123,7 +124,7 @@ def _disturbed(root: Path, cells: pd.DataFrame, model: str, dataset: str) -> lis
 
 
 def with_refusing(frame: pd.DataFrame, by: Sequence[str], rates: Mapping[str, float]) -> pd.DataFrame:
-    """Add a row for refusing everything at each group's end; only its `rates` are known.
+    """Add, at the end of each group, a row for a planner that refuses everything; only its `rates` are known.
 
     No row is added if a planner that refuses everything ran.
     """
@@ -155,7 +156,7 @@ def _names(measures: Sequence[Measure]) -> list[str]:
 
 
 def _best(frame: pd.DataFrame) -> list[str]:
-    """A sentence for each task: the planner that is right most often, and this planner's commonest error."""
+    """A sentence for each task: the planner that is right most often, and this planner's most frequent error."""
     told = []
     ran = frame[frame["cells"].notna() & frame["success"].notna()]
     for task, own in ran.groupby("task", sort=False, observed=True):
@@ -176,8 +177,8 @@ def _kinds(cases: pd.DataFrame) -> list[str]:
     return [f"cases by kind: {', '.join(parts)}"] if parts else []
 
 
-# The costs of plans: over all cases, over solved ones and over those that everybody solves (agent_planning_benchmark,
-# table 5).
+# The costs of plans: over all cases, over solved cases and over cases that every planner solves
+# (agent_planning_benchmark, table 5).
 
 
 def _cost(column: str, header: str) -> Measure:
@@ -199,7 +200,7 @@ _CAPTION = (
 
 
 def costs(cells: pd.DataFrame, where: str = "true") -> Asked:
-    """One row per setting whose plans have costs: COST_MEASURES with intervals, `solved` and `common` (cases)."""
+    """One row per setting whose plans have costs: COST_MEASURES with intervals, `solved` and `common` cases."""
     priced = "plan_cost IS NOT NULL AND least_cost IS NOT NULL"
     asked = plan_cells.cases(cells, _names(COST_MEASURES), f"{where} AND {priced}")
     frame = measured(asked.rows, SETTING, COST_MEASURES)
@@ -227,7 +228,7 @@ def efficiency_tables(root: Path, cells: pd.DataFrame) -> list[Table]:
 
 
 def _reading(frame: pd.DataFrame) -> list[str]:
-    """A sentence: which planner is cheapest on the common cases, and how far above the least possible cost it is."""
+    """A sentence on the cheapest planner on the common cases, and on its distance from the least possible cost."""
     common = frame.dropna(subset=["common_cost"])
     common = common[common["common"] > 0]
     if common.empty:
@@ -276,7 +277,7 @@ def refined(cells: pd.DataFrame, where: str = "true") -> Asked:
 
 
 def refinement_tables(root: Path, cells: pd.DataFrame) -> list[Table]:
-    """A table for each model and data set with refined plans; keys that choose tasks do not tell data sets apart."""
+    """A table for each model and data set with refined plans; keys that choose tasks do not separate data sets."""
     found = []
     both = cells[cells["unrefined_correct"].notna() & cells["plan_correct"].notna()]
     groups = both.groupby(["model", both["dataset"].astype(str).map(data_of)], sort=False, observed=True)
@@ -308,7 +309,7 @@ def _refinement_reading(frame: pd.DataFrame) -> list[str]:
     ]
 
 
-# What extraneous tools cost: plans with them beside those of the same cases without (tables 2, 16 and 17).
+# The cost of extraneous tools: plans with them next to plans for the same cases without them (tables 2, 16 and 17).
 
 
 USED = Measure("extraneous_calls", "calls per case", "amount", scale=1.0, form=".2f")
@@ -376,7 +377,7 @@ def _unpaired(frame: pd.DataFrame) -> list[str]:
     return [told] if missing else []
 
 
-# Next steps by how many are wanted, and by their place in the trajectory (tables 14 and 15, figures 5 and 6).
+# Next steps by the number wanted, and by their position in the trajectory (tables 14 and 15, figures 5 and 6).
 
 
 STAGES = ("early", "middle", "late")
@@ -410,7 +411,7 @@ def profile(cells: pd.DataFrame, column: str, where: str = "true") -> Asked:
 
 
 def several(frame: pd.DataFrame, column: str) -> bool:
-    """Whether a profile has two values or more: a single value shows nothing."""
+    """Whether a profile has two values or more, because a single value shows nothing."""
     return len(frame) > 0 and frame[column].nunique() > 1
 
 
@@ -455,7 +456,7 @@ def _stepwise_reading(frame: pd.DataFrame, column: str) -> list[str]:
 
 
 OF_PAPER = "published agent_planning_benchmark "
-"""The beginning of the names of the paper's published tables."""
+"""The prefix of the names of the paper's published tables."""
 
 
 def tables(root: Path) -> list[Table]:

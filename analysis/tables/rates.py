@@ -43,7 +43,7 @@ COSTS = [
 TIMES = "times_tokens"
 """The column with a planner's tokens as a multiple of the reference planner's tokens."""
 REFERENCE = "react"
-"""The planner with which others are compared."""
+"""The planner with which the other planners are compared."""
 EVERY_PLANNER = "all planners"
 """The label of a row over all planners."""
 _GROUP = SETTING[:3]
@@ -51,7 +51,7 @@ _FURTHER = (["success_solvable"], [unknowns.LEAST, unknowns.LARGEST])
 
 
 def by_case(cells: pd.DataFrame, condition: str = "true") -> Asked:
-    """By setting, each case's means over its trials; rates, differences, pass^k and token ratios are made from them.
+    """Means over trials by setting and case, from which rates, differences, pass^k and token ratios are computed.
 
     Columns, as far as the cells have them: `cells`, `tried` (cells whose success is known), `won` (successes among
     these), RATES, CHECKS, `money`, `tokens` of all roles, `success_solvable`, `success_least` and `success_most`, and
@@ -78,12 +78,12 @@ def by_case(cells: pd.DataFrame, condition: str = "true") -> Asked:
 
 
 def by_setting(cells: pd.DataFrame, condition: str = "true", baselines: str = "", **further: pa.Table) -> Asked:
-    """Counts, rates and costs of each setting: means over cells; for rates, also the deviation of trials' means.
+    """Counts, and means over cells of rates and costs, for each setting; rates also have the deviation of trial means.
 
     Args:
-        cells: those of `load.episodes`.
+        cells: the cells of `load.episodes`.
         condition: the condition for cells that count.
-        baselines: SQL of rows that no planner made (`load.baselines`).
+        baselines: SQL for rows that come from no planner (`load.baselines`).
         further: the tables that this SQL reads.
     """
     rates, costs = ([name for name in names if name in cells] for names in (RATES, COSTS))
@@ -116,14 +116,14 @@ def rated(settings: pd.DataFrame, cases: pd.DataFrame) -> pd.DataFrame:
     """One row per setting: counts (`unknown` cells are those whose success is not known), rates and costs.
 
     Each rate has its mean over cases (of each case's mean over trials) and its standard deviation over trials (of each
-    trial's mean over cells; ddof 1, NaN with one trial or if RATE_repeated: every case has the same rate in all trials,
-    so there is no deviation). `success_low` and `success_high` are the bounds of the 95% interval of success
+    trial's mean over cells; ddof 1). The deviation is NaN with one trial, or if RATE_repeated, which means that every
+    case has the same rate in all trials. `success_low` and `success_high` are the bounds of the 95% interval of success
     (`intervals.share`). `success_least` is success if all unknown cells failed, `success_most` if all succeeded.
     `success_solvable` is the mean over solvable cases. A cost is a mean per cell. Figures are NaN if nothing is known.
 
     Args:
         settings: the rows of `by_setting`.
-        cases: those of `by_case`.
+        cases: the rows of `by_case`.
     """
     rates, costs = ([name for name in names if name in settings] for names in (RATES, (*COSTS, "cut", "stopped")))
     found, counts = settings.set_index(SETTING), ["cases", "clusters", "cells", "failed", "unknown"]
@@ -205,7 +205,7 @@ def _pairs(cases: pd.DataFrame, reference: str) -> Iterator[tuple[dict[str, str]
 
 
 def paired_models(cases: pd.DataFrame) -> pd.DataFrame:
-    """The differences of `compared` for models: each model minus the first by name, same planner and cases.
+    """The differences of `compared` for models: each model minus the first by name, for equal planners and cases.
 
     The columns `dataset`, `robustness`, `planner`, `model` and `reference` (a model) tell rows apart. If several
     planners ran with both models, a row EVERY_PLANNER has the difference over all of them: a case's value is its mean
@@ -216,7 +216,7 @@ def paired_models(cases: pd.DataFrame) -> pd.DataFrame:
 
 
 def _over_planners(cases: pd.DataFrame) -> pd.DataFrame:
-    """The cases of models that several planners share: each case's mean over the planners that have it with all models.
+    """For models that several planners share: each case's mean over the planners that have it with all models.
 
     There are no rows for a robustness setting in which fewer than two planners have a case with all models.
     """
@@ -247,7 +247,7 @@ def _paired_models(cases: pd.DataFrame) -> list[dict[str, object]]:
 
 
 def token_ratios(cases: pd.DataFrame, reference: str = REFERENCE) -> pd.DataFrame:
-    """Each planner's tokens as a multiple of those of `reference`, on the cases that both have.
+    """Each planner's tokens as a multiple of the tokens of `reference`, on the cases that both have.
 
     One row per setting that has a reference (`reference_of`): `SETTING` and TIMES with `_low` and `_high` (95%, over
     clusters). `cases` are the rows of `by_case`, with tokens.
@@ -267,9 +267,9 @@ def corrected(differences: pd.DataFrame) -> pd.DataFrame:
 def _settling(theirs: pd.DataFrame, own: pd.DataFrame) -> float:
     """The number of cases that would settle a difference which the given cases leave open (`settling`).
 
-    NaN if, by the model, no more cases than the given ones are needed.
+    The result is NaN if, by the model, no more cases than the given ones are needed.
 
-    That happens if planners share their trials' luck: the model, in which trials are independent, then sees no
+    This happens if planners share their trials' luck, because the model assumes independent trials and then sees no
     variance.
     """
     found = settling(_counts(theirs, own))
@@ -301,8 +301,8 @@ def _counts(theirs: pd.DataFrame, own: pd.DataFrame) -> Counts:
 def reference_of(planner: str, planners: Sequence[str], reference: str) -> str | None:
     """The label of the reference planner that a planner is compared with; None for the reference itself.
 
-    If the reference planner has a single label, that is the label. Of several labels, it is the one with the same
-    changes (`react[temperature=0]` for `egb_logits[temperature=0]`) and the same retriever.
+    If the reference planner has a single label, this label is used. If it has several labels, the result is the label
+    with the same changes (`react[temperature=0]` for `egb_logits[temperature=0]`) and the same retriever.
     """
     found = [label for label in planners if name_of(label) == reference]
     if planner in found:
@@ -367,12 +367,12 @@ class Place(NamedTuple):
 
     @property
     def title(self) -> str:
-        """The beginning of the titles of the place's tables."""
+        """The start of the titles of the place's tables."""
         return f"{self.model} on {self.dataset}"
 
 
 def costs_table(results: pd.DataFrame, query: str, answer_prefix: str = "") -> Table:
-    """Costs of planner x robustness; `answer_prefix` is the text with which the model's answers were made to begin.
+    """Costs by planner and robustness; `answer_prefix` is the text with which the model's answers were made to start.
 
     If the rows have the columns of `token_ratios`, the table has a column for the ratios.
     """
@@ -415,7 +415,7 @@ def place_of(frame: pd.DataFrame) -> Place:
 _CHECKS = "checks: how often per case the planner/{} asked whether the case was resolved"
 _EVERY = f"{EVERY_PLANNER}: each case's mean over the planners that ran it with all models"
 _DIGITS = 2
-"""The number of digits that are shown of an estimated number of cases."""
+"""The number of digits shown for an estimated number of cases."""
 
 
 def differences_table(differences: pd.DataFrame, reference: str, query: str) -> Table:
@@ -490,7 +490,7 @@ def _short(tests: int) -> str:
 
 
 def _open(differences: pd.DataFrame) -> list[str]:
-    """A note on how many cases would settle the largest open difference in success; none if no difference is open."""
+    """A note on the cases needed to settle the largest open difference in success; none if no difference is open."""
     known = differences[differences["success_needed"].notna()]
     if known.empty:
         return []

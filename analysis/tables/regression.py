@@ -21,16 +21,16 @@ from grid.core.errors import nearest, one_line, shown_value
 
 # Generalized estimating equations for a 0/1 outcome (planning_horizon §4.3, B.3).
 #
-# Binomial family, logit link, independence working correlation, robust (sandwich) errors by cluster: the published fit.
-# `link: identity` fits any numeric outcome linearly (Gaussian family). `Fit` says what a fit leaves open: rows lost,
-# levels pooled or left out because they are separated, few clusters corrected.
+# The published fit has a binomial family, logit link, independence working correlation and robust (sandwich) errors by
+# cluster. `link: identity` fits any numeric outcome linearly (Gaussian family). The notes of a `Fit` name its limits:
+# lost rows, levels that were pooled or (because they are separated) left out, and corrections for few clusters.
 
 
 FEW_CLUSTERS = 150
 """With fewer clusters than this, robust errors are too small.
 
-The bias-reduced errors of Mancl and DeRouen (2001) are then used, with the normal quantile as in their paper:
-`tests/studies/regressions.py`.
+The bias-reduced errors of Mancl and DeRouen (2001) are then used, with the normal quantile as in their paper (see
+`tests/studies/regressions.py`).
 """
 FIGURES = ["coefficient", "se", "statistic", "p", "low", "high"]
 """The figures of a fit for each coefficient."""
@@ -47,8 +47,8 @@ class Fit:
     """One regression.
 
     `coefficients` has a row per coefficient, on the link's scale: name, coefficient, se, statistic, p, low, high (95%),
-    and the figures of `RAW`, which are for columns in raw units instead of z-scores; NaN if no model in raw units is
-    the same model. Separated coefficients are infinite, with NaN for the other figures.
+    and the figures of `RAW`, which are for columns in raw units instead of z-scores; these are NaN if no model in raw
+    units is equivalent. Separated coefficients are infinite, with NaN for the other figures.
     """
 
     coefficients: pd.DataFrame
@@ -69,10 +69,10 @@ class Refused:
 
 
 def fits(episodes: pd.DataFrame, spec: Spec) -> list[tuple[Key, Fit | Refused]]:
-    """A fit for each value of `per` among the rows that the specification wants; if a fit fails, the reason.
+    """A fit for each value of `per` among the rows that the specification selects; if a fit fails, the reason.
 
     Raises:
-        AnalysisError: `episodes` lacks a column, or the level of a reference.
+        AnalysisError: `episodes` lacks a column or a reference level.
     """
     missing = [name for name in spec.columns() if name not in episodes]
     if missing:
@@ -87,7 +87,7 @@ def fits(episodes: pd.DataFrame, spec: Spec) -> list[tuple[Key, Fit | Refused]]:
 
 
 def _check_references(rows: pd.DataFrame, spec: Spec) -> None:
-    """Raise AnalysisError for a reference that no row has."""
+    """Raise AnalysisError for a reference level that no row has."""
     for name, wanted_level in spec.reference.items():
         levels = sorted(rows[name].astype(str).unique()) if name in rows else []
         if levels and wanted_level not in levels:
@@ -103,7 +103,7 @@ def wanted(episodes: pd.DataFrame, spec: Spec) -> pd.DataFrame:
 
 
 def _fit(rows: pd.DataFrame, spec: Spec) -> Fit:
-    """The regression on all of these rows. Raises AnalysisError: they cannot carry it, or it does not converge."""
+    """The regression on all of these rows; raises AnalysisError if they cannot carry it or it does not converge."""
     found = design(rows, spec)
     clusters = len(np.unique(found.clusters))
     few = clusters < FEW_CLUSTERS and spec.few_clusters == "bias_reduced"
@@ -123,7 +123,7 @@ def _fit(rows: pd.DataFrame, spec: Spec) -> Fit:
         )
     elif few:
         notes.append(
-            f"there are only {clusters} clusters, so errors come from a bias-reduced covariance (Mancl and "
+            f"there are only {clusters} clusters, so standard errors come from a bias-reduced covariance (Mancl and "
             "DeRouen 2001)"
         )
     elif clusters < FEW_CLUSTERS:
@@ -142,13 +142,13 @@ def estimate(
     Raises:
         AnalysisError: statsmodels finds no solution, or none within 100 iterations, or no covariance.
     """
-    # Most reports have no regression, and these take half a second.
+    # Imported here because they take half a second, and most reports have no regression.
     from statsmodels.genmod import cov_struct, families
     from statsmodels.genmod.generalized_estimating_equations import GEE
 
     working = {"independence": cov_struct.Independence, "exchangeable": cov_struct.Exchangeable}[correlation]
     with warnings.catch_warnings(), np.errstate(all="ignore"):
-        warnings.simplefilter("ignore")  # what they warn of is checked below, and named
+        warnings.simplefilter("ignore")  # the causes of warnings are checked below, and errors name them
         try:
             model = GEE(
                 found.outcome,
@@ -163,7 +163,7 @@ def estimate(
                 "one cluster alone determines a coefficient; run cases of more clusters, or pool rare levels "
                 "(pooling: few)"
             ) from None
-        except (ArithmeticError, ValueError, RuntimeError) as error:  # its own errors are RuntimeErrors
+        except (ArithmeticError, ValueError, RuntimeError) as error:  # statsmodels raises RuntimeErrors
             raise AnalysisError(one_line(f"statsmodels cannot fit the regression ({error})", 300)) from None
     return settled(result, bias_reduced=bias_reduced)
 
@@ -236,10 +236,10 @@ Fits: TypeAlias = Sequence[tuple[Key, Fit | Refused]]
 
 
 def tables(titles: tuple[str, str], spec: Spec, fits: Fits, query: str, levels: bool = False) -> list[Table]:
-    """Table 3 with the coefficients except those of factors' levels, and C.1 with all. No table if there is no fit.
+    """Table 3 with the coefficients but no factors' levels, and C.1 with all coefficients; no tables without a fit.
 
-    `titles` are the titles of the two tables; `query` gives the rows that were fitted. `levels`: table 3 also shows the
-    levels of factors, because they are no controls.
+    `titles` are the titles of the two tables; `query` gives the rows that were fitted. If `levels` is true, table 3
+    also shows the levels of factors, because they are not controls.
     """
     if not fits:
         return []
@@ -295,7 +295,7 @@ def tables(titles: tuple[str, str], spec: Spec, fits: Fits, query: str, levels: 
 
 
 def coefficients(fits: Fits, levels: bool = False) -> pd.DataFrame:
-    """The coefficients of every fit with the fit's keys, `fit` (its place in `fits`), and p by Holm's correction.
+    """The coefficients of every fit with the fit's keys, `fit` (its index in `fits`), and p by Holm's correction.
 
     The correction is over the coefficients that table 3 shows, of all fits together, because the study asks about them.
     Levels of factors are controls unless `levels` is true, and no question is about the intercept.
@@ -318,7 +318,7 @@ def _of_interest(names: pd.Series[Any], levels: bool) -> pd.Series[Any]:
 
 
 def _counts(fit: Fit | Refused) -> list[str]:
-    """The numbers of rows and clusters that were fitted, of all rows and clusters."""
+    """The numbers of rows and clusters that were fitted, out of all rows and clusters."""
     if isinstance(fit, Refused):
         return [NONE, NONE]
     pairs = ((fit.rows, fit.rows_in), (fit.clusters, fit.clusters_in))

@@ -1,4 +1,4 @@
-"""The gain from memory: each planner with memory minus the same planner without, on the same cases (egb_slate B.1)."""
+"""The gain from memory: each planner with memory minus itself without memory, on the same cases (egb_slate B.1)."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _CAPTION = (
 
 
 def tables(root: Path) -> list[Table]:
-    """A table for each model and dataset with planners that ran both with memory and without.
+    """A table for each model and dataset with planners that ran both with and without memory.
 
     Raises:
         StoreError: the folder cannot be read.
@@ -51,7 +51,7 @@ def gains(cells: pd.DataFrame, where: str = "true") -> Asked:
     """One row per planner with memory that also ran without memory on some of the cases, of one model and dataset.
 
     `traces` is the number of remembered traces, `of_cases` the number of their cases. `cases` and `clusters` count the
-    cases with known success both with memory and without. Each of GAINS has the shares `_without` and `_with`, the
+    cases with known success both with and without memory. Each of GAINS has the shares `_without` and `_with`, the
     difference with `_low` and `_high`, and Holm's p (`_holm`). Figures are NaN if nothing is known.
     """
     memory = f"coalesce(memory, '{UNCHANGED}') AS memory"
@@ -73,7 +73,7 @@ def gains(cells: pd.DataFrame, where: str = "true") -> Asked:
 
 
 def _gained(own: pd.DataFrame, without: pd.DataFrame) -> dict[str, float]:
-    """Each rate's difference over the cases for which the rate is known both with memory and without."""
+    """Each rate's difference over the cases for which the rate is known both with and without memory."""
     found: dict[str, float] = {}
     for rate in GAINS:
         both = pd.concat([own[rate], without[rate]], axis=1, join="inner", keys=["own", "without"]).dropna()

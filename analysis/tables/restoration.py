@@ -1,4 +1,4 @@
-"""Restoration analysis (tooltree A.2, table 6): a judge's wrong decisions, and the gain from setting them right.
+"""Restoration analysis (tooltree A.2, table 6): a judge's wrong decisions, and the gain from correcting them.
 
 A decision compares a node's score with a threshold, before or after the node's call was run. The decision is wrong if a
 call that is right by the reference has a score below the threshold, or if a wrong call has a score that is not below
@@ -52,7 +52,7 @@ _BY_CASE = f"""{_DECIDED}SELECT model, replace(regexp_replace({JUDGE}, ',?restor
   coalesce(keys->>'restored', '{NOT_RESTORED}') AS restored, cluster, case_id, sum(decisions) AS decisions,
   sum(false_positives) AS false_positives, sum(false_negatives) AS false_negatives, avg(success::INT) AS success
 FROM j LEFT JOIN c USING (cell_id) GROUP BY ALL ORDER BY ALL"""  # noqa: S608  names are ours
-"""Each case's number of decisions, numbers of wrong ones, and success.
+"""Each case's number of decisions, numbers of wrong decisions, and success.
 
 `alike` is equal for settings that differ only in `restored`.
 """
@@ -67,7 +67,7 @@ _CAPTION = (
 
 
 def notice(root: Path) -> str:
-    """The beginning of every caption if decisions of a judge were set right; else an empty text."""
+    """The start of every caption if decisions of a judge were corrected; else an empty text."""
     found = load.rows(root, ["config"], categories=["config"]).column("config").unique().to_pylist()
     judges = [json.loads(text or "{}").get(JUDGE) or {} for text in found]
     restored = any(judge.get("restored", NOT_RESTORED) != NOT_RESTORED for judge in judges)
@@ -127,7 +127,7 @@ def table(root: Path) -> Asked:
 
 
 def _ask(root: Path, query: str) -> Asked:
-    """Run a query over the cells with a judge, and over those of their nodes that have a score and a known truth."""
+    """Run a query over the cells with a judge, and over their nodes with a score and a known truth."""
     cells = load.episodes(root, ["config"], pc.field(JUDGE).is_valid())
     known = (pc.field(f"r_{part}").is_valid() & pc.field(f"{part}_right").is_valid() for part in _PARTS)
     columns = ["cell_id", *(name for part in _PARTS for name in (f"r_{part}", f"{part}_right"))]
@@ -135,7 +135,7 @@ def _ask(root: Path, query: str) -> Asked:
 
 
 def _decided(cases: pd.DataFrame) -> dict[str, float]:
-    """The number of decisions, and the shares of them that were wrong."""
+    """The number of decisions, and the shares of wrong decisions."""
     decisions, *wrong = (float(cases[name].sum()) for name in ("decisions", "false_positives", "false_negatives"))
     accepted, rejected = (one / decisions if decisions else math.nan for one in wrong)
     found = {"decisions": int(decisions), "error": accepted + rejected}

@@ -1,4 +1,4 @@
-"""Rewards, for tasks that give them (τ²-bench): their mean, the database's part, ends of runs, and the parts met."""
+"""Rewards, for tasks that have them (τ²-bench): their mean, the database's part, how runs ended, and the parts met."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _MET = Measure("met", "met")
 
 
 def tables(root: Path) -> list[Table]:
-    """For each model and dataset with rewards, two tables: rewards and ends of runs, and parts of the rewards' basis.
+    """For each model and dataset with rewards, a table of rewards and ends of runs, and one of the rewards' parts.
 
     Raises:
         AnalysisError: `reward_parts` of a cell is not a JSON object of numbers from 0 to 1, or null.

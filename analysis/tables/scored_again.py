@@ -75,7 +75,7 @@ def tables(root: Path) -> list[Table]:
 
 
 def means(cases: pd.DataFrame) -> pd.DataFrame:
-    """One row per setting, evaluator and metric with a value that differs: `values`, `differ`, means, their change."""
+    """One row per setting, evaluator and metric with a value that differs: `values`, `differ`, means and change."""
     rows = []
     paired = cases.assign(change=cases["again"] - cases["before"])
     counts = paired.groupby(_BY, observed=True)[["cells", "differ"]].sum()

@@ -68,7 +68,7 @@ def tables(root: Path) -> list[Table]:
 
 
 def title(place: Mapping[str, str]) -> str:
-    """The beginning of the title of a table or figure of these planners."""
+    """The start of the title of a table or figure of these planners."""
     return f"{place['model']} on {place['dataset']}, outline {place['outline']}"
 
 
@@ -83,7 +83,10 @@ def terms(place: Mapping[str, str]) -> str:
 
 
 def comparison_table(place: Mapping[str, str], frame: pd.DataFrame, query: str) -> Table:
-    """A table like tables 1 and 2: success, tool match, costs, and which part of the budget stopped which planner."""
+    """A table like tables 1 and 2: success, tool match, costs, and the share of episodes that a budget stopped.
+
+    There is one such share for each part of the budget.
+    """
     stopping = [part for part in PARTS if (frame[f"stopped_{part}"] > 0).any()]
     stopped = (
         "stopped by: % of episodes that this part of the budget ended; such an episode returns its best result so far"
@@ -149,7 +152,7 @@ def _undominated(cost: str, row: Mapping[Any, Any]) -> str:
 
 
 def ablation_tables(place: Mapping[str, str], frame: pd.DataFrame, query: str) -> list[Table]:
-    """Table 4; no table if no variant of ToolTree ran beside ToolTree."""
+    """Table 4; no table if no variant of ToolTree ran together with ToolTree."""
     if frame.empty:
         return []
     columns = [count("cases"), count("clusters")]
@@ -278,16 +281,16 @@ def _quartiles(name_: str, row: Mapping[Any, Any]) -> str:
     return NONE if pd.isna(middle) else f"{middle:,.0f} [{low:,.0f}, {high:,.0f}]"
 
 
-# The results of planners at equal completions and scoring passes, and `egb_tree` minus each of the others.
+# The results of planners at equal numbers of completions and scoring passes, and `egb_tree` minus each other planner.
 #
-# Executed calls (`anytime`) are the cost of tools; completions and scoring passes are that of models: of the acting
-# model and the judge, as the budget `llm_calls` counts them.
+# Executed calls (`anytime`) measure the cost of tools. Completions and scoring passes of the acting model and the
+# judge, as the budget `llm_calls` counts them, measure the cost of models.
 
 
 LIMITS = (16, 32, 64, 128, 256, 512)
 """Limits on the number of completions and scoring passes."""
 REFERENCE = "egb_tree"
-"""The planner whose differences to other planners are shown."""
+"""The planner whose differences from other planners are shown."""
 
 
 _AT_CALLS = """WITH i AS (SELECT i.* FROM improvements AS i JOIN e USING (cell_id)),
@@ -319,7 +322,7 @@ def curve(cases: pd.DataFrame) -> pd.DataFrame:
     `cases` are the rows of `at_limits`. Columns: `robustness`, `asked`, `planner`, `less` (None, or the planner that is
     subtracted), `limit`, `cases`, `clusters`, `success` (the success or the paired difference) with `_low` and `_high`
     (95%, over clusters), and for differences `holm`, p by Holm's correction over all differences. The differences are
-    those of REFERENCE to the other planners on the same terms; two variants of REFERENCE have a single difference.
+    REFERENCE minus every other planner on the same terms; two variants of REFERENCE have a single difference.
     """
     found: list[dict[str, Any]] = []
     by_planner: dict[tuple[str, bool], dict[str, dict[int, pd.Series[float]]]] = {}
@@ -352,7 +355,7 @@ def _row(
     return {**key, "less": less, **counts, **told.named("success")}
 
 
-# The table of planners at equal completions and scoring passes.
+# The table of planners at equal numbers of completions and scoring passes.
 
 
 SUCCESS = "success, %"

@@ -57,7 +57,7 @@ def trees(root: Path) -> pa.Table:
     return store.read(root, "nodes", ["cell_id", "depth", "execution", "visits", "pruned"])
 
 
-# The episodes of a sweep that searches or has a budget: what each of them cost, and on which terms.
+# The episodes of a sweep that searches or has a budget: the cost and the terms of each episode.
 
 
 PARTS = {
@@ -73,13 +73,13 @@ COSTS = ["tokens", "calls", "executed", "seconds"]
 """The costs of a case: tokens, calls, executed calls and seconds.
 
 Tokens are input and output tokens. Calls are completions and scoring passes of the acting model and the judge, as
-budgets count them; those of an evaluator, which only scores, do not count. Executed calls are calls of tools that were
-run. Seconds are those of the case alone.
+budgets count them; calls of an evaluator, which only scores, do not count. Executed calls are calls of tools that were
+run. Seconds are the time of the case alone.
 """
 _JUDGE = ["judge_input_tokens", "judge_output_tokens", "judge_calls", "judge_passes"]
 _COLUMNS = [*provenance.SIMULATED_COLUMNS, "config", "budget_reached", "tool_calls", "n_nodes", "case_seconds", *_JUDGE]
 ALL_CALLS = "llm_calls + forward_passes + coalesce(judge_calls, 0) + coalesce(judge_passes, 0)"
-"""Completions and scoring passes, as budgets count them, in SQL."""
+"""The SQL for completions and scoring passes, as budgets count them."""
 _VALUES = {
     "success": "success", "tool_match_rate": "tool_match_rate", "tokens": spending.OF_JUDGED, "calls": ALL_CALLS,
     "executed": "tool_calls", "seconds": "case_seconds", "n_nodes": "n_nodes", "checks": "resolved_checks",
@@ -91,7 +91,7 @@ class Terms(NamedTuple):
     """The terms of a setting's planner: place of the outline, budget in words, and limit on executed calls.
 
     `most_calls` is the budget's limit on completions and scoring passes. `restored` says whether the judge's decisions
-    were set right from the reference.
+    were corrected from the reference.
     """
 
     outline: str
@@ -114,9 +114,9 @@ def apply(root: Path) -> bool:
 def read(root: Path) -> pd.DataFrame:
     """One row per cell from `load.episodes`, with `ROW` and further columns.
 
-    `limit` is the number of executed calls that the cell's budget allows, `most_calls` that of completions and scoring
-    passes; both are infinite if not recorded. `asked` is true if the cell's planner asked, in any case, whether the
-    case was resolved, or had a judge whose decisions were set right (tooltree A.2).
+    `limit` is the number of executed calls that the cell's budget allows, `most_calls` the number of completions and
+    scoring passes; both are infinite if not recorded. `asked` is true if the cell's planner asked, in any case, whether
+    the case was resolved, or had a judge whose decisions were corrected (tooltree A.2).
 
     Raises:
         StoreError: the folder cannot be read.
@@ -136,7 +136,7 @@ def read(root: Path) -> pd.DataFrame:
 
 
 def places(cells: pd.DataFrame) -> Iterator[tuple[dict[str, str], pd.DataFrame]]:
-    """The cells of each model, dataset, outline and budget: planners with different budgets are never compared.
+    """The cells of each model, dataset, outline and budget, as planners with different budgets are never compared.
 
     Besides PLACE the labels have `where`, the SQL condition for these cells.
     """
@@ -194,9 +194,9 @@ def _terms(config: str) -> Terms:
 # The results that planners would have returned at smaller budgets of executed calls, from one run each (tooltree,
 # figure 3).
 #
-# A planner reports every trajectory that is better than all before (table `improvements`), and what it had used by
-# then. Stopped at a limit, it returns the last of these. So the last improvement within a limit is what a run with this
-# limit returns, as long as the planner does not look at its budget.
+# A planner reports every trajectory that is better than all earlier ones (table `improvements`), with the calls and
+# time used by then. If it is stopped at a limit, it returns the last of these trajectories. So the last improvement
+# within a limit is the result of a run with this limit, as long as the planner does not look at its budget.
 
 
 LIMITS = (4, 8, 16, 32, 64, 128)
@@ -273,7 +273,7 @@ def curve(cases: pd.DataFrame) -> pd.DataFrame:
 
 
 def marginal(means: pd.DataFrame, before: pd.DataFrame | None) -> Interval:
-    """The marginal gain per second at a limit (tooltree §4.2): the gain of success divided by the gain of seconds.
+    """The marginal gain per second at a limit (tooltree §4.2): the gain in success divided by the gain in seconds.
 
     Both gains are from the limit `before` to this limit, over the same cases; without `before`, from 0 calls and 0
     seconds. The interval is Student's t of the ratio's linear part (delta method), because success may fall. NaN if no
@@ -287,13 +287,13 @@ def marginal(means: pd.DataFrame, before: pd.DataFrame | None) -> Interval:
     return interval(gain + (gained["success"] - gain * gained["seconds"]) / seconds)
 
 
-# Planners at equal budgets, the undominated ones, and variants of one planner (tooltree, tables 1, 2 and 4).
+# Planners at equal budgets, undominated planners, and variants of one planner (tooltree, tables 1, 2 and 4).
 
 
 Flags = npt.NDArray[np.bool_]
 ABLATED = "tooltree"
 FRONTIERS = ("tokens", "seconds")
-"""The costs for which planners are compared by cost and success."""
+"""The costs against which the success of planners is compared."""
 
 
 def compared(cases: pd.DataFrame) -> pd.DataFrame:
@@ -342,7 +342,7 @@ def ablation(cases: pd.DataFrame, planner: str = ABLATED) -> pd.DataFrame:
     Planners of the same name from files in folders (`sampled/tooltree`) are included, each with its own variants.
     Columns: `robustness`, `planner`, `reference`, `cases`, `clusters`; for success, tokens, executed calls and nodes,
     the mean, and the `_difference` with `_low` and `_high` (95%, over clusters). The plain planner is the reference; it
-    has a row without differences before its variants. Empty if no variant has a reference.
+    has a row without differences before its variants. The frame is empty if no variant has a reference.
     """
     measures = ["success", "tokens", "executed", "n_nodes"]
     rows: list[dict[str, Any]] = []

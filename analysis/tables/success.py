@@ -21,7 +21,7 @@ _INTERVAL = "95% interval"
 _WITHOUT = "without a model"
 """A key that only rows of baselines have."""
 _SEVERAL = 2
-"""With at least this number of trials, the table also has the chances that any or all of them succeed."""
+"""With at least this number of trials, the table also has the chances that any or all trials succeed."""
 _MATCH = "tool match: share of the steps that need a tool in which the reference's tool was called"
 _ACTION = "action acc.: share of the steps that rightly called a tool, or rightly called none"
 _HEADERS = {"success": "success", "tool_match_rate": "tool match", "action_accuracy": "action acc."}
@@ -61,13 +61,13 @@ _MONEY = "USD: US dollars per case, all roles together, by the prices of their m
 
 
 def table(results: pd.DataFrame, baselines: pd.DataFrame, cases: pd.DataFrame, query: str) -> Table:
-    """Rates of planner x robustness for one model and dataset, with the baselines below each robustness setting.
+    """Rates by planner and robustness for one model and dataset, with baselines below each robustness setting.
 
     Args:
         results: the rows of `rates.results` in their order, with `planned` cells.
-        baselines: those of this model and dataset.
+        baselines: the baselines of this model and dataset.
         cases: the rows of `rates.by_case`.
-        query: the query that gave these rows.
+        query: the query for these rows.
     """
     place = place_of(results)
     trials = int(cases["tried"].max())
@@ -96,7 +96,7 @@ def table(results: pd.DataFrame, baselines: pd.DataFrame, cases: pd.DataFrame, q
 
 
 def _by_setting(cases: pd.DataFrame, trials: int) -> dict[tuple[str, str], Mapping[Any, Any]]:
-    """By robustness setting and planner, the row of `rates` over all trials of cases; empty for single trials."""
+    """Map robustness setting and planner to the row of `rates` over all trials; empty if cases have single trials."""
     if trials < _SEVERAL:
         return {}
     frame = rates(cases, trials)
@@ -115,7 +115,7 @@ def _columns(results: pd.DataFrame, trials: int) -> list[Column]:
     partial = bool((results["cells"] < results["planned"]).any())
     unreadable_too, cut, stopped = (_many(results, share) for share in ("unreadable", "cut", "stopped"))
     bounded = bool(_bounded(results).any())
-    warned = unreadable_too + cut + stopped + bounded  # columns to be seen first, within a width of 100
+    warned = unreadable_too + cut + stopped + bounded  # columns that must be visible within a width of 100
     dropped = ("tool match", "USD", "failed", _INTERVAL)[: warned if warned < 2 else warned + partial]
     several = trials >= _SEVERAL
     together = {f"pass@{trials}": f"any_{trials}", f"pass^{trials}": f"all_{trials}"} if several else {}
@@ -226,14 +226,14 @@ def _notes(results: pd.DataFrame) -> list[str]:
     ]
 
 
-# pass^k and pass@k over trials: whether all of k trials of a case succeed (τ-bench, Yao et al. 2024), or any does.
+# pass^k and pass@k: whether all of k trials of a case succeed (τ-bench, Yao et al. 2024), or at least one of them.
 
 
 _LABELS = SETTING[2:]
 _PRINTED = 4
-"""The largest k for which a terminal shows columns."""
+"""Maximum k for which a terminal shows columns."""
 _EVERY = 8
-"""Each k up to this one has columns; above it only its doubles (16, 32, ...) and the number of trials have them."""
+"""Each k up to this value has columns; above it, only 16, 32, ... and the number of trials have columns."""
 _CAPTION = (
     "in % of cases; for a case with c successes in n trials, pass^k is the chance that k trials, drawn without "
     "replacement, all succeed, C(c, k) / C(n, k) (τ-bench, Yao et al. 2024), and pass@k the chance that any of them "
@@ -276,8 +276,8 @@ def rates(cases: pd.DataFrame, most: int) -> pd.DataFrame:
         cases: the rows of `rates.by_case`, of one model and dataset.
         most: the largest k.
 
-    A case with fewer than k known trials is left out of pass^k and pass@k; `_cases` counts the other cases. A figure is
-    NaN if no case is left.
+    A case with fewer than k known trials is left out of pass^k and pass@k; `_cases` counts the remaining cases. A
+    figure is NaN if no case remains.
     """
     counts = cases[["won", "tried"]].astype(int).to_numpy()
     pairs, place = np.unique(counts, axis=0, return_inverse=True)
@@ -291,7 +291,7 @@ def rates(cases: pd.DataFrame, most: int) -> pd.DataFrame:
 
 
 def measures(most: int) -> list[Measure]:
-    """pass^1 to pass^most, then pass@2 to pass@most, for each k that is `shown`: pass@1 is pass^1."""
+    """pass^1 to pass^most, then pass@2 to pass@most, for each k that is `shown`; pass@1 equals pass^1."""
     return [
         *(Measure(f"all_{k}", f"pass^{k}", "rare" if k > 1 else "share") for k in shown(most)),
         *(Measure(f"any_{k}", f"pass@{k}", "rare") for k in shown(most)[1:]),
@@ -327,7 +327,7 @@ def _trial_columns(frame: pd.DataFrame, most: int) -> list[Column]:
 
 
 def _left_out(rows: Iterable[dict[Any, Any]], most: int) -> list[str]:
-    """Notes on how many cases each row leaves out, by k."""
+    """Notes on the number of cases that each row leaves out, by k."""
     found = []
     for row in rows:
         missing = {k: row["cases"] - row[f"all_{k}_cases"] for k in shown(most)}

@@ -1,10 +1,10 @@
 """The entropy above which a planner should branch, learned from a pilot: the threshold that maximises Youden's J.
 
 J (Youden 1950) of a threshold is the share of wrong decisions that are above it minus the share of right decisions that
-are. With an outline, it is known what each decision should have been. Then the decisions of the first pass count for
-which the reference's tool was offered; if it was not offered, no branch can be right. Without an outline, it is not
-known which decision was wrong. Then a whole first pass counts as one decision, with its highest entropy, and wrong if
-it failed; it counts only if all the reference's tools were retrieved.
+are above it. With an outline, the right choice at each step is known. Then each first-pass decision counts for which
+the reference's tool was offered, because otherwise no branch can be right. Without an outline, it is not known which
+decision was wrong. Then a whole first pass counts as one decision, which has the pass's highest entropy and is wrong if
+the pass failed; it counts only if all the reference's tools were retrieved.
 
 Only entropies of exact choices (`egb_logits`, `egb_names`) count, from each case's first trial.
 """
@@ -46,12 +46,12 @@ d AS (SELECT cell_id, 'decision' AS unit, entropy, NOT coalesce(tool_matches, fa
     AND cell_id NOT IN (SELECT cell_id FROM e WHERE retrieval_rate < 1) GROUP BY cell_id)
 SELECT {LABELLED}, config::VARCHAR->'planner'->>'labels' AS labels, unit, case_id, cluster, d.entropy, error
 FROM e JOIN d USING (cell_id) WHERE trial = (SELECT min(trial) FROM e) AND labels IS NOT NULL ORDER BY ALL"""  # noqa: S608  names are ours
-"""The query of `decisions`; only planners with exact choices have a key `labels`."""
+"""The query for `decisions`; only planners with exact choices have a key `labels`."""
 Floats = npt.NDArray[np.float64]
 
 
 class Best(NamedTuple):
-    """A threshold in nats and its J; both are NaN if no threshold can tell right from wrong."""
+    """A threshold in nats and its J; both are NaN if no threshold can separate right from wrong."""
 
     threshold: float
     j: float
@@ -60,11 +60,11 @@ class Best(NamedTuple):
 def decisions(root: Path) -> Asked:
     """One row per decision, or per first pass in settings without an outline; and the query of these rows.
 
-    Columns: those of `load.SETTING`, `labels` (how options were asked for), `unit` (`decision` or `first pass`),
-    `cluster`, `case_id`, `entropy` in nats, and `error`.
+    Columns: `load.SETTING`, `labels` (how options were asked for), `unit` (`decision` or `first pass`), `cluster`,
+    `case_id`, `entropy` in nats, and `error`.
 
     Raises:
-        AnalysisError: no planner of the folder takes exact choices.
+        AnalysisError: no planner of the folder makes exact choices.
         StoreError: the folder cannot be read.
     """
     met = ((pc.field("branch") == 0) & pc.field("entropy").is_valid()) | pc.field("tool_required").is_valid()
@@ -81,7 +81,7 @@ def decisions(root: Path) -> Asked:
 
 
 def best(entropy: Floats, error: npt.NDArray[np.bool_], weights: Floats | None = None) -> Best:
-    """The threshold with the largest J, halfway between two entropies; of several such thresholds, the lowest.
+    """The threshold with the largest J, halfway between two entropies; the lowest if there are several.
 
     Args:
         entropy: in nats, shape (n,).
@@ -93,7 +93,7 @@ def best(entropy: Floats, error: npt.NDArray[np.bool_], weights: Floats | None =
     order = order[weights[order] > 0]
     values, wrong, counted = entropy[order], error[order], weights[order]
     of_wrong, of_right = float(counted[wrong].sum()), float(counted[~wrong].sum())
-    last = np.flatnonzero(np.diff(values) > 0)  # the last place of every entropy but the highest
+    last = np.flatnonzero(np.diff(values) > 0)  # the last index of every entropy but the highest
     if not (of_wrong and of_right and len(last)):
         return Best(math.nan, math.nan)
     below = np.cumsum(counted * ~wrong)[last] / of_right - np.cumsum(counted * wrong)[last] / of_wrong
@@ -105,9 +105,9 @@ def learned(found: pd.DataFrame, draws: int = DRAWS) -> pd.DataFrame:
     """One row per setting: the threshold and its J, each with `_low` and `_high` (95%, a bootstrap over clusters).
 
     Further columns: `unit`, `labels`, `cases`, `clusters`, `decisions`, `errors`, `branching` (the share of decisions
-    above the threshold), and `error_above` and `error_below` (their error rates). Threshold and J are NaN if all
-    decisions were right, all were wrong, or all have the same entropy. There are no bounds if the cases are of one
-    cluster. J is computed on the decisions from which the threshold was learned; on other decisions J is lower.
+    above the threshold), and `error_above` and `error_below` (the error rates above and below it). Threshold and J are
+    NaN if all decisions were right, all were wrong, or all have the same entropy. There are no bounds if all cases are
+    in one cluster. J is computed on the decisions from which the threshold was learned; on other decisions J is lower.
     """
     rows = []
     for key, own in found.groupby(_KEYS, sort=False, observed=True):
@@ -128,9 +128,9 @@ def learned(found: pd.DataFrame, draws: int = DRAWS) -> pd.DataFrame:
 
 
 def _bootstrap(entropy: Floats, error: npt.NDArray[np.bool_], cluster: npt.NDArray[np.intp], draws: int) -> Floats:
-    """Thresholds and J of resamples: as many clusters, drawn with replacement; shape (draws, 2).
+    """Thresholds and J of resamples of as many clusters, drawn with replacement; shape (draws, 2).
 
-    Empty for a single cluster, or if the threshold is NaN.
+    The array is empty for a single cluster, or if the threshold is NaN.
     """
     count = int(cluster.max()) + 1
     if count < 2 or math.isnan(best(entropy, error).j):
@@ -173,7 +173,7 @@ UNITS = (
 
 
 def overlap(pilot: Path, tested: Path) -> dict[str, tuple[int, int]]:
-    """By dataset, how many of the tested cases are also in the pilot, and how many cases were tested.
+    """For each dataset with tested cases in the pilot: the number of these cases, and of all tested cases.
 
     Raises:
         StoreError: a folder cannot be read.

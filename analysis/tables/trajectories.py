@@ -1,4 +1,4 @@
-"""The trajectory metrics of every setting (traject_bench §4.1), and the metrics that chance would reach."""
+"""The trajectory metrics of every setting (traject_bench §4.1), and the values that chance would reach."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ METRICS = {
 """Columns of `episodes` with their headers and scales."""
 _KNOWN = " OR ".join(f"{name} IS NOT NULL" for name in METRICS)
 _HIGHEST = {"traj_satisfy": 10.0, "extra_calls": math.inf, "forbidden_calls": math.inf}
-"""The largest values of metrics whose largest value is not 1."""
+"""Maximum values of metrics whose maximum is not 1."""
 _PLACE = ["dataset", "robustness"]
 _CAPTION = f"means over cases, in %, with 95% intervals in brackets ({intervals.SHARES})"
 _TOLD = {
@@ -147,12 +147,12 @@ def offers(root: Path) -> pa.Table:
 def chance(cells: pd.DataFrame, steps: pa.Table, where: str = "true") -> Asked:
     """The metrics of random draws, per robustness setting, retriever and pool.
 
-    No rows if it is not known which tools were offered.
+    There are no rows if it is not known which tools were offered.
 
-    n tools (as many as the reference has calls) are drawn from the k tools that were offered at the first decision. r n
-    of these k are the reference's tools, where r is the retrieval rate. The option `finish`, or to call no tool, is not
-    among the k. If k is smaller than n, all k are drawn. The metrics are means over cases. Cells that follow an outline
-    are left out, because an outline offers tools substep by substep.
+    n tools (as many as the reference has calls) are drawn from the k tools that were offered at the first decision. Of
+    these k tools, r n are the reference's, where r is the retrieval rate. The option `finish`, or the option to call no
+    tool, is not among the k. If k is smaller than n, all k are drawn. The metrics are means over cases. Cells that
+    follow an outline are left out, because an outline offers tools substep by substep.
     """
     asked = ask(cells, _DRAWN.format(where=where), steps=steps)
     found, several = asked.rows, asked.rows["retriever"].nunique() > 1
@@ -208,7 +208,7 @@ def _bounded(name: str, row: Mapping[Any, Any]) -> str:
 
 
 def _partly(frame: pd.DataFrame, shown: list[str]) -> list[str]:
-    """Notes on metrics that are not known for every case, so that their means are over some of the cases."""
+    """Notes on metrics that are not known for every case, so that their means are over only some of the cases."""
     found = []
     for name in shown:
         share = frame[f"{name}_cases"] / frame["cases"]
@@ -222,7 +222,7 @@ def _partly(frame: pd.DataFrame, shown: list[str]) -> list[str]:
 # The figure of exact match by the number of tools (traject_bench, figure 2).
 
 
-_WIDE = 3  # panels in a row
+_WIDE = 3  # maximum number of panels in a row
 
 
 def drawings(root: Path, cells: pd.DataFrame, told: str) -> list[Drawing]:
@@ -346,13 +346,13 @@ def _share(size: int, line: Mapping[str, Any]) -> str:
     )
 
 
-# F1 of tool choice by kind of tool, over all cases: GTA's four categories, m&m's tools one by one.
+# F1 of tool choice by kind of tool, over all cases: for GTA by its four categories, for m&m's by each tool.
 
 
 COUNTS_COLUMN = "tool_counts"
 SMALL = 1e-5
 """The number that GTA's evaluator adds to denominators that may be 0; no shown value depends on it."""
-_SHOWN = 8  # kinds at most that have a column of their own
+_SHOWN = 8  # maximum number of kinds; with more, no kind has its own column
 _COUNTED = """SELECT {labels}, one.key AS kind, count(*) AS cells, sum(one.value[1])::BIGINT AS hits,
   sum(one.value[2])::BIGINT AS predicted, sum(one.value[3])::BIGINT AS gold, min(place) AS place
 FROM (SELECT *, unnest(map_entries(counts)) AS one, generate_subscripts(map_keys(counts), 1) AS place
@@ -407,7 +407,7 @@ def _kinds_table(model: str, dataset: str, own: pd.DataFrame, query: str) -> Tab
     )
 
 
-# How trajectories went wrong: the share of cells with each failure pattern (traject_bench §4.2).
+# Failure patterns of trajectories: the share of cells with each pattern (traject_bench §4.2).
 
 
 PATTERNS_COLUMN = "failure_patterns"

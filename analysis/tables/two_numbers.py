@@ -1,4 +1,4 @@
-"""Success as a function of two numbers in a planner's config: a heat map, and a table beside it."""
+"""Success as a function of two numbers in a planner's config, as a heat map and as a table."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ from analysis.stats.intervals import CLUSTER, Interval, n_clusters, share
 from grid.core.untrusted import shown_lines
 from grid.store.schema import APART
 
-_COLOURS, _DARK = "Blues", 0.65  # beyond that share of the scale texts are white
-_PANEL, _CELL, _FRAME, _LEAST = 4.0, (0.62, 0.4), (0.9, 1.1), 3.0  # inches: widths and heights
+_COLOURS, _DARK = "Blues", 0.65  # share of the scale above which text is white
+_PANEL, _CELL, _FRAME, _LEAST = 4.0, (0.62, 0.4), (0.9, 1.1), 3.0  # widths and heights, in inches
 
 
-# A heat map of success over two numbers of a planner, and a curve over each number with the other held.
+# A heat map of success over two numbers of a planner, and a curve over each number with the other number fixed.
 
 
 def drawings(root: Path) -> list[Drawing]:
@@ -68,11 +68,11 @@ def _svg(grid: Grid, name: str) -> str:
 
 
 def _heat(axis: Axes, grid: Grid) -> None:
-    """One cell per pair of values, empty if it did not run; the scale is from 0 to 100%, so that figures compare."""
+    """One cell per pair of values, empty if it did not run; all figures have the same scale, from 0 to 100%."""
     rows, columns = grid.values(grid.first), grid.values(grid.second)
     found = [[grid.at(first, second) for second in columns] for first in rows]
     values = np.array([[one.mean if one else np.nan for one in row] for row in found])
-    axis.pcolormesh(values, cmap=_COLOURS, vmin=0.0, vmax=1.0)  # no image: a page loads none
+    axis.pcolormesh(values, cmap=_COLOURS, vmin=0.0, vmax=1.0)  # not an image, because a page loads no images
     for place, row in enumerate(found):
         for column, one in enumerate(row):
             if one:
@@ -108,7 +108,7 @@ def _curve(axis: Axes, grid: Grid, along: str, held: str) -> None:
     axis.set_title(f"{held}={fixed:g}", fontsize=8)
 
 
-# The table beside the heat map: success over two numbers of a planner.
+# The table next to the heat map: success over two numbers of a planner.
 
 
 SECTION = "Two numbers of a planner"
@@ -171,11 +171,11 @@ def _at(grid: Grid, second: float, line: Mapping[str, float]) -> str:
     return f"{number(found.mean, '.0f', 100)} {bounds(found.low, found.high, '.0f', missing='')}".rstrip()
 
 
-# Which settings are one planner with two of its numbers varied, and their success.
+# The settings that are one planner with two of its numbers varied, and their success.
 
 
 LEAST = 4
-"""The fewest settings that make a grid: two values of each number."""
+"""Minimum number of settings in a grid, because each of the two numbers needs two values."""
 PLACE = ["model", "dataset", "robustness"]
 _SAME = [name for name in APART if name not in ("planner", "setting_id")]
 _COLUMNS = [*provenance.SIMULATED_COLUMNS, *spending.SPENT, "config"]
@@ -187,7 +187,7 @@ class Grid:
 
     `place` has the labels of PLACE. `table` has one row per setting: both numbers by their names, `cases`, `clusters`,
     `success` with `_low` and `_high` (95%, over clusters of cases), and `tokens` (mean per case, of all roles
-    together). `query` is the query of the cases' means.
+    together). `query` is the query for the cases' means.
     """
 
     place: Mapping[str, str]
@@ -214,7 +214,7 @@ class Grid:
 
 
 def read(root: Path) -> pd.DataFrame:
-    """One row per cell from `load.episodes`; no rows if no planner can have a grid, which a few columns show.
+    """One row per cell from `load.episodes`; no rows if a few columns show that no planner can have a grid.
 
     Raises:
         StoreError: the folder cannot be read.
@@ -275,7 +275,7 @@ def _numbers(planner: Mapping[str, Any]) -> dict[str, float]:
 
 
 def _rest(config: Mapping[str, Any]) -> str:
-    """The values that all settings of a grid share: the planner's values that are no numbers, and the budget."""
+    """The values that all settings of a grid share: the planner's values that are not numbers, and the budget."""
     other = {key: value for key, value in config.get("planner", {}).items() if not _is_number(value)}
     return json.dumps([other, config.get("budget")], sort_keys=True)
 

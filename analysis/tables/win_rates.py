@@ -29,7 +29,7 @@ _ASKED = """WITH c AS (SELECT cell_id, evaluator, against, rule, win, decided_by
 SELECT {labels}, c.evaluator, against, rule, cluster, case_id, avg(win) AS win, count(*) AS pairs,
   count(*) FILTER (win IS NULL) AS unreadable, count(*) FILTER (decided_by = 'judge') AS asked
 FROM c JOIN e USING (cell_id) GROUP BY ALL ORDER BY ALL"""
-"""The query of the last comparison of each pair by each evaluator; a cell that ran again counts as another cell."""
+"""The query for the last comparison of each pair by each evaluator; a cell that ran again counts as another cell."""
 _PLACE = ["model", "dataset", "evaluator", "against", "rule"]
 _LABELS = ["robustness", "planner"]
 
@@ -45,7 +45,7 @@ def tables(root: Path) -> list[Table]:
 
 
 def by_case(cells: pd.DataFrame, comparisons: pa.Table) -> Asked:
-    """By setting, `evaluator`, `against` and `rule`: each case's mean `win` and number of pairs."""
+    """Each case's mean `win` and number of pairs, by setting, `evaluator`, `against` and `rule`."""
     return ask(cells, _ASKED.format(labels=LABELLED), comparisons=comparisons)
 
 
@@ -102,9 +102,9 @@ def _counted(name: str, row: Mapping[Any, Any]) -> str:
 
 # Planners over several data sets: their mean rank with an interval, and their success on each.
 #
-# A rank is a planner's place by success among all that ran on every data set; 1 is the best, ties are shared. Studies
-# with many data sets compare methods by mean ranks (Demšar 2006). The interval resamples clusters of cases within each
-# data set (2,000 bootstrap draws), but not the data sets: these are given, and are no sample of others.
+# A rank is a planner's place by success among all planners that ran on every data set; 1 is the best, and ties share a
+# rank. Studies with many data sets compare methods by mean ranks (Demšar 2006). The interval resamples clusters of
+# cases within each data set (2,000 bootstrap draws), but not the data sets, because these are given and not a sample.
 
 
 NAME = "over data sets"
@@ -136,7 +136,7 @@ def ranks(episodes: pd.DataFrame, where: str = "true") -> Asked:
     """One row per planner that ran on all data sets, by mean rank: `rank`, `mean` and `on DATA`, each with bounds.
 
     The frame is empty if there are fewer than LEAST data sets, or fewer than LEAST such planners. `episodes` are
-    undisturbed, of one model.
+    undisturbed episodes of one model.
     """
     asked = ask(episodes, queries.of_cases(["success"], where))
     cases = asked.rows.dropna(subset=["success"]).sort_values(["dataset", "planner", "case_id"], kind="stable")
@@ -171,7 +171,7 @@ def _ranked(success: Floats) -> Floats:
 
 
 def _drawn(cases: pd.DataFrame, planners: list[str], rng: np.random.Generator) -> tuple[Floats, Floats]:
-    """Each planner's success on one data set, (planners,), and that in every draw of clusters, (draws, planners)."""
+    """Each planner's success on one data set (planners,), and the same in every draw of clusters (draws, planners)."""
     clusters = pd.factorize(cases[CLUSTER].astype(str))[0]
     size, which = int(clusters.max()) + 1, pd.Categorical(cases["planner"].astype(str), planners).codes
     sums, counts = np.zeros((size, len(planners))), np.zeros((size, len(planners)))
@@ -181,7 +181,7 @@ def _drawn(cases: pd.DataFrame, planners: list[str], rng: np.random.Generator) -
     seen = sums.sum(axis=0) / counts.sum(axis=0)
     with np.errstate(invalid="ignore"):
         drawn = (often @ sums) / (often @ counts)
-    return seen, np.where(np.isnan(drawn), seen, drawn)  # a draw without any case of a planner says nothing of it
+    return seen, np.where(np.isnan(drawn), seen, drawn)  # without cases of a planner, a draw counts as observed
 
 
 def _rank_table(model: str, values: pd.DataFrame, data: list[str], query: str) -> Table:

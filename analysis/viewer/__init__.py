@@ -1,10 +1,10 @@
-"""A local web page over results folders: settings, cases by planners, episodes, search trees, prompts.
+"""A local web page over results folders: settings, cases against planners, episodes, search trees and prompts.
 
-`reading` is DuckDB over a folder's files, `index` the part of a folder that is kept in memory, `runs` the folders that
-are shown. `matrix` reads the data of the page of cases by planners (which cases, in which order), and `episodes` those
-of an episode's page. `addresses` has the targets of links. `pages` fills the templates (`templates/episode.html` is an
-episode's page). `app` serves the pages, `exporting` writes them as files, and `inspect_logs` writes the episodes for
-other viewers.
+`reading` runs DuckDB over a folder's files, `index` has the part of a folder that is kept in memory, and `runs` has the
+folders that are shown. `matrix` reads the data for the page of cases against planners (which cases, in which order),
+and `episodes` reads the data for an episode's page. `addresses` has the targets of links. `pages` fills the templates
+(`templates/episode.html` is an episode's page). `app` serves the pages, `exporting` writes them as files, and
+`inspect_logs` writes the episodes for other viewers.
 
-It imports `load`, and `tables` for the classes of failed cells.
+This package imports `load`, and `tables` for the classes of failed cells.
 """

@@ -1,4 +1,4 @@
-"""The targets of a page's links: addresses of the viewer or, in an export, files beside the page."""
+"""The targets of a page's links: addresses in the viewer or, in an export, files next to the page."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any, Protocol
 from urllib.parse import urlencode
 
-if TYPE_CHECKING:  # a report links to pages, and needs no database
+if TYPE_CHECKING:  # not imported at run time, because a report only links to pages
     from analysis.viewer.index import Index, Setting, Summary
     from analysis.viewer.runs import Run
 
@@ -34,11 +34,11 @@ class Addresses(Protocol):
         ...
 
     def cases(self, filters: Filters) -> str | None:
-        """The address of the page of cases by planners."""
+        """The address of the page of cases against planners."""
         ...
 
     def episode(self, cell: str, filters: Filters, branch: int | None = None, first: int | None = None) -> str | None:
-        """The address of an episode; `filters` are those of the page of cases that links to the episode."""
+        """The address of an episode; `filters` are the filters of the page of cases that links to it."""
         ...
 
     def tree(self, cell: str, filters: Filters, node: str = "") -> str | None:
@@ -52,7 +52,7 @@ class Addresses(Protocol):
 
 @dataclass(frozen=True)
 class Served:
-    """The addresses of a viewer that runs."""
+    """The addresses of a running viewer."""
 
     export = False
 
@@ -124,7 +124,7 @@ def file_name(cell: str) -> str:
     return cell if _PLAIN.fullmatch(cell) else f"x-{hashlib.sha256(cell.encode('utf-8', 'replace')).hexdigest()[:32]}"
 
 
-# The request for a page of cases: a place in the grid, conditions, an order; all of it is in the address.
+# The request for a page of cases: a place in the grid, conditions and an order, which are all in the address.
 
 
 SORTS = {"failed": "failed first", "flipped": "flipped first", "id": "by id"}
@@ -137,8 +137,8 @@ OUTCOMES = {
 UNKNOWN = {"left_out": "left out", "failure": "counted as failures"}
 """The ways to count cells whose success is not known; the first is the default."""
 OTHER = "(other folder)"
-"""Instead of a planner's label: cells are compared with cells of the same planner in the other folder."""
-_LONGEST = 500  # characters of a label
+"""A value in place of a planner's label: compare cells with cells of the same planner in the other folder."""
+_LONGEST = 500  # maximum length of a value, in characters
 _PAGES = 1_000_000
 
 
@@ -146,7 +146,7 @@ _PAGES = 1_000_000
 class Filters:
     """The filters of a page; `run` is "" for the first folder, `2` for the other. Empty texts do not filter.
 
-    `failure` and `outcome` are about the cells of `planner`, or about all cells if `planner` is empty. `against` is a
+    `failure` and `outcome` apply to the cells of `planner`, or to all cells if `planner` is empty. `against` is a
     planner's label or OTHER. `case` is a part of a case's id; `page` counts from 1.
     """
 
@@ -198,7 +198,7 @@ def read(query: Mapping[str, str]) -> tuple[Filters, list[str]]:
         elif text:
             found[one.name] = text
     if found.get("unknown") == next(iter(UNKNOWN)):
-        del found["unknown"]  # the same question has the same address
+        del found["unknown"]  # equal requests have equal addresses
     for name, allowed in (("sort", SORTS), ("outcome", OUTCOMES), ("unknown", UNKNOWN), ("run", {"2": ""})):
         if found.get(name, "") not in ("", *allowed):
             wrong.append(f"{name}: the value is not one of {', '.join(allowed)}, and is ignored")
@@ -218,7 +218,7 @@ def _page(text: str, wrong: list[str]) -> int:
     return 1
 
 
-# Addresses of the viewer's pages: the same question has the same address, so that it can be sent and written down.
+# Addresses of the viewer's pages. Equal requests have equal addresses, so that an address can be sent and written down.
 
 
 HOST, PORT = "127.0.0.1", 8321
@@ -229,7 +229,7 @@ SWEEPS, CASES, EPISODE, TREE, ASKED, STATIC = "/", "/cases", "/episode", "/tree"
 def link(model: str = "", dataset: str = "", robustness: str = "", planner: str = "", case: str = "") -> str:
     """The path of the cases of these labels, for the tables of a report: `/cases?model=...`.
 
-    If a label is left out, the viewer chooses the first existing one. Filters are about the cells of `planner`; `case`
+    If a label is left out, the viewer chooses the first existing one. Filters apply to the cells of `planner`; `case`
     is a part of a case's id.
     """
     return address(
@@ -262,7 +262,7 @@ def place_of(index: Index, filters: Filters) -> tuple[str, str, str] | None:
 
 
 def reference_of(settings: Sequence[Setting], filters: Filters) -> Setting | None:
-    """The planner with which others are compared: the one that the filters ask for, else react; None without any."""
+    """The planner for comparisons: the one that the filters ask for, else react; None if neither exists."""
     if filters.against and filters.against != OTHER:
         return next((one for one in settings if one.planner == filters.against), None)
     plain = [one for one in settings if one.planner.partition("[")[0].partition(" ")[0] == REFERENCE]
@@ -276,7 +276,7 @@ def in_place(filters: Filters, setting: Setting) -> Filters:
 
 
 def summed_up(run: Run, index: Index, filters: Filters) -> list[dict[str, Any]]:
-    """For each place, its filters and its settings in numbers; unknown cells are counted as in the filters."""
+    """For each place, its filters and the summaries of its settings; unknown cells are counted as in the filters."""
     summaries, found = index.summed_up(filters.cells), []
     for place in index.places:
         settings = index.of_place(place)

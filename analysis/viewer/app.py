@@ -26,13 +26,13 @@ from analysis.viewer.runs import Run
 from grid.core.errors import StoreError, one_line
 
 STATIC = Path(__file__).parent / "static"
-_LONGEST = 300  # characters of a cell's id
-_MOST = 10_000_000  # requests, branches
+_LONGEST = 300  # maximum length of a cell's id, in characters
+_MOST = 10_000_000  # limit for the numbers of requests and branches
 _SERVED = Served()
 
 
 def app(runs: Sequence[Run], port: int, token: str | None = None) -> Starlette:
-    """The application over one folder or two; if there is a token, only people who have it may look."""
+    """The application over one folder or two; if there is a token, only people who have it get access."""
     pages = Pages(runs)
 
     def route(path: str, answer: Callable[[Request, Filters, Sequence[str]], Found]) -> Route:
@@ -97,7 +97,8 @@ def _whole(request: Request, name: str) -> int | None:
     return int(text) if text.isascii() and text.isdigit() and len(text) < 8 and int(text) < _MOST else None
 
 
-# Who may look: hosts by name on loopback, a token elsewhere; and what a page may do: load its own files, no more.
+# Access: without a token, only under this machine's own name; otherwise, only with the token. A page may load only its
+# own files.
 
 
 POLICY = (
@@ -107,8 +108,8 @@ POLICY = (
 TOKEN = "token"  # noqa: S105
 """The parameter with the token in the first address.
 
-Afterwards the token is in a cookie. The cookie's name has the port, because browsers do not keep cookies of different
-ports apart.
+Afterwards the token is in a cookie. The cookie's name contains the port, because browsers do not separate cookies of
+different ports.
 """
 _HEADERS = {
     "Content-Security-Policy": POLICY,
@@ -125,10 +126,10 @@ Call = Callable[[Scope, Receive, Send], Awaitable[None]]
 class Guard:
     """Answer a request or refuse it.
 
-    If there is a token, everyone who has it may look. Without a token, everyone may look who calls this machine by its
-    own name.
+    If there is a token, everyone who has it gets access. Without a token, requests get access only if they call this
+    machine by its own name.
 
-    A foreign page whose name was pointed at this machine (DNS rebinding) calls the machine by that foreign name.
+    A foreign page whose name was pointed at this machine (DNS rebinding) is refused, because it uses that foreign name.
     """
 
     def __init__(self, app: ASGIApp, port: int, token: str | None = None) -> None:
@@ -162,7 +163,7 @@ class Guard:
         given = next((value for name, value in query if name == TOKEN), None)
         if given is not None and _same(given, self._token):
             rest = urlencode([(name, value) for name, value in query if name != TOKEN])
-            path = "/" + scope["path"].lstrip("/\\")  # never another host's
+            path = "/" + scope["path"].lstrip("/\\")  # so that the path cannot name another host
             found = RedirectResponse(f"{path}?{rest}" if rest else path, 303)
             found.set_cookie(self._cookie, self._token, httponly=True, samesite="lax", path="/")
             return found

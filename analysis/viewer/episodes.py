@@ -1,4 +1,4 @@
-"""The data of an episode's page, which are read from the files when the page is asked for."""
+"""The data of an episode's page, which are read from the files when the page is requested."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from grid.core.types import NO_TOOL, to_json
 from grid.core.untrusted import loads
 from grid.store import sql
 
-# A call beside the reference's, argument by argument.
+# A call next to the reference's call, argument by argument.
 
 
 SAME, OTHER, LACKING, FURTHER = "same", "different", "missing", "not in the reference"
@@ -48,11 +48,11 @@ class Compared:
 
 
 def compared(step: Mapping[str, Any], call: Mapping[str, Any] | None) -> Compared:
-    """A row of `steps` beside a call of its case's reference.
+    """A row of `steps` next to a call of its case's reference.
 
     If `call` is None, there is no reference for this decision.
 
-    Both calls are given as they were written: references to earlier outputs are not replaced.
+    Both calls are given as they were written; references to earlier outputs are not replaced.
     """
     own = written(step)
     if call is None:
@@ -73,7 +73,7 @@ def written(step: Mapping[str, Any]) -> dict[str, str]:
 
 
 def aligned(steps: Sequence[Mapping[str, Any]], calls: Sequence[Mapping[str, Any]], followed: bool) -> list[int | None]:
-    """For each step, the place of the reference's call with which it is compared.
+    """For each step, the index of the reference's call with which it is compared.
 
     If an outline is followed, this is the call of the step's substep; else the first call of the same tool that no
     earlier step has.
@@ -108,7 +108,7 @@ def _values(found: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _loaded(text: str | None) -> Any:
-    """The value of a JSON text in a column; a text that is no JSON, because it was cut to fit, stays a text."""
+    """The value of a JSON text in a column; a text that is not JSON, because it was cut to fit, stays a text."""
     if text is None:
         return None
     try:
@@ -119,16 +119,16 @@ def _loaded(text: str | None) -> Any:
 
 Row = Mapping[str, Any]
 SIDES = 6
-"""The largest number of branches that are shown side by side."""
-_OPTIONS = 12  # bars of one decision
-_STEPS = 400  # decisions of one page
+"""Maximum number of branches that are shown side by side."""
+_OPTIONS = 12  # maximum number of bars for one decision
+_STEPS = 400  # maximum number of decisions on one page
 _CELL = "cell_id = $cell AND attempt_id = $attempt"
 _EPISODE = "SELECT * FROM $files WHERE cell_id = $cell QUALIFY " + sql.COUNTS
 
 
 @dataclass(frozen=True)
 class Decision:
-    """A row of `steps` beside the reference; `asked` are the numbers of the requests for this decision."""
+    """A row of `steps` next to the reference; `asked` are the numbers of the requests for this decision."""
 
     row: Row
     calls: Compared
@@ -224,7 +224,7 @@ def case_of(index: Index, row: Row) -> Row | None:
 
 
 def of_try(index: Index, table: str, row: Row, order: str) -> list[dict[str, Any]]:
-    """The rows of an episode's latest try in a table."""
+    """The rows of an episode's latest attempt in a table."""
     query = f"SELECT * FROM $files WHERE {_CELL} ORDER BY {order}, file_index, file_row_number"
     return index.rows(table, query, {"cell": row["cell_id"], "attempt": row["attempt_id"]})
 
@@ -234,7 +234,7 @@ def _steps(index: Index, row: Row) -> list[dict[str, Any]]:
 
 
 def _shown(steps: Sequence[Row], branch: int | None) -> list[Row]:
-    """The decisions of a branch; without a branch, those of the scored path, or else those of the first pass."""
+    """The decisions of a branch; without a branch, of the scored path or, if there is none, the first pass."""
     if branch is None and any(step["on_path"] for step in steps):
         return sorted((step for step in steps if step["on_path"]), key=lambda step: int(step["step"]))
     return [step for step in steps if step["branch"] == (branch or 0)]

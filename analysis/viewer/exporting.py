@@ -20,7 +20,7 @@ _FOLDERS = ("cases", "episode", "tree", "asked")
 
 @dataclass
 class _Chosen:
-    """The cases of a place that are written, and the cells of their episodes."""
+    """The cases of a place that are exported, and the cells of their episodes."""
 
     filters: Filters
     codes: list[int]
@@ -28,7 +28,7 @@ class _Chosen:
 
 
 def export(runs: Sequence[Run], folder: Path, most: int, only: Sequence[str] = ()) -> str:
-    """Write the pages of at most `most` episodes, whole cases only; return a sentence about what was written.
+    """Write the pages of at most `most` episodes, only complete cases; return a sentence about the export.
 
     Every place gets an equal share of episodes and at least one case, beginning with the cases that most planners
     failed. If `only` names cells, the cases of these cells are written instead, whatever `most` says.

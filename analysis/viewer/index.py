@@ -1,6 +1,6 @@
 """The part of a results folder that is kept in memory: one row per cell, with few columns, in a separate database.
 
-A million cells take about a second of CPU and 150 MiB; all pages except those of a single episode are made from this
+A million cells take about a second of CPU and 150 MiB; all pages except the pages of single episodes are made from this
 database.
 """
 
@@ -24,7 +24,7 @@ from grid.core.errors import StoreError
 from grid.store import sql
 from grid.store.schema import APART, LATEST
 
-if TYPE_CHECKING:  # slow to import: the files are read meanwhile
+if TYPE_CHECKING:  # imported later, because these are slow to import
     import pandas as pd
 
     from analysis.stats.intervals import Interval
@@ -44,7 +44,7 @@ FROM {{rows}}"""
 _LABELS = f"""
 SELECT hash({_APART}) AS key, {", ".join(f'first("{name}") AS "{name}"' for name in APART)}, first(config) AS config
 FROM {{rows}} GROUP BY key HAVING key IN (SELECT setting FROM e)"""
-"""The query of settings' labels, without settings whose cells all ran again with other code."""
+"""The query for settings' labels, without settings whose cells all ran again with other code."""
 _ORDER = ", ".join(f"{name} DESC" for name in LATEST)
 _AGAIN = f"""
 DELETE FROM e WHERE rowid IN (
@@ -87,7 +87,7 @@ class Setting:
 
 @dataclass(frozen=True)
 class Summary:
-    """A setting in numbers; `success` is the mean over cases of the means over trials, with the interval of reports.
+    """A setting in numbers; `success` is the mean over cases of means over trials, with the interval used in reports.
 
     `bounds` are the success if all unknown cells failed, and the success if all succeeded; None if few cells are
     unknown.
@@ -105,9 +105,9 @@ class Summary:
 
 
 class Index:
-    """The cells of a folder's files at one moment, each with its latest row.
+    """The cells in a folder's files at one point in time, each with its latest row.
 
-    After that only the kinds of failures change, when classes arrive; `version` counts these changes.
+    Only the kinds of failures can change later, once failure classes become available; `version` counts these changes.
 
     Raises:
         StoreError: the folder is gone, or a file is damaged or of another version.
@@ -139,7 +139,7 @@ class Index:
         run(f"CREATE TABLE e AS {_CELLS.format(rows=rows)}")
         self._keep_latest()
         run(_NO_SUCCESS)
-        if run("FROM n LIMIT 1").fetchall():  # all scores are read, to find those that could not be
+        if run("FROM n LIMIT 1").fetchall():  # read the files again, to find verdicts that could not be read
             run(_UNREAD.format(rows=rows))
         run(_UNKNOWN)
         run(_VIEWS)
@@ -148,7 +148,7 @@ class Index:
         return frozenset(names)
 
     def _keep_latest(self) -> None:
-        """Of cells that ran again, keep only the row that counts.
+        """Keep only the row that counts of each cell that ran again.
 
         Such cells are found by sorting the keys, which takes a fraction of the time of grouping by keys.
         """
@@ -160,7 +160,7 @@ class Index:
             self._connection.unregister("several")
 
     def classify(self, classes: pa.Table) -> None:
-        """From now on, use the classes of failures (`runs.Classes`) as the kinds of their cells."""
+        """Use these classes of failures (`runs.Classes`) as the kinds of their cells from now on."""
         cursor = self._connection.cursor()
         cursor.register("given", classes)
         cursor.execute("CREATE OR REPLACE TABLE f AS SELECT cell_id, failure, failure_detail, failure_step FROM given")
@@ -168,13 +168,13 @@ class Index:
         self.version += 1
 
     def failure(self, cell: str) -> tuple[str | None, str | None, int | None]:
-        """A cell's kind of failure, a few words on the failure, and the step of its decision, if these are known."""
+        """A cell's kind of failure, a short text on the failure, and the step of its decision, if these are known."""
         query = "SELECT kind, failure_detail, failure_step FROM e LEFT JOIN f USING (cell_id) WHERE e.cell_id = $cell"
         found = self.ask(query, {"cell": cell})
         return found[0] if found else (None, None, None)
 
     def ask(self, query: str, values: Mapping[str, Any] | None = None) -> list[tuple[Any, ...]]:
-        """The rows that a query gives; it reads the table `e`, which is kept in memory."""
+        """The rows that a query returns; the query reads the table `e`, which is kept in memory."""
         return self._connection.cursor().execute(query, dict(values or {})).fetchall()
 
     def arrow(self, query: str, values: Mapping[str, Any] | None = None, **tables: pa.Table) -> pa.Table:
@@ -185,7 +185,7 @@ class Index:
         return cursor.sql(query, params=dict(values or {})).to_arrow_table()
 
     def rows(self, table: Any, query: str, values: Mapping[str, Any]) -> list[dict[str, Any]]:
-        """The rows that a query gives over a table's files.
+        """The rows that a query over a table's files returns.
 
         The files are read for each query, because they are not kept in memory.
         """
@@ -204,12 +204,12 @@ class Index:
 
     @property
     def summaries(self) -> Mapping[int, Summary]:
-        """By key, each setting in numbers; unknown cells are left out."""
+        """Map each setting's key to its summary; unknown cells are left out."""
         return self.summed_up("left_out")
 
     def summed_up(self, cells: str) -> Mapping[int, Summary]:
-        """By key, each setting in numbers, for the cells of a view: `left_out` or `failure`."""
-        with self._summing:  # another thread may read ahead
+        """Map each setting's key to its summary over the cells of a view: `left_out` or `failure`."""
+        with self._summing:  # another thread may be computing the same summaries
             if cells not in self._summaries:
                 self._summaries[cells] = self._summed_up(cells)
             return self._summaries[cells]

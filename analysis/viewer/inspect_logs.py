@@ -55,8 +55,8 @@ from grid.core.untrusted import loads_storable, shown
 from grid.store.transcripts import Request, answer_lines, transcripts
 
 CELLS = 1_000
-"""The largest number of cells in a log; a setting with more cells has several logs, each with whole cases."""
-_NAME = 80  # characters of a file's name that come from labels
+"""Maximum number of cells in a log; a setting with more cells has several logs, each with complete cases."""
+_NAME = 80  # maximum number of characters from labels in a file's name
 _STEPS = [
     "cell_id", "branch", "step", "substep_id", "substep", "on_path", "reference_tool", "chosen_tool", "thought",
     "written", "arguments", "observation", "failed", "entropy", "options", "tool_matches",
@@ -150,7 +150,7 @@ def _spec(part: _Part) -> EvalSpec:
         model=first["model"],
         config=EvalConfig(epochs=1 + max(row["trial"] for row in part.rows), epochs_reducer=["mean"]),
         revision=EvalRevision(type="git", origin="", commit=commit) if commit else None,
-        viewer=ViewerConfig(trust_content=False),  # texts of models and datasets: shown as such, nothing is loaded
+        viewer=ViewerConfig(trust_content=False),  # show texts of models and datasets as plain text, load nothing
         metadata={**labels, "engine": first["engine"], "engine_version": first["engine_version"], "config": given},
     )
 
@@ -209,7 +209,7 @@ COLUMNS = [
     "forward_passes", "tool_calls", "money", "wall_seconds", "case_seconds", "code", "git_commit", "created_at",
     *(f"{role}_{way}_tokens" for role in ASKED for way in ("input", "output")),
 ]  # fmt: skip
-"""The columns that are read of every episode."""
+"""The columns that are read for every episode."""
 _TOLD = [
     "planner", "robustness", "retriever", "cluster", "seed", "status", "error_kind", "budget_reached", "depth",
     "breadth", "n_steps", "branches", "tool_calls", "llm_calls", "forward_passes", "money",
@@ -308,14 +308,14 @@ def _metadata(
     return told | {name: count for name, count in left_out.items() if count}
 
 
-# What an episode asked and did, as messages and events of Inspect.
+# The requests and decisions of an episode, as messages and events of Inspect.
 
 
 Message: TypeAlias = ChatMessageSystem | ChatMessageUser | ChatMessageAssistant | ChatMessageTool
 EVENTS = 100
-"""The largest number of requests in a sample; further requests of a search are left out, and their number is given."""
+"""Maximum number of requests in a sample; further requests of a search are left out, and their number is given."""
 STEPS = 500
-"""The largest number of decisions in a sample."""
+"""Maximum number of decisions in a sample."""
 _STATIC = ("role", "tools", "demonstrations")
 """Sections of a prompt that come before the case; they are shown as system messages."""
 _MESSAGES_TOLD = ("substep_id", "substep", "reference_tool", "tool_matches", "entropy", "branch", "step")
@@ -347,7 +347,7 @@ def _said(content: str, model: str, name: str, **more: Any) -> ChatMessageAssist
 
 
 def _decision(step: Mapping[str, Any], name: str, model: str) -> Iterator[Message]:
-    """A decision as the assistant's message and, if a tool was called, a message with what it returned."""
+    """A decision as the assistant's message and, if a tool was called, a message with the tool's result."""
     told = {key: step[key] for key in _MESSAGES_TOLD if step[key] is not None}
     if step["options"]:
         told["options"] = {cut(one["tool"]): one["probability"] for one in step["options"]}
@@ -370,7 +370,7 @@ def _decision(step: Mapping[str, Any], name: str, model: str) -> Iterator[Messag
 def events(requests: Sequence[Request | None], row: Mapping[str, Any]) -> list[ModelEvent]:
     """The first EVENTS requests as the engine got them, each with its answers; lost requests are left out.
 
-    Times of requests are not recorded: all requests get the time at which the episode's row was made.
+    Times of requests are not recorded, so all requests get the time at which the episode's row was written.
     """
     return [_event(request, row["model"], row["created_at"]) for request in requests[:EVENTS] if request]
 
@@ -397,16 +397,16 @@ def _event(request: Request, model: str, when: dt.datetime) -> ModelEvent:
                       completed=when)  # fmt: skip
 
 
-# Texts and JSON of the tables as a log may contain them: of a bounded size, without half a surrogate pair.
+# Texts and JSON of the tables in a form that a log may contain: of a bounded size, without unpaired surrogates.
 
 
 MOST = 20_000
-"""The largest number of characters of a text."""
+"""Maximum length of a text, in characters."""
 _DEEPEST = 20
 
 
 def cut(text: str | None) -> str:
-    """The text; if it is too long, its beginning and the number of characters left out; empty for None."""
+    """The text; if it is too long, its start and the number of characters left out; empty for None."""
     found = text or ""
     more = len(found) - MOST
     return found if more <= 0 else f"{found[:MOST]}\n[... {more:,} characters left out]"

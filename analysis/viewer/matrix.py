@@ -1,4 +1,4 @@
-"""The page of cases by planners: which cases it shows, in which order, and the outcomes of each planner's cells."""
+"""The page of cases against planners: the cases that it shows, their order, and each planner's outcomes."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from grid.core.errors import StoreError
 PAGE = 50
 """The number of cases on a page."""
 Codes = npt.NDArray[np.int64]
-_KEPT = 16  # orders that are kept: the next page or case needs the same order again
+_KEPT = 16  # maximum number of orders kept, because the next page or case needs the same order again
 _RESOLVED = 0.5
 _FIRST = "arg_min(cell_id, coalesce(success::INT, 0) * 100000 + trial)"
 _SHARES = "g AS (SELECT case_id, setting, avg(success::INT) AS share FROM {} WHERE setting IN $settings GROUP BY ALL)"
@@ -74,8 +74,8 @@ class Row:
 class Matrix:
     """The cases of one place under some filters; cells are compared with `base`: (case_id, setting, share).
 
-    Conditions and orders are about the cells of the filters' planner or, if the filters name no planner, about all
-    cells. `other` is the index from which `base` was made; None if it was made from `index`.
+    Conditions and orders apply to the cells of the filters' planner or, if the filters name no planner, to all cells.
+    `other` is the index from which `base` was computed; None if it was computed from `index`.
     """
 
     def __init__(
@@ -100,7 +100,7 @@ class Matrix:
                 return _orders[key][1]
         found = self._order()
         with _lock:
-            _orders[key] = self._of, found  # this keeps the objects whose ids are in the key
+            _orders[key] = self._of, found  # keeps the objects whose ids are in the key alive
             while len(_orders) > _KEPT:
                 _orders.popitem(last=False)
         return found
@@ -196,7 +196,7 @@ def against_planner(
 
 
 def against_other(index: Index, settings: Sequence[Setting], other: Index, cells: str = "left_out") -> pa.Table:
-    """The shares with which each setting's cells are compared: those of its counterpart in another folder.
+    """The shares with which each setting's cells are compared: the shares of its counterpart in another folder.
 
     Only cases that both folders have are included.
     """
@@ -248,7 +248,7 @@ _orders: OrderedDict[Any, tuple[Any, Codes]] = OrderedDict()
 _lock = Lock()
 
 
-# Each failed cell's class, determined in a process of its own, so that no page waits for it.
+# Each failed cell's class, determined in a separate process, so that no page waits for it.
 
 
 _NICE = 10
@@ -256,7 +256,7 @@ _LOOK_SECONDS = 2.0
 
 
 def classes(root: Path) -> pa.Table:
-    """The table of `analysis.tables.failed.classes`, made in a separate process.
+    """The table of `analysis.tables.failed.classes`, computed in a separate process.
 
     Raises:
         StoreError: the folder cannot be read, or the process was ended.
@@ -268,7 +268,7 @@ def classes(root: Path) -> pa.Table:
             return pool.submit(failed.classes, root).result()
         except BrokenProcessPool:
             raise StoreError(
-                f"{root}: the failure classes could not be computed, because the process for this was ended"
+                f"{root}: the failure classes could not be computed, because the process that computes them died"
             ) from None
 
 

@@ -27,7 +27,7 @@ from grid.store.transcripts import Request, request_of, section_of
 
 PAGE = 10
 """The number of requests on a page."""
-_BEST = 8  # options of a choice that are shown
+_BEST = 8  # maximum number of options shown for a choice
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class Asked:
 
 
 def read(index: Index, row: Mapping[str, Any], page: int) -> list[Asked]:
-    """The requests of an episode on a page; pages count from 1, and requests from damaged files are missing.
+    """An episode's requests on one page; pages count from 1, and requests from damaged files are missing.
 
     Raises:
         StoreError: a file cannot be read.
@@ -65,7 +65,7 @@ def _asked(number: int, request: Request) -> Asked:
 
 _FOLDER = Path(__file__).parent
 _ALL = Filters()
-_LISTED = 200  # categories that a list of suggestions has
+_LISTED = 200  # maximum number of categories in a list of suggestions
 _PER_PAGE_ASKED = PAGE
 
 
@@ -98,7 +98,7 @@ class Pages:
         return next((one for one in self.runs if one.key == filters.run), self.runs[0])
 
     def sweeps(self, addresses: Addresses, filters: Filters = _ALL, wrong: Sequence[str] = ()) -> Found:
-        """The first page: every folder's settings in numbers, and the progress of a running sweep."""
+        """The first page: summaries of every folder's settings, and the progress of a running sweep."""
         told, running, bounded = [], False, False
         for run in self.runs:
             index = run.index()
@@ -121,7 +121,7 @@ class Pages:
     def cases(
         self, addresses: Addresses, filters: Filters, wrong: Sequence[str] = (), codes: Sequence[int] | None = None
     ) -> Found:
-        """The page of cases by planners of one place: cases that match the filters, in their order, or `codes`."""
+        """The page of cases against planners for one place: cases that match the filters, in order, or `codes`."""
         run = self.run(filters)
         index = run.index()
         place = places.place_of(index, filters)
@@ -212,7 +212,7 @@ class Pages:
     def _beside(
         self, run: Run, index: Index, filters: Filters, found: episodes.EpisodePage
     ) -> tuple[str | None, str | None]:
-        """The same planner's episodes of the case before and the case after, in the order of the filters."""
+        """The same planner's episodes of the previous and the next case, in the order of the filters."""
         own = places.in_place(filters, found.setting)
         table, _ = self.matrix(run, index, own)
         codes = table.order().tolist()
@@ -274,7 +274,7 @@ class Pages:
         )
 
     def missing(self, addresses: Addresses, message: str, status: int = 404) -> Found:
-        """A page that says why the page asked for cannot be shown."""
+        """A page that says why the requested page cannot be shown."""
         found = self._page("error.html", addresses, title="Not here", message=message)
         return Found(found.html, status)
 
@@ -319,7 +319,7 @@ def _figure(value: float | None) -> str:
 
 
 def _shown(row: Mapping[str, Any], known: Mapping[str, Metric]) -> dict[str, Any]:
-    """An episode's columns as its page lists them; metrics have their unit and the better direction."""
+    """An episode's columns as its page lists them; metrics have their unit and their better direction."""
     own = {name: value for name, value in row.items() if value not in (None, "", []) and name not in MAPS}
     return {_told(name, known.get(name)): value for name, value in own.items()}
 
@@ -332,13 +332,13 @@ def _told(name: str, metric: Metric | None) -> str:
     return f"{name} ({told})" if told else name
 
 
-# A search tree as it is drawn: from left to right, one line for each leaf, the returned path the topmost.
+# A search tree as it is drawn: from left to right, one line for each leaf, with the returned path at the top.
 
 
 ACROSS, DOWN = 190, 40
 """The distances, in pixels, from a node to its child and from a leaf to the next leaf."""
 MOST = 250
-"""The largest number of nodes in a drawing: nodes of the path come first, then those with the most visits."""
+"""Maximum number of nodes in a drawing; nodes of the path come first, then the nodes with the most visits."""
 _MARGIN = 24
 _LABEL = re.compile(r"[0-9]{1,9}(\.[0-9]{1,9})*")
 
@@ -389,7 +389,7 @@ def _below(rows: Sequence[Mapping[str, Any]], root: str) -> list[Mapping[str, An
     children: dict[str, list[str]] = {}
     for label in named:
         children.setdefault(label.rpartition(".")[0], []).append(label)
-    for label in found:  # the list grows meanwhile
+    for label in found:  # the list grows during the loop
         found += children.get(label, ())
     return [named[label] for label in found]
 
@@ -409,7 +409,10 @@ def _kept(rows: Sequence[Mapping[str, Any]], root: str, most: int) -> set[str]:
 
 
 def _placed(nodes: Mapping[str, Node], top: Node) -> tuple[list[Node], list[tuple[Node, Node]]]:
-    """The placed nodes, from the root on, and their edges; leaves form a column, a parent is beside its first child."""
+    """The placed nodes, from the root on, and their edges.
+
+    Leaves form a column, and a parent is level with its first child.
+    """
     edges = []
     for label, node in nodes.items():
         if node is not top:

@@ -1,4 +1,4 @@
-"""DuckDB over the files of a results folder that count: the store verifies them, and replaced ones are read again."""
+"""DuckDB over a results folder's files whose rows count; the store verifies them, and replaced files are read again."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from grid.store.schema import PARTS, TABLES
 
 T = TypeVar("T")
 _CONFIG: dict[str, str | bool | int | float | list[str]] = {
-    "autoinstall_known_extensions": "false",  # from a server
+    "autoinstall_known_extensions": "false",  # do not download them from a server
     "autoload_known_extensions": "false",
 }
 _TRIES = 3
@@ -35,7 +35,7 @@ def connect(root: Path) -> duckdb.DuckDBPyConnection:
 
 
 def files(root: Path, table: Table) -> list[str]:
-    """The files of a table that count, each as a pattern that matches only this file.
+    """The files of a table whose rows count, each as a pattern that matches only this file.
 
     Raises:
         StoreError: the folder is gone, or a file is damaged, cannot be read or has a schema version that cannot be
@@ -70,7 +70,7 @@ def again(root: Path, table: Table, use: Callable[[Sequence[str], str], T], name
     that `use` needs; None means all columns, which take 15 ms to parse per query.
 
     Raises:
-        StoreError: as for `files`; or files vanish again and again.
+        StoreError: as for `files`; or files vanish repeatedly.
     """
     for _ in range(_TRIES):
         try:
@@ -86,7 +86,7 @@ def again(root: Path, table: Table, use: Callable[[Sequence[str], str], T], name
 def ask(
     connection: duckdb.DuckDBPyConnection, root: Path, table: Table, query: str, values: Mapping[str, Any]
 ) -> pa.Table | None:
-    """The result of a query over a table's rows (`FILES`), including those of all tries; None if it has no files.
+    """The result of a query over a table's rows (`FILES`), including the rows of all attempts; None if it has no files.
 
     Raises:
         StoreError: as for `again`.

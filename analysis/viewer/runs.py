@@ -1,4 +1,4 @@
-"""The folders that are shown: each folder's current index, which is made again when files arrive, and its failures."""
+"""The folders that are shown: each folder's current index, which is rebuilt when files arrive, and its failures."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ from grid.core.errors import StoreError
 from grid.core.places import Address
 from grid.store.runs import runs
 
-_AT_ONCE_SECONDS = 0.5  # an index that took longer is made in the background; the old one is shown until then
+_AT_ONCE_SECONDS = 0.5  # an index that took longer is rebuilt in the background; the old one is shown until then
 _LOOK_SECONDS = 1.0
-_PLAIN_ID = re.compile(r"[A-Za-z0-9_./:@%+ -]+")  # ids that a shell and Hydra read unchanged, in quotes
-_FOLDER, _SECRET = ".../", "***"  # what a run's record has in the place of folders and secrets
+_PLAIN_ID = re.compile(r"[A-Za-z0-9_./:@%+ -]+")  # ids that, in quotes, a shell and Hydra read unchanged
+_FOLDER, _SECRET = ".../", "***"  # placeholders for folders and secrets in a run's record
 
 
 @dataclass(frozen=True)
@@ -48,9 +48,9 @@ def _nothing() -> None:
 
 
 def _with_values(command: str, values: Mapping[str, str]) -> tuple[str, list[str]]:
-    """A sweep's command with these values, and its other arguments of which runs do not keep the whole value.
+    """A sweep's command with these values, and those of its other arguments that runs do not keep in full.
 
-    A results folder whose place is not kept is left out: the new results lie in the current folder.
+    The argument for a results folder whose path is not kept is left out, so the new results go to the current folder.
     """
     called = command.startswith("grid.sweep(")
     given = [ast.literal_eval(one) for one in _called(command).args] if called else shlex.split(command)
@@ -99,22 +99,22 @@ class Run:
     def again(self, case_ids: Sequence[str], dataset: str) -> tuple[str, list[str]] | None:
         """The newest run's command with these cases of a data set (its label) and a new name.
 
-        With it the command's values that must be filled in, as runs do not keep folders and secrets. None if no run is
-        known, or if a case's id has unusual characters.
+        The second result has the arguments that must be filled in, as runs do not keep folders and secrets. The result
+        is None if no run is known, or if a case's id has unusual characters.
         """
         try:
             ran = runs(self.root)["runs"]
-        except StoreError:  # a report says so; cases are shown all the same
+        except StoreError:  # a report shows this error; cases are shown anyway
             return None
         if not ran or not all(map(_PLAIN_ID.fullmatch, case_ids)):
             return None
         values = {"part": "all"} if " part=" in ran[-1]["command"] else {}
         values |= {"name": f"{self.name}-again", "cases": "[" + ",".join(f'"{one}"' for one in case_ids) + "]"}
-        if len({place[1] for place in self.index().places}) > 1:  # the cases are of one data set alone
+        if len({place[1] for place in self.index().places}) > 1:  # the cases belong to one data set
             values["dataset"] = dataset.partition("[")[0]
         try:
             return _with_values(ran[-1]["command"], values)
-        except (SyntaxError, ValueError):  # no command of ours
+        except (SyntaxError, ValueError):  # not a command of this project
             return None
 
     def index(self) -> Index:
@@ -148,7 +148,7 @@ class Run:
         self._index, self._looked, self._listed = index, time.monotonic(), _names(self.root)
 
     def classify(self, wait: bool = False) -> None:
-        """Start to put failures into classes in the background; the index gets the classes when they are ready.
+        """Start to classify failures in the background; the index gets the classes when they are ready.
 
         Raises:
             StoreError: `wait` is true, and the folder cannot be read.
@@ -164,7 +164,7 @@ class Run:
             working.result()
 
     def _classify(self, index: Index) -> None:
-        if self._known is not None:  # classes of the index before: most are the same
+        if self._known is not None:  # first the classes of the previous index, as most are the same
             index.classify(self._known)
         found = self.classes(self.root)
         if found is not None:
@@ -173,7 +173,7 @@ class Run:
 
     @property
     def sorting(self) -> bool:
-        """Whether failures are being put into classes at present."""
+        """Whether failures are being classified at present."""
         return self._working is not None and not self._working.done()
 
     def close(self) -> None:

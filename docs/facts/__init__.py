@@ -1,7 +1,8 @@
-"""What pages take from the code, so that it cannot go stale.
+"""Facts that pages get from the code, so that they cannot become outdated.
 
-A page asks for it by a comment of its own line, `<!-- facts WHAT ARGUMENT -->`. WHAT is a key of `FACTS`. It stands
-below, up to `<!-- end of facts -->`, for those who read the file itself: `python -m docs.facts` writes all pages anew.
+A page asks for a fact with a comment on a separate line, `<!-- facts WHAT ARGUMENT -->`. WHAT is a key of `FACTS`. The
+fact's text is below the comment, up to `<!-- end of facts -->`, for people who read the file itself. `python -m
+docs.facts` writes the facts of all pages again.
 """
 
 from __future__ import annotations
@@ -22,16 +23,16 @@ FACTS: Mapping[str, Callable[[str], str]] = {
     "published": published.render,
     "sizing": sizing.render,
 }
-"""By name, what makes the Markdown of an argument; the argument is empty where there is none to give."""
+"""For each kind of fact, the function that makes the Markdown for an argument; the argument may be empty."""
 _BEGIN, _END = "<!-- facts ", "<!-- end of facts -->"
 _MARK = re.compile(rf"^<!-- facts (?P<what>\w+) ?(?P<argument>[^\n]*?) -->$(?:\n(?:(?!{_BEGIN}).*\n)*?{_END}$)?", re.M)
 
 
 def expanded(text: str) -> str:
-    """A page with its facts filled in, and no word of where they come from.
+    """A page with its facts filled in and without the comments that ask for them.
 
     Raises:
-        ValueError: a comment asks for what there is not.
+        ValueError: a comment asks for a fact that does not exist.
     """
     return _filled(text, _fact)
 

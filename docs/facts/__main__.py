@@ -1,4 +1,4 @@
-"""Write what pages take from the code into their files: `python -m docs.facts`."""
+"""Write the facts that pages get from the code into the pages' files: `python -m docs.facts`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The columns of the tables: types from the schema, meanings from `columns.txt`; metrics as `declared.txt` has them."""
+"""The columns of the tables: types from the schema, meanings from `columns.txt`, and metrics as in `declared.txt`."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from grid.core.metric import METRICS
 from grid.store.schema import COST, COSTS, SCORES, TABLES
 
 SCHEMAS = {**TABLES, COSTS: pa.schema([*COST])}
-"""The tables, and what stands of each role in the map of costs."""
+"""The schemas of the tables, and of a role's entry in the map of costs."""
 _FILE = Path(__file__).with_name("columns.txt")
 
 
 class Column(NamedTuple):
-    """What is told of a column, or of all whose names fit a pattern (`judge_*`)."""
+    """The description of a column, or of all columns whose names match a pattern (`judge_*`)."""
 
     pattern: str
     unit: str
@@ -27,7 +27,7 @@ class Column(NamedTuple):
 
 
 def render(name: str) -> str:
-    """A table of the columns of one table, in the schema's order; those of one pattern stand together.
+    """A table that lists one table's columns in the order of `columns.txt`; the columns of one pattern share a row.
 
     `scores`: our metrics, in the order of the joined form.
     """
@@ -53,7 +53,7 @@ def _metrics() -> str:
 
 
 def read() -> dict[str, list[Column]]:
-    """What `columns.txt` tells, by table, in its order."""
+    """The descriptions in `columns.txt`, by table, in the file's order."""
     found: dict[str, list[Column]] = {}
     for line in _FILE.read_text(encoding="utf-8").splitlines():
         if line.startswith("["):
@@ -67,7 +67,7 @@ def read() -> dict[str, list[Column]]:
 
 
 def of(name: str, told: list[Column]) -> Column | None:
-    """What is told of a column: by its own name, else by the first pattern that it fits; None where nothing is."""
+    """A column's description: under its own name, else under the first pattern that matches; None if there is none."""
     own = [one for one in told if one.pattern == name]
     fitting = own or [one for one in told if fnmatchcase(name, one.pattern)]
     return fitting[0] if fitting else None

@@ -1,4 +1,4 @@
-"""The commands, from the command line itself."""
+"""The commands, as the command line itself describes them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from launch.main import COMMANDS
 
 _ROOT = Path(__file__).parents[2]
 WIDTH = "100"
-"""Characters a line."""
+"""The number of characters per line."""
 
 
 def render(_: str) -> str:
@@ -23,14 +23,14 @@ def render(_: str) -> str:
 
 
 def render_help(argument: str) -> str:
-    """What `agent-grid ARGUMENT --help` prints; of `*` that of each command, under its name."""
+    """The output of `agent-grid ARGUMENT --help`; for `*`, the output for each command, under the command's name."""
     if argument == "*":
         return "\n\n".join(f"## {name}\n\n{render_help(name)}" for name in COMMANDS)
     return fenced(told([*argument.split(), "--help"]).replace("main.py ", "agent-grid "))
 
 
 def told(arguments: Sequence[str]) -> str:
-    """What `agent-grid` prints, in a process of its own."""
+    """The output of `agent-grid`, run in a separate process."""
     environment = {**os.environ, "COLUMNS": WIDTH, "PYTHONPATH": os.pathsep.join([str(_ROOT), str(_ROOT / "launch")])}
     asked = [sys.executable, "-m", "launch.main", *arguments]
     return subprocess.run(asked, capture_output=True, text=True, check=True, cwd=_ROOT, env=environment).stdout

@@ -1,4 +1,4 @@
-"""The keys of a file of `conf/`: their defaults, and what the comments beside them say."""
+"""The keys of a file in `conf/`, with their defaults and the comments beside them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _LONG = 60  # characters of a default
 
 
 class Key(NamedTuple):
-    """A key as a command line names it, its default as the file has it (empty for one with keys below), a comment."""
+    """A key as command lines name it, its default as in the file (empty if it has keys below it), and its comment."""
 
     name: str
     default: str
@@ -28,7 +28,7 @@ class Key(NamedTuple):
 
 
 def render(argument: str) -> str:
-    """A table of the keys of `conf/ARGUMENT.yaml`; with `FILE KEY...` of these keys and those below them."""
+    """A table of the keys of `conf/ARGUMENT.yaml`; for `FILE KEY...`, only of these keys and the keys below them."""
     name, *wanted = argument.split()
     found = list(read(CONF / f"{name}.yaml"))
     if wanted:
@@ -42,13 +42,13 @@ def render(argument: str) -> str:
 
 
 def _prefix(file: str) -> str:
-    """What stands before a file's keys on a command line; robustness settings have their own name among their keys."""
+    """The prefix of a file's keys on a command line; the keys of robustness settings already contain their own name."""
     group, slash, _ = file.partition("/")
     return f"{group}." if slash and group != "analysis" else ""
 
 
 def render_roles(_: str) -> str:
-    """A table of the roles that a model can have beside the acting one, as `conf/config.yaml` tells them."""
+    """A table of the roles that a model can have besides the acting role, as described in `conf/config.yaml`."""
     lines = (CONF / "config.yaml").read_text(encoding="utf-8").split("\n")
     found: list[list[str]] = []
     for line in lines:
@@ -62,7 +62,7 @@ def render_roles(_: str) -> str:
 
 
 def meaning(file: str, key: Key) -> str:
-    """What a key of `conf/FILE.yaml` means, in Markdown: by the file and `keys.txt`; empty where neither says."""
+    """The meaning of a key of `conf/FILE.yaml`, in Markdown, from the file and `keys.txt`; empty if neither has one."""
     known = _meanings()
     parts = key.name.split(".")
     places = (f"{file}:{key.name}", key.name, ".".join(parts[-2:]), parts[-1])
@@ -80,7 +80,7 @@ def _meanings() -> dict[str, str]:
 
 
 def read(path: Path) -> Iterator[Key]:
-    """The keys of a file in its order, `_target_` and `defaults` left out; keys below others have dots."""
+    """The keys of a file in the file's order, without `_target_` and `defaults`; names of nested keys have dots."""
     text = path.read_text(encoding="utf-8")
     node = yaml.compose(text, Loader=yaml.SafeLoader)
     if isinstance(node, yaml.MappingNode):
@@ -105,7 +105,7 @@ def _below(node: yaml.MappingNode, prefix: str, text: str, comments: dict[int, s
 
 
 def _comments(text: str) -> dict[int, str]:
-    """By line, the comment behind its value, with the lines of comment alone that go on from it."""
+    """By line number, the comment after the line's value, joined with the comment lines that continue it."""
     ends: dict[int, int] = {}
     for token in yaml.scan(text, Loader=yaml.SafeLoader):
         ends[token.end_mark.line] = max(ends.get(token.end_mark.line, 0), token.end_mark.column)
@@ -133,5 +133,5 @@ def _target(path: Path) -> str:
 
 
 def _default(text: str) -> str:
-    """As code; a value that has to be given is said so."""
+    """The default as code; for a value that must be given, the word *required*."""
     return "*required*" if text == "???" else code(text if len(text) <= _LONG else f"{text[:_LONG]}...")

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """A table; the cells are Markdown already, but for `|` and line ends."""
+    """A table; the cells are already Markdown, except that `|` and line ends are still to be replaced."""
     lines = [head, ["---"] * len(head), *rows]
     return "\n".join("| " + " | ".join(_cell(cell) for cell in line) + " |" for line in lines)
 
@@ -17,7 +17,7 @@ def code(text: str) -> str:
 
 
 def prose(text: str) -> str:
-    """A comment of a file as a page says it: nothing of it is read as Markdown or HTML."""
+    """A file's comment as a page shows it: escaped, so that no part is read as Markdown or HTML."""
     plain = text.replace("\\", "\\\\")
     for sign in "<*_[":
         plain = plain.replace(sign, f"\\{sign}")

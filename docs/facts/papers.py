@@ -1,4 +1,4 @@
-"""A paper item by item: how it is run, where it stands, what differs and why; from `papers.yaml` and its tables."""
+"""A paper, item by item, from `papers.yaml` and its tables: how to run the item, where it is, what differs and why."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _HEADER = ["item", "what it shows", "preset", "where it stands", "what differs, 
 
 
 class Item(Checked):
-    """A table, figure or algorithm of a paper; the head of `papers.yaml` says what its keys are."""
+    """A table, figure or algorithm of a paper; the comment at the top of `papers.yaml` explains the keys."""
 
     item: str
     about: str = ""
@@ -42,7 +42,7 @@ class Item(Checked):
 
     @property
     def presets(self) -> list[str]:
-        """The files of conf/experiment that run it."""
+        """The presets (files in conf/experiment) that run the item."""
         if self.preset or not self.table:
             return self.preset or []
         return list(dict.fromkeys(_PRESET.findall(" ".join(head(files.FOLDER / f"{self.table}.yaml")))))
@@ -50,7 +50,7 @@ class Item(Checked):
 
 @cache
 def every() -> dict[str, list[Item]]:
-    """All items by paper.
+    """All items, by paper.
 
     Raises:
         AnalysisError: the file cannot be read.
@@ -60,10 +60,10 @@ def every() -> dict[str, list[Item]]:
 
 
 def render(paper: str) -> str:
-    """A row an item.
+    """A table with one row per item.
 
     Raises:
-        ValueError: there is no such paper.
+        ValueError: no paper has this name.
     """
     if paper not in every():
         raise ValueError(f"papers {paper}: one of {', '.join(every())}")

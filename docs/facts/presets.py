@@ -1,4 +1,4 @@
-"""The presets, from the comments at their heads: what each asks, its commands, what it took and showed here."""
+"""The presets, from the comments at the top of their files: the question, the commands, the time and the results."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _GAP = re.compile(r" {2,}")
 
 
 def render(_: str) -> str:
-    """A section for each file of `conf/experiment`."""
+    """A section for each file in `conf/experiment`."""
     return "\n\n".join(_section(path) for path in sorted(_FOLDER.glob("*.yaml")))
 
 
@@ -36,14 +36,14 @@ def _section(path: Path) -> str:
 
 
 def head(path: Path) -> list[str]:
-    """The comments in front of a file's first key, Hydra's own left out."""
+    """The comments before a file's first key, without Hydra's own comment."""
     lines = path.read_text(encoding="utf-8").split("\n")
     end = next(place for place, line in enumerate(lines) if not line.startswith("#"))
     return [line for line in lines[:end] if "@package" not in line]
 
 
 def _command(line: str, going_on: bool) -> str:
-    """A command, with what is said of it as a comment; a line that is none, nor goes on with one, is said alone."""
+    """A command, with its remark as a comment; a line that neither is nor continues a command becomes a comment."""
     if not going_on and not line.startswith("python "):
         return f"# {line}"
     command, *about = _GAP.split(line, maxsplit=1)

@@ -1,4 +1,4 @@
-"""The tables of papers whose figures stand beside ours, from `analysis/papers/tables`."""
+"""The papers' tables whose figures reports show beside ours, from `analysis/papers/tables`."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from docs.facts.markdown import prose, table
 
 
 def render(_: str) -> str:
-    """One row per table: the paper, the table, its title, its columns, how many rows."""
+    """One row per table: the paper, the table, its title, its columns, and its number of rows."""
     rows = [
         (prose(one.paper), prose(one.table), prose(one.title), ", ".join(map(prose, one.metrics)), str(len(one.rows)))
         for one in files.every()

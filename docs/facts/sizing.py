@@ -1,4 +1,4 @@
-"""What fits on a GPU, by arithmetic from each model's published config and each card's data sheet: not measured."""
+"""What fits on a GPU, calculated from each model's published config and each card's data sheet, and not measured."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ _GIB = 2**30
 _SHARE = 0.9  # model.serving.gpu_memory_utilization
 _BF16 = 2  # bytes
 _REQUEST = 32_768  # tokens; model.context
-_POWERS = (1, 2, 4, 8)  # GPUs of a replica: the KV heads, eight here, are divided among them
+_POWERS = (1, 2, 4, 8)  # GPUs per replica: they share the KV heads, of which there are eight here
 
 
 class Sized(NamedTuple):
-    """A model: parameters in all and those that one token uses, in billions; weights in bytes; its keys and values."""
+    """A model: parameters in total and parameters used per token, in billions; weights in bytes; keys and values."""
 
     name: str
     parameters: float
@@ -26,7 +26,7 @@ class Sized(NamedTuple):
 
     @property
     def per_token(self) -> int:
-        """Bytes of keys and values: 2 x layers x KV heads x head dimension x 2 bytes."""
+        """Bytes of keys and values per token: 2 x layers x KV heads x head dimension x 2 bytes."""
         return 2 * self.layers * self.kv_heads * self.head * _BF16
 
 
@@ -50,7 +50,7 @@ MODELS = (
     _dense("llama-3.1-8b-instruct", 8.03, 32, 8, 128),
     Sized("gpt-oss-120b", 116.8, 5.1, 65e9, 36, 8, 64),
 )
-LARGE = (  # of the hub, in no file of conf/model
+LARGE = (  # from the hub; no file in conf/model has them
     _dense("Llama-3.1/3.3-70B, bf16", 70.6, 80, 8, 128),
     Sized("Llama-3.1/3.3-70B, fp8", 70.6, 70.6, 70.6e9, 80, 8, 128),
 )
@@ -84,7 +84,7 @@ def _models() -> str:
 
 
 def _room() -> str:
-    """Tokens of keys and values that fit beside the weights on one card."""
+    """Tokens whose keys and values fit beside the weights on one card."""
     rows = [(code(model.name), *(_tokens(model, card) for card in CARDS)) for model in MODELS]
     return table(["`model=`", *(card.name for card in CARDS)], rows)
 
@@ -95,12 +95,12 @@ def _tokens(model: Sized, card: Card) -> str:
 
 
 def _left(model: Sized, card: Card, gpus: int) -> float:
-    """Tokens of keys and values for which so many GPUs have room beside the weights; below 0 if these do not fit."""
+    """Tokens whose keys and values fit on this many GPUs beside the weights; below 0 if the weights do not fit."""
     return (gpus * card.memory * _GIB * _SHARE - model.weights) / model.per_token
 
 
 def _gpus() -> str:
-    """The fewest GPUs, a power of two, that hold the weights and the longest request; then all tokens that fit."""
+    """The minimum number of GPUs, a power of two, for the weights and the longest request; then all tokens that fit."""
     rows = []
     for model in (*(one for one in MODELS if any(not _fits(one, card) for card in CARDS)), *LARGE):
         fewest = [next(n for n in _POWERS if _left(model, card, n) >= _REQUEST) for card in CARDS]
@@ -110,7 +110,7 @@ def _gpus() -> str:
 
 
 def _speed() -> str:
-    """The most that a card's data sheet allows: tokens per second of one sequence, and of prompts."""
+    """The maximum that a card's data sheet allows: tokens per second for one sequence, and for prompts."""
     rows = []
     for model in MODELS:
         read = model.weights * model.active / model.parameters

@@ -1,8 +1,8 @@
 """The time that counts as a case's own, and the deadline of a case in its own time.
 
-A case's own time is the time of its computations, of computations for it (at replicas, for example), and of its own
+A case's own time is the time of its computations, of computations done for it (for example at replicas), and of its own
 waiting. Time does not count while other cases use the event loop, while a request waits at a replica, or while the
-machine gives the thread no CPU. So no deadline depends on how busy a machine is, or on how many cases share it.
+machine gives the thread no CPU. So deadlines do not depend on how busy a machine is, or on how many cases share it.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 T = TypeVar("T")
-_LEAST_SECONDS = 0.05  # between two looks at a case's time
+_LEAST_SECONDS = 0.05  # between two checks of a case's time
 _READINGS = 5
-_LATE_SECONDS = 2.0  # between two pulses: in the time beyond that, the process was stopped
+_LATE_SECONDS = 2.0  # between two pulses; during any longer time, the process was stopped
 
 
 class LoopClock:
     """A clock of an event loop's thread; it stops while the thread waits for a CPU and while the process is stopped.
 
-    Any thread may read the clock. `idle` are the seconds in which the loop had nothing to do. `running` has the case
-    whose step is running, and the time when the step began.
+    Any thread may read the clock. `idle` is the number of seconds in which the loop had nothing to do. `running` has
+    the case whose step is running, and the time when the step began.
     """
 
     def __init__(self) -> None:
@@ -41,7 +41,7 @@ class LoopClock:
         self.running: tuple[CaseTime, float] | None = None
         self._lost, self._last, self._delayed = 0.0, -math.inf, -math.inf
         self._pulse: tuple[float, float] | None = None
-        try:  # Linux reports how long a thread waited for a CPU
+        try:  # Linux reports how long a thread has waited for a CPU
             self._delays: int | None = os.open(
                 f"/proc/self/task/{threading.get_native_id()}/schedstat", os.O_RDONLY | os.O_CLOEXEC
             )
@@ -51,9 +51,9 @@ class LoopClock:
     def now(self) -> float:
         """The clock's time, from an arbitrary zero; it never goes back.
 
-        The delay (the time spent waiting for a CPU) is subtracted from the time. If the thread waited between the two
-        readings, the delay would include a wait that the time does not include. So both are read again until the delay
-        stays the same. One reading is enough if the thread has not waited since the last call.
+        The delay (the time spent waiting for a CPU) is subtracted from the time. If the thread waited between reading
+        the time and reading the delay, the delay would include a wait that the time does not. So both are read again
+        until the delay stays the same. One reading is enough if the thread has not waited since the last call.
         """
         delay = self._delayed
         for _ in range(_READINGS):
@@ -79,7 +79,7 @@ class LoopClock:
         return int(os.pread(self._delays, 64, 0).split()[1]) / 1e9 if self._delays is not None else 0.0
 
     def _late(self) -> float:
-        """Seconds since the last pulse in which nothing ran, less the time that a busy machine explains."""
+        """The seconds since the last pulse in which nothing ran, minus the time that a busy machine explains."""
         if self._pulse is None:
             return 0.0
         when, computed = self._pulse
@@ -88,7 +88,7 @@ class LoopClock:
 
 
 class CaseLoop(asyncio.SelectorEventLoop):
-    """An event loop with a clock. Tasks that a case starts count as the case."""
+    """An event loop with a clock. The time of tasks that a case starts counts as the case's time."""
 
     def __init__(self) -> None:
         self.clock = LoopClock()
@@ -96,7 +96,7 @@ class CaseLoop(asyncio.SelectorEventLoop):
         self.set_task_factory(_task)
 
     async def subprocess_exec(self, *arguments: Any, **options: Any) -> Any:
-        """Like in any of Python's own loops, even if a library has set another policy."""
+        """As in Python's own event loops, even if a library has set a different policy."""
         with _own_policy():
             return await super().subprocess_exec(*arguments, **options)
 
@@ -113,7 +113,7 @@ class CaseLoop(asyncio.SelectorEventLoop):
 
 @contextmanager
 def _own_policy() -> Iterator[None]:
-    """Use Python's own policy: that of uvloop (which Ray sets if vLLM is installed) only watches children of uvloop."""
+    """Use Python's own policy: uvloop's policy (which Ray sets if vLLM is installed) only watches uvloop's children."""
     before = asyncio.get_event_loop_policy()
     asyncio.set_event_loop_policy(None)
     try:
@@ -136,7 +136,7 @@ class CaseTime:
             raise TypeError("the time of a case can only be measured in a CaseLoop")
         self.cell_id, self.seconds, self.used = cell_id, seconds, 0.0
         self._loop, self._clock = loop, loop.clock
-        self._now, self._idle = 0.0, self._clock.idle  # the time counts from its first step on
+        self._now, self._idle = 0.0, self._clock.idle  # time counts from the first step on
         self._running, self._asking, self._asked, self._limiting = False, 0, 0.0, False
         self._scope: asyncio.Timeout | None = None
         self._timer: asyncio.TimerHandle | None = None
@@ -148,11 +148,11 @@ class CaseTime:
         return self._scope is not None and self._scope.expired()
 
     def now(self) -> float:
-        """The seconds that the case has used so far, with those of the running step."""
+        """The seconds that the case has used so far, including the running step."""
         return self.used + (self._clock.now() - self._now if self._running else 0.0)
 
     async def counted(self, work: Coroutine[Any, Any, T]) -> T:
-        """The work's result; its steps count as the case's, and tasks that it leaves running are cancelled."""
+        """The work's result; its steps count as the case's steps, and tasks that it leaves running are cancelled."""
         token = _CASE.set(self)
         try:
             return await _steps(self, work)
@@ -164,7 +164,7 @@ class CaseTime:
     async def limited(self, work: Coroutine[Any, Any, T]) -> T:
         """The result of `work`; raises TimeoutError when the case has used its seconds, and the case is `expired`.
 
-        The time is checked from the first time on that `work` waits; before, nothing can end the work.
+        The time is first checked when `work` waits for the first time; before that, nothing can end the work.
         """
         async with asyncio.timeout(None) as self._scope:
             self._limiting = True
@@ -176,7 +176,7 @@ class CaseTime:
 
     @contextmanager
     def asking(self) -> Iterator[Callable[[float], None]]:
-        """The context of waiting for others; call the yielded function with the seconds they computed for the case."""
+        """A context for waiting for others; call the yielded function with the seconds they computed for the case."""
         self._advance()
         self._asking += 1
         try:
@@ -219,7 +219,7 @@ class CaseTime:
         self._now, self._idle = now, idle
 
     def _look(self) -> None:
-        """End the work if the case's time is used up, or plan the next check for when it may be."""
+        """End the work if the case's time is used up; otherwise check again when it may be used up."""
         self._advance()
         self._rest()
         left = self.seconds - self.used
@@ -240,7 +240,7 @@ _CASE: ContextVar[CaseTime | None] = ContextVar("case", default=None)
 
 @contextmanager
 def asking() -> Iterator[Callable[[float], None]]:
-    """`CaseTime.asking` of the present case, if the case's time is counted."""
+    """`CaseTime.asking` for the current case, if the case's time is counted."""
     case = _CASE.get()
     if case is None:
         yield lambda seconds: None
@@ -254,7 +254,7 @@ def run(work: Coroutine[Any, Any, T]) -> T:
     found: list[T] = []
 
     async def kept() -> None:
-        # asyncio formats the task with its result twice at the end: for a chunk, that is a millisecond per cell.
+        # At the end, asyncio formats the task with its result twice, which for a chunk takes a millisecond per cell.
         found.append(await work)
 
     with asyncio.Runner(loop_factory=CaseLoop) as runner:
@@ -263,7 +263,7 @@ def run(work: Coroutine[Any, Any, T]) -> T:
 
 
 class _Selector(selectors.DefaultSelector):
-    """Tells the clock how long the loop had nothing to do."""
+    """Tells the clock for how long the loop had nothing to do."""
 
     def __init__(self, clock: LoopClock) -> None:
         super().__init__()
@@ -302,7 +302,7 @@ def _steps(case: CaseTime, work: Coroutine[Any, Any, T]) -> Generator[Any, Any, 
 
 
 def _task(loop: asyncio.AbstractEventLoop, work: Any, **options: Any) -> asyncio.Task[Any]:
-    """Make a task; a task that a case makes counts as the case."""
+    """Make a task; the time of a task that a case makes counts as the case's time."""
     case = _CASE.get()
     if case is None:
         return asyncio.Task(work, loop=loop, **options)
@@ -314,7 +314,7 @@ def _task(loop: asyncio.AbstractEventLoop, work: Any, **options: Any) -> asyncio
 async def _counted(case: CaseTime, work: Coroutine[Any, Any, T]) -> T:
     try:
         return await _steps(case, work)
-    except (KeyboardInterrupt, SystemExit) as error:  # from other people's code: raised by a task, it ends the loop
+    except (KeyboardInterrupt, SystemExit) as error:  # other people's code may raise these, which would end the loop
         raise RuntimeError(f"{type(error).__name__}: {error}") from error
 
 
@@ -328,7 +328,7 @@ _watching = threading.Lock()
 
 @dataclass(frozen=True)
 class Limits:
-    """The seconds of its own time after which a case times out; the gibibytes at which a worker is ended.
+    """The seconds of own time after which a case times out, and the gibibytes at which a worker is ended.
 
     The process also ends if a case blocks the event loop for `grace_seconds` beyond its time.
     """
@@ -339,7 +339,7 @@ class Limits:
 
 
 def end_when_too_large(gib: float) -> None:
-    """End this process as soon as it uses more than `gib` gibibytes of memory; a second call changes nothing."""
+    """End this process as soon as it uses more than `gib` gibibytes of memory; a second call has no effect."""
     if _watching.acquire(blocking=False):
         threading.Thread(target=_watch, args=(gib,), daemon=True, name="memory").start()
 

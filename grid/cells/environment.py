@@ -23,7 +23,7 @@ from grid.worlds.simulated import Played, Talking
 
 @dataclass(frozen=True)
 class Environment:
-    """The models of a cell's world: evaluator, simulator of tools, judge of the names that were meant, and user.
+    """The models of a cell's world: evaluator, simulator of tools, judge of intended names, and user.
 
     A model that the setting does not have is None.
     """
@@ -45,7 +45,7 @@ class Environment:
         return [message for requests in self.requests for message in requests.messages]
 
     def failures(self) -> dict[str, int | None]:
-        """By column of `episodes`, the number of answers that could not be read; None if the setting lacks the role."""
+        """For each column of `episodes`, the number of unreadable answers; None if the setting lacks the role."""
         unread: Mapping[str, Any] = {
             "simulator_failures": self.simulation,
             "judge_failures": self.grounding,
@@ -83,7 +83,7 @@ NOBODY = Environment()
 
 
 def environment(built: Built, cell: Cell, sweep_seed: int) -> Environment:
-    """The environment that a setting defines, for a cell."""
+    """The environment that a setting defines for a cell."""
     if not built.roles:
         return NOBODY
     found = Environment(

@@ -1,4 +1,4 @@
-"""The expected success of an engine with planted skill in a single pass, computed from the case and the planner."""
+"""The expected success of an engine with a given skill in a single pass, computed from the case and the planner."""
 
 from __future__ import annotations
 
@@ -25,20 +25,20 @@ from grid.worlds.layers import RetrievingWorld, ended
 async def expected_success(built: Built, problem: Problem, case: Case) -> float | None:
     """The probability of success in closed form; None if there is no closed form.
 
-    There is a closed form if the engine's skill is planted, the planner decides every step once, no outline is drafted,
-    and the tools behave as in the dataset, by rules alone.
+    There is a closed form if the engine's skill is given by its config, the planner decides every step once, no outline
+    is drafted, and the tools behave as in the dataset, by rules alone.
     """
     if not can(type(built.engine), Informed) or built.dataset.outline == DRAFTED or built.compares_texts:
         return None
-    if built.memory:  # the gain of a step depends on the traces
+    if built.memory:  # a step's success depends on the traces
         return None
-    if SIMULATOR in built.roles:  # how a model answers a call is not known
+    if SIMULATOR in built.roles:  # it is unknown how a model answers a call
         return None
-    if not problem.world.branches:  # its tools cannot be tried
+    if not problem.world.branches:  # the world's tools cannot be tried
         return None
-    if problem.retrieved != "static":  # the tools that a step is offered depend on the steps before
+    if problem.retrieved != "static":  # the tools that a step is offered depend on earlier steps
         return None
-    if case.messages or case.decisions is not None:  # a pass is not the whole case
+    if case.messages or case.decisions is not None:  # a single pass is not the whole case
         return None
     if case.diagnosed or problem.reference.unsolvable or REJECT in problem.library:  # the case may be refused
         return None
@@ -46,7 +46,7 @@ async def expected_success(built: Built, problem: Problem, case: Case) -> float 
     if form is None or not _as_stated(problem.world, built.dataset.problem(case.id).world):
         return None
     if isinstance(problem.world, RetrievingWorld) and not await _resolved_with(problem, "", None):
-        return 0.0  # searches do not find what the reference needs
+        return 0.0  # searches do not find the paragraphs that the reference needs
     whole = isinstance(built.planner, FullHorizon | SingleStepHorizon) or not form.outlined
     retrieved = Retrieved.of(problem)
     stages = await _stages(problem, case, retrieved, whole)
@@ -77,7 +77,7 @@ def _form(planner: Planner, guided: bool) -> SinglePass | None:
 
 
 async def _stages(problem: Problem, case: Case, retrieved: Retrieved, whole_query: bool) -> tuple[Stage, ...]:
-    """The case's steps in their order; without an outline, only those that call a tool."""
+    """The case's steps in order; without an outline, only the steps that call a tool."""
     reference, substeps = problem.reference, {step.id: step for step in case.plan.substeps}
     steps = [step for step, call in reference.calls.items() if call or substeps]
     resolving, places, stages = needed(reference), {step: place for place, step in enumerate(steps)}, list[Stage]()
@@ -103,7 +103,7 @@ async def _stages(problem: Problem, case: Case, retrieved: Retrieved, whole_quer
 
 
 async def _can_be_wrong(problem: Problem, step: str, call: ToolCall) -> bool:
-    """Whether wrong arguments matter: the call fails or the case stays unresolved. Some calls allow any values."""
+    """Whether wrong arguments make the call fail or leave the case unresolved. Some calls accept any values."""
     if not call.arguments:
         return False
     wrong = ToolCall(call.tool, dict.fromkeys(call.arguments, UNKNOWN))
@@ -112,7 +112,7 @@ async def _can_be_wrong(problem: Problem, step: str, call: ToolCall) -> bool:
 
 
 async def _forgiven(problem: Problem, step: str, call: ToolCall) -> bool:
-    """Whether the case is resolved with a misspelt name in the call, which only forgiving tools accept."""
+    """Whether the case is resolved if the call has a misspelt name, which only forgiving tools accept."""
     if not isinstance(problem.world, MatchingWorld) or not problem.world.mends:
         return False
     near = misspelt(call, listed(problem.library.get(call.tool)))

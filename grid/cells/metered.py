@@ -1,4 +1,4 @@
-"""Engines whose requests go through a meter, before requests are sent and after they are answered."""
+"""Engines whose requests go through a meter, both before they are sent and after they are answered."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Meter(Protocol):
     """The object through which requests go."""
 
     async def asked(self, role: Role, calls: int, request: Callable[[], Awaitable[T]]) -> T:
-        """The answer of a request for `calls` completions or a scoring pass; raises an error if it may not be sent."""
+        """The answer to a request for `calls` completions or a scoring pass; raises an error if it may not be sent."""
         ...
 
 
@@ -33,27 +33,27 @@ class Metered:
         self._engine, self._role, self._meter = engine, role, meter
 
     async def sample(self, prompt: Prompt, *, n: int, temperature: float, max_tokens: int, seed: int) -> Sampled:
-        """Like the method of the engine; also raises the errors of the meter."""
+        """Like the engine's method; also raises the meter's errors."""
         how = {"n": n, "temperature": temperature, "max_tokens": max_tokens, "seed": seed}
         request: Callable[[], Awaitable[Sampled]] = partial(self._engine.sample, prompt, **how)  # type: ignore[arg-type]
         return await self._meter.asked(self._role, n, request)
 
     async def choose(self, prompt: Prompt, *, seed: int) -> Choice:
-        """Like the method of the engine; also raises the errors of the meter."""
+        """Like the engine's method; also raises the meter's errors."""
         return await self._meter.asked(self._role, 1, partial(self._engine.choose, prompt, seed=seed))
 
 
 class _Knowing(Metered):
-    """A metered engine that judges plans with a planted accuracy."""
+    """A metered engine that judges plans with a given accuracy."""
 
     def knowing(self, truth: Verdict, seed: int) -> Engine:
-        """The engine for the questions about one plan."""
+        """The engine for questions about one plan."""
         assert isinstance(self._engine, Knowing)  # noqa: S101 - for the types
         return Metered(self._engine.knowing(truth, seed), self._role, self._meter)
 
 
 class _Informed(_Knowing):
-    """A metered engine that is told references."""
+    """A metered engine that is told the references."""
 
     def told(self, reference: Reference, tools: Mapping[str, ToolSpec], seed: int) -> Engine:
         """The engine for one cell."""
@@ -67,7 +67,7 @@ class _Informed(_Knowing):
 
 
 def metered(built: Built, meter: Meter, roles: Collection[Role]) -> Built:
-    """A setting whose engines of these roles go through one meter."""
+    """The setting, with the engines of these roles going through one meter."""
     engines = {role: _of(role, engine, meter) if role in roles else engine for role, engine in built.engines.items()}
     return replace(built, engine=engines.pop(ACTOR), roles=engines)
 

@@ -1,8 +1,8 @@
 """The money of cells: with `budget.money`, each request is recorded before it is sent and when it is answered.
 
-A try of a chunk has its own file in the results folder, until a row says what the try spent. The file has one line per
-event and is opened anew for each line. So the file survives if the worker or the driver is killed and, on a shared file
-system, if the machine is lost.
+An attempt at a chunk has its own file in the results folder, until a row says how much the attempt spent. The file has
+one line per event and is opened anew for each line. So the file survives if the worker or the driver is killed and, on
+a shared file system, if the machine is lost.
 """
 
 from __future__ import annotations
@@ -36,11 +36,14 @@ from grid.settings.roles import Prices, at_least
 
 FOLDER = ".money"
 _NOTHING = Usage()
-_WAIT_SECONDS, _MOST_SECONDS = 0.1, 2.0  # first and longest wait before asking again if a request may be sent
+_WAIT_SECONDS, _MOST_SECONDS = 0.1, 2.0  # first and longest wait before asking again whether a request may be sent
 
 
 class Line(BaseModel):
-    """An event of a request for `calls` calls: sent, answered at a cost, or failed. `seconds`: since the try began."""
+    """An event of a request for `calls` calls: sent, answered at a cost, or failed.
+
+    `seconds` is the time since the attempt began.
+    """
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True, allow_inf_nan=False)
     event: Literal["asked", "answered", "failed"]
@@ -53,10 +56,10 @@ class Line(BaseModel):
 
 @dataclass
 class Tab:
-    """The contents of a try's file: by role, the costs of answers, and the numbers of answered and `unheard` calls.
+    """The contents of an attempt's file: by role, the costs of answers and the numbers of answered and `unheard` calls.
 
     A call is `unheard` if it was sent, but was neither answered nor failed. `unreadable` is the number of damaged or
-    cut lines. `seconds` is the time from the try's begin to the last line.
+    truncated lines. `seconds` is the time from the attempt's start to the last line.
     """
 
     spent: dict[Role, Usage] = field(default_factory=dict)
@@ -90,8 +93,8 @@ class Tab:
     def dollars(self, each: Mapping[Role, float] | None = None) -> float:
         """The cost of answers and of unheard calls.
 
-        An unheard call costs as much as the mean call of its role in this try; if there is no such mean, as much as in
-        `each`.
+        An unheard call is charged at the mean cost of its role's calls in this attempt or, if there is no such mean, at
+        the cost in `each`.
         """
         each = {**(each or {}), **{role: money / self.answers[role] for role, money in self.money.items()}}
         unheard = sum(calls * each.get(role, 0.0) for role, calls in (+self.unheard).items())
@@ -99,28 +102,28 @@ class Tab:
 
 
 class Ledger:
-    """A try's file, for the worker that writes it."""
+    """An attempt's file, for the worker that writes it."""
 
     def __init__(self, root: Path, setting_id: str, attempt_id: str) -> None:
         self.path, self._began = _path(root, setting_id, attempt_id), time.monotonic()
-        with suppress(OSError):  # a full disk, for example: writing the rows will report it
+        with suppress(OSError):  # for example a full disk, which writing the rows will report
             self.path.parent.mkdir(parents=True, exist_ok=True)
 
     def write(self, event: Literal["asked", "answered", "failed"], role: Role, calls: int = 1, **more: Any) -> None:
-        """Write a line. It begins with a line end, so that a cut line before it does no harm."""
+        """Write a line. It begins with a line break, so that a truncated line before it does no harm."""
         line = Line(event=event, role=role, calls=calls, seconds=round(time.monotonic() - self._began, 3), **more)
         with suppress(OSError), self.path.open("a") as file:
             file.write(f"\n{line.model_dump_json(exclude_defaults=True)}\n")
 
 
 def forget(root: Path, setting_id: str, attempt_id: str) -> None:
-    """Remove a try's file, because a row of `attempts` now says what the try spent."""
+    """Remove an attempt's file, because a row of `attempts` now says how much the attempt spent."""
     with suppress(OSError):
         _path(root, setting_id, attempt_id).unlink()
 
 
 def tab_of(root: Path, setting_id: str, attempt_id: str) -> Tab:
-    """The contents of a try's file."""
+    """The contents of an attempt's file."""
     return Tab.read(_path(root, setting_id, attempt_id))
 
 
@@ -129,15 +132,15 @@ def _path(root: Path, setting_id: str, attempt_id: str) -> Path:
 
 
 def folder_of(root: Path) -> Path:
-    """The folder of the tries' files: always a folder of a file system, because objects cannot be appended to."""
+    """The folder of the attempts' files, always in a file system, because objects cannot be appended to."""
     return beside(root) / FOLDER
 
 
-# In a worker: which requests may be sent, and what happens to a cell if one may not.
+# In a worker: which requests may be sent, and how a cell ends if a request may not be sent.
 
 
 class Till(Protocol):
-    """An object that knows how much money is left for the requests of all workers."""
+    """An object that tracks how much money is left for the requests of all workers."""
 
     async def may(self, request: int, role: Role, calls: int) -> bool | None:
         """Whether a request may be sent; None: it has to wait until other requests are answered."""
@@ -149,9 +152,9 @@ class Till(Protocol):
 
 
 class Paying:
-    """The payments of a chunk's try, by the given prices; a `till` refuses requests that would exceed `limit`.
+    """The payments of an attempt at a chunk, at the given prices; a `till` refuses requests that would exceed `limit`.
 
-    `spent` is the use of all answered requests, including requests of cells without a row.
+    `spent` is the usage of all answered requests, including requests of cells without a row.
     """
 
     def __init__(self, ledger: Ledger, prices: Prices, limit: float, till: Till | None) -> None:
@@ -175,7 +178,7 @@ class Paying:
             self._ledger.write("asked", role, calls)
             try:
                 answer = await request()
-            except UnfinishedError:  # the engine is gone, but may have computed the answer all the same
+            except UnfinishedError:  # the engine is gone, but may still have computed the answer
                 raise
             except Exception:
                 self._ledger.write("failed", role, calls)
@@ -224,7 +227,7 @@ class PaidCell:
 
 
 class PaidEpisode(Episode):
-    """An episode that ends when its US dollars (`budget.cell_money`) are spent, by planner and environment together."""
+    """An episode that ends when planner and environment together have spent its US dollars (`budget.cell_money`)."""
 
     def __init__(self, prices: Prices, most: float, beside: Sequence[Requests], *args: Any, **keys: Any) -> None:
         """`most` is the limit in US dollars; `beside` are the requests of the environment, which count too."""
@@ -239,11 +242,11 @@ class PaidEpisode(Episode):
             raise BudgetError(self.budget_reached, self._most)
 
 
-# At the start of a run: the costs of tries whose workers or driver were killed before a row could report them.
+# At the start of a run: the costs of attempts whose workers or driver were killed before a row could report them.
 
 
 def settle(root: Path) -> list[str]:
-    """Write a row of `attempts` from every file whose try has no row; remove the files; return lines to report.
+    """Write a row of `attempts` for every file whose attempt has no row; remove the files; return lines to report.
 
     The caller must hold the folder's lock. Raises StoreError.
     """
@@ -267,7 +270,7 @@ def settle(root: Path) -> list[str]:
 
 
 def _each(root: Path, tabs: Mapping[Path, Tab]) -> dict[tuple[str, Role | None], float]:
-    """The mean cost of a call by setting and role, from the files; for role None, over all roles, from the rows."""
+    """The mean cost of a call by setting and role, from the files; under role None, over all roles, from the rows."""
     money, calls = Counter[tuple[str, Role | None]](), Counter[tuple[str, Role | None]]()
     for path, tab in tabs.items():
         for role, dollars in tab.money.items():

@@ -1,4 +1,4 @@
-"""Estimate the costs of a setting's cells for dry runs, from a few cells whose results are not kept."""
+"""Estimates the costs of a setting's cells for dry runs, from a few cells whose results are not kept."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from grid.settings.plan import Plan
 from grid.settings.setting import Cell, Keep, Setting
 from grid.store import CellIds
 
-# From pilots to the tokens and the money of the cells that are to run, with the spread.
+# Estimating, from pilots, the tokens and the money of the cells to run, with the spread.
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class Estimate:
 
 @dataclass(frozen=True)
 class Forecast:
-    """The estimated costs of a setting's cells that are to run; a cost that is not known is None."""
+    """The estimated costs of a setting's cells to run; an unknown cost is None."""
 
     input_tokens: Estimate | None
     output_tokens: Estimate | None
@@ -45,7 +45,7 @@ class Forecast:
 
 
 def forecast(pilot: Pilot, cells: int) -> Forecast | None:
-    """The forecast for `cells` cells; None if no cell of the pilot counts."""
+    """The forecast for `cells` cells; None if none of the pilot's cells counts."""
     took = pilot.took
     if not took:
         return None
@@ -57,7 +57,7 @@ def forecast(pilot: Pilot, cells: int) -> Forecast | None:
 
 
 def total(parts: Iterable[Estimate]) -> Estimate:
-    """The sum of estimates. The spreads are added up too, because all settings are tried on the same cases."""
+    """The sum of estimates. Spreads are added up as well, because the pilots of all settings use the same cases."""
     every = list(parts)
     spreads = [one.spread for one in every]
     known = [one for one in spreads if one is not None]
@@ -73,13 +73,13 @@ def _estimate(values: Sequence[float | None], cells: int) -> Estimate | None:
     return Estimate(cells * statistics.fmean(known), spread)
 
 
-# The costs of a setting's cells, from a few cells that are run and not kept: for dry runs.
+# The costs of a setting's cells for dry runs, from a few cells that are run but not kept.
 
 
 CASES = 2
-"""The number of cells of a setting that a dry run tries by default."""
+"""The number of a setting's cells that a dry run runs by default."""
 _GOLDEN = (math.sqrt(5) - 1) / 2
-_SINGLE = 1_000_000  # calls, so many that they are no cap
+_SINGLE = 1_000_000  # number of calls, so large that it is no cap
 _NO_RESULT = (ErrorKind.INFRASTRUCTURE, ErrorKind.CODE, ErrorKind.TIMEOUT)
 _BLOCK = 10_000
 T = TypeVar("T")
@@ -88,7 +88,7 @@ Answer = TypeVar("Answer", Sampled, Choice)
 
 @dataclass(frozen=True)
 class Took:
-    """The costs of one cell for all roles together; `seconds` is the time from its begin to its end.
+    """The costs of one cell for all roles together; `seconds` is the time from its start to its end.
 
     Tokens are None if they were not counted. Money is None if tokens were not counted or a price is missing.
     """
@@ -102,10 +102,10 @@ class Took:
 
 @dataclass(frozen=True)
 class Batch:
-    """Cells that were run together: `side` of them at most in parallel, with `seconds` until the last had ended.
+    """Cells that were run together, at most `side` of them in parallel; `seconds` is the time until the last had ended.
 
-    `calls` is the mean number of calls in flight. `cpu` is the processor time in seconds of this process and of the
-    programs that it started and that have ended, such as servers of MCP.
+    `calls` is the mean number of calls in flight. `cpu` is the processor time in seconds of this process and of
+    programs that it started and that have ended, such as MCP servers.
     """
 
     took: Sequence[Took]
@@ -116,7 +116,7 @@ class Batch:
 
     @property
     def cells(self) -> float:
-        """The mean number of cells that ran in parallel; fewer than `side`, because fewer cells run at the end."""
+        """The mean number of cells that ran in parallel; less than `side`, because fewer cells run towards the end."""
         return math.fsum(one.seconds for one in self.took) / self.seconds
 
 
@@ -124,8 +124,9 @@ class Batch:
 class Pilot:
     """The result for a setting, or the reason `why` there is none. `calls` also counts the calls of capped cells.
 
-    `start` is the time in seconds from the order to the first cell: starting a worker, imports, and reading the
-    dataset. `broken_off`: the calls were used up within cells, which do not count, and which may be the longer ones.
+    `start` is the time in seconds from the order to the first cell, for starting a worker, imports, and reading the
+    dataset. `broken_off`: the calls were used up in the middle of cells; these cells do not count, and may be longer
+    than the others.
     """
 
     batches: Sequence[Batch] = ()
@@ -141,13 +142,13 @@ class Pilot:
 
     @property
     def largest(self) -> Batch:
-        """The batch that was most like a sweep: the batch with the most cells, and of several such batches the last."""
+        """The batch most like a sweep, which is the batch with the most cells, or the last of several such batches."""
         return max(reversed(self.batches), key=lambda batch: len(batch.took))
 
 
 @dataclass(frozen=True)
 class Trial:
-    """The cells of a setting that a pilot may run, in the order of running, and how they are run."""
+    """The cells of a setting that a pilot may run, in order, and how they are run."""
 
     setting: Setting
     cells: Sequence[Cell]
@@ -170,16 +171,16 @@ def trial_of(plan: Plan, setting: Setting, done: CellIds, calls: int | None, sid
 
 
 def spread(items: Sequence[T], most: int) -> list[T]:
-    """At most `most` items, evenly spaced; the first few of these items are evenly spaced, too."""
+    """At most `most` items, evenly spaced; the first few of them, however many, are evenly spaced too."""
     places = sorted(range(len(items)), key=lambda place: place * _GOLDEN % 1)
     return [items[place] for place in places[:most]]
 
 
 def piloted(trial: Trial, built: Built) -> Pilot:
-    """Run a trial in this process: one cell, then each time twice as many, while the remaining calls should suffice.
+    """Run a trial in this process: one cell, then twice as many each time, as long as the calls left should suffice.
 
-    So the cap on calls seldom breaks off a cell. A batch with such a cell does not count: its long cells would be
-    missing.
+    So the cap on calls rarely interrupts a cell. A batch with such a cell does not count, because its long cells would
+    be missing.
     """
     cap = Cap(trial.calls)
     return deadline.run(_run(trial, metered(built, cap, built.engines), cap))
@@ -230,7 +231,7 @@ async def _batch(
 
 
 def _cpu_seconds() -> float:
-    """The processor time of this process, and of the programs that it started and that have ended."""
+    """The processor time of this process and of programs that it started and that have ended."""
     return math.fsum(os.times()[:4])
 
 
@@ -241,7 +242,7 @@ def _took(row: Mapping[str, Any]) -> Took:
 
 
 def pilots_here(plan: Plan, settings: Iterable[Setting], done: CellIds) -> dict[str, Pilot]:
-    """By setting id, a pilot of CASES cells in this process, or a reason if a setting has engines outside the task."""
+    """For each setting id, a pilot of CASES cells in this process, or the reason if engines run outside the task."""
     found = {}
     for setting in settings:
         built = build(setting, plan.budget)
@@ -256,17 +257,17 @@ def pilots_here(plan: Plan, settings: Iterable[Setting], done: CellIds) -> dict[
     return found
 
 
-# Engines with a limit on the total number of calls: for pilots.
+# Engines with a limit on the total number of calls, for pilots.
 
 
 class CapError(UnfinishedError):
-    """No further call is allowed; cells in flight end without a row."""
+    """No more calls are allowed; cells in flight end without a row."""
 
 
 class Cap:
     """A limit on the number of completions and scoring passes of all roles together.
 
-    The number of a choice's passes is only known after its answer, so choices in flight may exceed the cap. `seconds`
+    The number of passes of a choice is only known from its answer, so choices in flight may exceed the cap. `seconds`
     is the time in flight, summed over all calls.
     """
 

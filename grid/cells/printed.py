@@ -18,11 +18,11 @@ from grid.settings.setting import Setting
 
 FOLDER = "printed"
 _MOST_BYTES = 64 * 2**20
-"""The most bytes of a file; later output is not kept."""
+"""The maximum size of a file in bytes; later output is not kept."""
 
 
 class _Lines(io.TextIOBase):
-    """Appends to a file, which is made when the first text comes; text that cannot be written is not kept."""
+    """Appends to a file, which is created when the first text arrives; text that cannot be written is lost."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -47,12 +47,12 @@ def printed(root: Path, setting: Setting) -> Iterator[None]:
 
 @contextmanager
 def logged(to: TextIO) -> Iterator[None]:
-    """Inside the context, write logs to a stream: warnings, as in Python, and what a logger's own level allows.
+    """Inside the context, write logs to a stream: warnings, as in Python, and messages that a logger's level allows.
 
-    Messages at level `DEBUG`, which are for a package's authors, are left out.
+    Messages at level `DEBUG`, which are meant for a package's authors, are left out.
     """
     handler, root = logging.StreamHandler(to), logging.getLogger()
-    level = root.level  # Hydra's is higher
+    level = root.level  # Hydra sets a higher level
     handler.setLevel(logging.INFO)
     handler.setFormatter(logging.Formatter("%(levelname)s %(name)s: %(message)s"))
     root.addHandler(handler)

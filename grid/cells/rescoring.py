@@ -1,9 +1,9 @@
 """Score stored episodes again with today's scorers, without asking the acting model.
 
 A folder keeps an episode's calls, their results, and the episode's answer. The trajectory is rebuilt from these. The
-state after the trajectory is rebuilt by making the same calls again, if the tools are not live and answer as they did
-then. Models that answered for tools repeat their answers from the transcripts. A part that is neither kept nor
-recoverable is Unknown. A scorer that reads an Unknown part gives no value; the reason is given instead.
+state after the trajectory is rebuilt by making the same calls again, if the tools are not live and still answer as they
+did. Models that answered for tools repeat their answers from the transcripts. A part that is neither kept nor
+recoverable is Unknown. A scorer that reads an Unknown part gives no value; a reason is given instead.
 """
 
 from __future__ import annotations
@@ -62,13 +62,13 @@ from grid.text.objects import UnreadableError
 from grid.worlds import layers
 
 Value = float | str
-"""A value as in tables: flags are 0 and 1, lists are JSON."""
+"""A value as in tables, where flags are 0 and 1, and lists are JSON."""
 RETRIEVED = "retrieval_rate"
-"""The only one of our metrics that depends on the tools that were offered."""
+"""Our only metric that depends on the tools that were offered."""
 SILENCE = "no answer of an evaluator or a judge could be read"
 SAID = "an evaluator gave this value; to ask an evaluator again, set model@evaluator=NAME"
 _WHILE_IT_RAN = ("expected_success", "unassigned", "cancelled_")
-"""Prefixes of the names of metrics that describe a run and not its result."""
+"""Prefixes of the names of metrics that describe a run, not its result."""
 
 
 class NotStoredError(Exception):
@@ -103,9 +103,9 @@ class Stored:
 
 @dataclass(frozen=True)
 class Again:
-    """The metrics of scoring again; `lacking` has, by name, the reason why a stored metric has no value now.
+    """The metrics from scoring again; `lacking` has the reasons why stored metrics have no value now, by metric name.
 
-    `why` is the reason if nothing could be measured at all.
+    `why` is the reason if nothing could be measured.
     """
 
     scores: Mapping[str, Value] = field(default_factory=dict)
@@ -114,12 +114,12 @@ class Again:
 
 
 def was_scored(episode: Mapping[str, Any]) -> bool:
-    """Whether a cell has scores: cells have scores if they ended well, or by a failure of the agent (UNRESOLVED)."""
+    """Whether a cell has scores, which it has if it ended well, or with a failure of the agent (UNRESOLVED)."""
     return not episode["error_kind"] or ErrorKind(episode["error_kind"]) in UNRESOLVED
 
 
 def needs_requests(built: Built) -> bool:
-    """Whether rebuilding the trajectories of cells needs their requests besides their steps."""
+    """Whether rebuilding the trajectories of cells needs their requests in addition to their steps."""
     planner = built.planner.planner if isinstance(built.planner, Refined) else built.planner
     after = getattr(built.dataset, "answering", None) == AFTER
     return bool(getattr(planner, "writes_plans", False)) or after or bool(_behind(built))
@@ -137,14 +137,14 @@ async def score_again(
 ) -> Again:
     """The scores of a cell that `was_scored`, under today's code.
 
-    `evaluation`, if given, is asked for the judgements that need a model.
+    `evaluation`, if given, makes the judgements that need a model.
 
     Raises:
         EngineError, UnfinishedError: the evaluator does not answer.
     """
     episode = stored.episode
     kind = ErrorKind(episode["error_kind"]) if episode["error_kind"] else None
-    if episode["case_digest"] is None:  # the cell ended its worker, or its problem could not be made
+    if episode["case_digest"] is None:  # the cell ended its worker, or its problem could not be built
         return Again(_flat({**UNSCORED, SUCCESS: False, **unsolved(built, episode["case_id"])}))
     try:
         problem = built.problem(episode["case_id"], disturbance_seed)
@@ -200,7 +200,7 @@ class _Scorer:
         return Again(again, dict(self._lacking(again)))
 
     def _measured(self, problem: Problem, trajectory: Trajectory) -> Mapping[str, Any]:
-        """The benchmark's own metrics: all; only those without the unrefined draft; or none, if too much is unknown."""
+        """The benchmark's own metrics: all, those that need no unrefined draft or, if too much is unknown, none."""
         for seen in (trajectory, replace(trajectory, unrefined=None)):
             try:
                 return problem.measure(seen)
@@ -211,7 +211,7 @@ class _Scorer:
     def _scored(
         self, problem: Problem, trajectory: Trajectory, resolved: bool, said: Mapping[str, Any]
     ) -> dict[str, Any]:
-        """All metrics; without those of milestones if a milestone needs the last state and the state is not known."""
+        """All metrics; without those of milestones if a milestone needs the last state and that state is unknown."""
         try:
             return scored(problem, _plain(trajectory), resolved, said)
         except NotStoredError as error:
@@ -232,7 +232,7 @@ class _Scorer:
             return {}
 
     def _resolved(self, problem: Problem, found: Remade) -> bool | None:
-        """Whether the path resolves the case; None if the state after the path is not known."""
+        """Whether the path resolves the case; None if the state after the path is unknown."""
         if self._kind is not None:
             return False
         steps, reached, world = found.trajectory.steps, self._stored.episode["budget_reached"], problem.world
@@ -244,7 +244,7 @@ class _Scorer:
             return None
 
     def _not_asked(self, problem: Problem) -> frozenset[str]:
-        """The names of metrics that an evaluator gave then, if no evaluator is asked now."""
+        """The names of metrics that an evaluator gave at the time, if no evaluator is asked now."""
         asked = problem.examine and EVALUATOR in self._built.roles and self._kind is None
         if not asked or self._evaluation is not None or not can(type(self._built.dataset), Judged):
             return frozenset()
@@ -259,7 +259,7 @@ class _Scorer:
         return silent and SUCCESS not in before and self._kind is None
 
     def _lacking(self, again: Mapping[str, Value]) -> Iterator[tuple[str, str]]:
-        """By name, the reasons why stored metrics have no value now.
+        """The names of stored metrics that have no value now, each with the reason.
 
         There is no reason if scorers simply no longer give a metric.
         """
@@ -279,7 +279,7 @@ def _flat(values: Mapping[str, Any]) -> dict[str, Value]:
 
 
 def _plain(found: Trajectory) -> Trajectory:
-    """A trajectory without Unknown parts in its steps: candidates that are not known are empty."""
+    """A trajectory without Unknown parts in its steps; unknown candidates are left empty."""
     steps = tuple(replace(one, candidates=()) if _is_unknown(one.candidates) else one for one in found.steps)
     return replace(found, steps=steps, chain=None, planned=None, unrefined=None)
 
@@ -292,9 +292,9 @@ def _is_unknown(value: object) -> bool:
 
 
 class Remade(NamedTuple):
-    """A rebuilt trajectory; `unknown` has a line for each part that is not known.
+    """A rebuilt trajectory; `unknown` has a line for each unknown part.
 
-    `shown` is the trajectory for an evaluator, which also needs the words of a plan.
+    `shown` is the trajectory for an evaluator, which also needs the text of a plan.
     """
 
     trajectory: Trajectory
@@ -379,7 +379,7 @@ class _Making:
     def whole(
         self, row: Mapping[str, Any], before: Sequence[Step] | None = None, seen: Observation | None = None
     ) -> Step:
-        """The step of a row, which comes after the steps `before` (None: unknown), with the result of its call now."""
+        """The step of a row, which follows the steps `before` (None: unknown), with the current result of its call."""
         if seen is None and row["observation"] is not None:
             seen = Observation(_json(row["observation"]), bool(row["failed"]))
         step = replace(self.step(row), observation=seen)
@@ -388,8 +388,8 @@ class _Making:
     def _offered(self, step: Step, row: Mapping[str, Any], before: Sequence[Step] | None) -> tuple[str, ...]:
         """The tools that the retriever finds for a step, as many as there were: for its substep or for the whole query.
 
-        A set of tools fits if it has the stored number of tools and agrees with the stored place of the reference's
-        tool. The tools are Unknown if neither set fits, or if both sets fit, differ, and no such place is stored.
+        A set of tools fits if it has the stored number of tools and matches the stored place of the reference's tool.
+        The tools are Unknown if neither set fits, or if both sets fit but differ and no such place is stored.
         """
         most = row["n_options"]
         if most is None:
@@ -398,7 +398,7 @@ class _Making:
         substeps = [*[step.substep] * bool(step.substep.text), None] if known else []
         thought = step.thought or "" if self.problem.retrieved == "thought" else ""
         found = [self.offering.options(substep, before or (), thought=thought).tools for substep in substeps]
-        if all(len(tools) + 1 != most for tools in found):  # then it had the best of them, which `options` selects
+        if all(len(tools) + 1 != most for tools in found):  # then only the best were offered, which `options` selects
             found = [self.offering.options(substep, before or (), most, thought).tools for substep in substeps]
         fitting = [tuple(tool.name for tool in tools) for tools in found if len(tools) + 1 == most]
         if row["tool_required"]:
@@ -410,7 +410,7 @@ class _Making:
 
 
 def _json(text: str | None) -> Any:
-    """The value of a step's column that has JSON; raises NotStoredError if the text was cut."""
+    """The value of a step's column that contains JSON; raises NotStoredError if the text was cut."""
     if text is None:
         return None
     try:
@@ -456,7 +456,7 @@ def _end_of_turn(place: int) -> Step:
 async def _applied(
     made: _Making, state: State, before: Sequence[Step], row: Mapping[str, Any], answer: str | None
 ) -> tuple[State, Observation | None, str | None]:
-    """The state after a step, its call's result, and the reason if the state is not known (see `acting.perform`)."""
+    """The state after a step, the result of its call, and the reason if the state is unknown (see `acting.perform`)."""
     world, step = made.problem.world, made.step(row)
     call = step.call or (step.written if step.finished else None)
     if call is None or row["observation"] is None:  # a plan that is not run has no outcomes
@@ -476,14 +476,14 @@ async def _applied(
     return after, seen, None
 
 
-# Models that answered for tools, and repeat their stored answers.
+# Models that answered for tools and now repeat their stored answers.
 
 
 class _Recorded:
-    """Replaces a role's engine: at the first try of a request, it gives the stored answer of the request's last try.
+    """Replaces a role's engine: at the first attempt at a request, gives the stored answer of the last attempt.
 
     Raises:
-        ModelError: no try had an answer that could be read.
+        ModelError: no attempt had a readable answer.
         NotStoredError: the answer was not kept.
     """
 
@@ -521,14 +521,14 @@ def _behind(built: Built) -> list[Role]:
 
 
 def as_then(built: Built, stored: Stored, evaluation: Evaluation | None) -> Environment:
-    """The environment of a cell: its models repeat their stored answers; the evaluator is the present one."""
+    """The environment of a cell, whose models repeat their stored answers; the evaluator is the given one."""
     roles = {role: cast(Engine, _Recorded(role, stored.requests)) for role in _behind(built)}
     again = replace(built, roles={**built.roles, **roles})
     grounding = again.grounding(stored.episode["case_id"], 0)
     return Environment(evaluation, again.simulation(0), grounding, again.customer(0))
 
 
-# Plans that were written before anything was run; their words and drafts are only in transcripts.
+# Plans that were written before anything was run; their texts and drafts are only in transcripts.
 
 
 _NOT_RUN = "its plan, as it was before the run, is not stored"
@@ -554,7 +554,7 @@ def _plans(built: Built, problem: Problem, stored: Stored, found: Trajectory) ->
 
 
 def _chain(built: Built, problem: Problem, stored: Stored, found: Trajectory) -> Any:
-    """The plan of a diagnosed case; the plan's calls are those of the steps."""
+    """The plan of a diagnosed case; the plan's calls are taken from the steps."""
     calls, refusal = list[ChainCall](), None
     for written in (step.written for step in found.steps):
         if written is not None and written.tool == REJECT:
@@ -563,7 +563,7 @@ def _chain(built: Built, problem: Problem, stored: Stored, found: Trajectory) ->
             thought = next(step.thought for step in found.steps if step.written is written)
             calls.append(ChainCall(written.tool, written.arguments, thought or ""))
     words = _words(problem, stored, built)
-    told = calls or refusal  # in these cases the words of a plan are no refusal, whatever they say
+    told = calls or refusal  # in these cases a plan's text is not a refusal, whatever it says
     if words is None and (not told or problem.case.plan.substeps):
         return Unknown(_WORDS)
     first = found.steps[0].substep.id if found.steps else str(len(problem.case.done))
@@ -571,7 +571,7 @@ def _chain(built: Built, problem: Problem, stored: Stored, found: Trajectory) ->
 
 
 def _words(problem: Problem, stored: Stored, built: Built) -> str | None:
-    """The words beside the calls of the last readable plan; None if the plan was not kept, or was refined."""
+    """The text next to the calls of the last readable plan; None if the plan was not kept, or was refined."""
     for asked in reversed(() if isinstance(built.planner, Refined) else stored.requests or ()):
         if asked and asked.role == ACTOR and asked.wanted in _PLANS and asked.answers and not asked.unreadable:
             text, count = asked.answers[0], problem.case.decisions or 1
@@ -584,7 +584,7 @@ def _words(problem: Problem, stored: Stored, built: Built) -> str | None:
 
 
 def _told_after(built: Built, stored: Stored) -> Any:
-    """Whether the answer was asked for after the last step (`grid.episode.answering`)."""
+    """Whether the answer was requested after the last step (`grid.episode.answering`)."""
     if getattr(built.dataset, "answering", None) != AFTER:
         return False
     if stored.requests is None:

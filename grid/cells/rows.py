@@ -1,4 +1,4 @@
-"""The rows of a cell (its steps, case, requests and costs) and of a try, and the limits of values in all rows."""
+"""The rows of a cell (its steps, case, requests and costs) and of an attempt, and the limits of values in all rows."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ from grid.store.schema import TABLES as SCHEMAS
 from grid.store.writing import values_of
 
 Ranked = Callable[[Step], Sequence[ToolSpec]]
-"""A function that gives the tools that were retrieved for a decision, the best first."""
+"""A function that returns the tools retrieved for a decision, best first."""
 
-_MAX_TEXT = 200_000  # characters of a text in a row
+_MAX_TEXT = 200_000  # maximum length of a text in a row, in characters
 
 
 def step_rows(
@@ -47,10 +47,10 @@ def step_rows(
 ) -> list[dict[str, Any]]:
     """One row per decision, compared with the reference if planners follow it.
 
-    `step` is the place in the outline, or, without an outline, the place of the decision on its path. `n_options` also
-    counts `no_tool` or `finish`. `reference_rank` is the place of the reference's tool among the retrieved tools, from
-    0. From these two columns, one can compute without a model how often the retriever's first tool, or a random tool,
-    would match. `replaced` has the names that `forgiving` tools used in place of unknown names, as
+    `step` is the position in the outline or, without an outline, the decision's position on its path. `n_options` also
+    counts `no_tool` or `finish`. `reference_rank` is the position of the reference's tool among the retrieved tools,
+    from 0. From these two columns, one can compute without a model how often the retriever's first tool, or a random
+    tool, would match. `replaced` has the names that `forgiving` tools used in place of unknown names, in the form
     `{parameter: [given, taken]}`.
     """
     on_path = {id(step) for step in trajectory.steps}
@@ -87,7 +87,7 @@ def step_rows(
 
 
 def ranked_of(problem: Problem | None) -> Ranked:
-    """A function that gives the retrieved tools of a decision, best first; planners do not see this."""
+    """A function that returns the tools retrieved for a decision, best first; planners do not see these."""
     known: dict[tuple[Substep | None, str], Sequence[ToolSpec]] = {}
 
     def ranked(step: Step) -> Sequence[ToolSpec]:
@@ -118,24 +118,24 @@ def _replaced(step: Step) -> str | None:
 
 
 def _rank(tool: str, step: Step, ranked: Ranked) -> int | None:
-    """The place of a tool among the retrieved tools; None if it was not offered (only the best are candidates)."""
+    """The position of a tool among the retrieved tools; None if it was not offered (only the best are candidates)."""
     place = _places(ranked(step)).get(tool)
     return place if place is not None and place < len(step.candidates) else None
 
 
 _places: Once[Sequence[ToolSpec], dict[str, int]] = Once(
-    lambda tools: {tool.name: place for place, tool in reversed([*enumerate(tools)])}  # the first place of a name
+    lambda tools: {tool.name: place for place, tool in reversed([*enumerate(tools)])}  # first position of each name
 )
 
 
 def score_columns(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Success, and the maps of all other metrics that have a value."""
+    """Success, and maps of all other metrics that have a value."""
     numbers, texts = split({name: value for name, value in values.items() if value is not None and name != SUCCESS})
     return {SUCCESS: values.get(SUCCESS), SCORES: numbers, TEXT: storable(texts) if texts else texts}
 
 
 def storable(row: dict[str, Any]) -> dict[str, Any]:
-    """The row with texts that a table can store: without half surrogate pairs, and without overlong texts."""
+    """The row, with texts that a table can store: without unpaired surrogates, and not too long."""
     for key, value in row.items():
         kind = type(value)
         if kind is str:
@@ -147,7 +147,7 @@ def storable(row: dict[str, Any]) -> dict[str, Any]:
 
 
 def _plain(part: Any) -> Any:
-    """An entry of a list (a text, a struct of plain values, or any other value) in a form that a table can store."""
+    """An entry of a list (a text, a struct of plain values, or any other value), in a form that a table can store."""
     return storable(part) if isinstance(part, dict) else _text(part) if isinstance(part, str) else part
 
 
@@ -161,7 +161,7 @@ def _text(text: str) -> str:
 
 
 _DIGITS = 32
-_MOST_CASES = 2048  # whose rows are cached; beyond that, all are forgotten
+_MOST_CASES = 2048  # maximum number of cases whose rows are cached; beyond that, all are dropped
 _case_rows: dict[str, tuple[Mapping[str, Any], tuple[Any, ...], dict[str, Any]]] = {}
 
 
@@ -207,21 +207,21 @@ def _case_row(problem: Problem) -> dict[str, Any]:
     return {"digest": hashlib.sha256(text).hexdigest()[:_DIGITS], **row}
 
 
-# Requests and answers for the tables: which cells' requests are kept, and each section of a prompt about once.
+# Requests and answers for the tables: which cells' requests are kept; each section of a prompt is stored about once.
 
 
 Row = dict[str, Any]
 TABLES: Sequence[store.Table] = ("messages", "sections")
 """The tables of transcripts."""
-_TRANSCRIPTS_MAX_TEXT = 1_000_000  # characters of one answer, and of one entry or option of a section
+_TRANSCRIPTS_MAX_TEXT = 1_000_000  # maximum characters of an answer, and of an entry or option of a section
 _HALF_PAIR = re.compile("[\ud800-\udfff]")
-_MOST_KNOWN = 200_000  # digests; beyond that all are forgotten, because a section written twice does no harm
+_MOST_KNOWN = 200_000  # digests; beyond that, all are dropped, as a section written twice does no harm
 
 
 class Room:
-    """The room for a sweep's transcripts: after `most` bytes were written, `Keep.rest` says which cells are kept.
+    """The space for a sweep's transcripts: once `most` bytes are written, `Keep.rest` says which cells are kept.
 
-    `since` has the time when the room was used up, and the number of this run's cells until then.
+    `since` has the time when the space was used up, and the number of this run's cells until then.
     """
 
     def __init__(self, root: Path, keep: Keep, most: int) -> None:
@@ -240,7 +240,7 @@ class Room:
 def transcript_rows(
     cell_id: str, attempt_id: str, messages: Sequence[Message], known: set[str]
 ) -> dict[str, list[store.Values]]:
-    """Rows of `messages`, in the order of requests, and of the `sections` that `known` lacks; it gets them.
+    """Rows of `messages`, in the order of requests, and of `sections` that are not in `known`, which are added to it.
 
     The rows have no column names, because rows with names would take twice the time.
     """
@@ -284,7 +284,7 @@ def _section(digest: str, section: Section) -> store.Values:
 
 
 def _verbatim(what: str, texts: Sequence[str]) -> tuple[Sequence[str], str | None]:
-    """The texts as stored, and the changes if the given texts are too long or a table cannot store them."""
+    """The texts as stored, and the changes to texts that are too long or that a table cannot store."""
     if all(map(str.isascii, texts)) and max(map(len, texts), default=0) <= _TRANSCRIPTS_MAX_TEXT:
         return texts, None
     kept, told = [], []
@@ -305,7 +305,7 @@ def _reasons(unreadable: Mapping[int, str]) -> list[dict[str, Any]]:
 
 @cache
 def _kind(answer: str) -> str:
-    """The kind of an answer by its class's name: `tool_call` for ToolCallAnswer."""
+    """The kind of an answer, from its class's name: `tool_call` for ToolCallAnswer."""
     words = re.findall(r"[A-Z][a-z]+", answer.removesuffix("Answer"))
     return "_".join(words).lower()
 
@@ -318,10 +318,10 @@ _NAMES = tuple(vars(_NONE))
 
 
 def costs_of(roles: Collection[Role], prices: Prices, spent: Mapping[Role, Usage]) -> dict[str, Any]:
-    """The map `costs` with the costs of each of a setting's roles, and `money`, the money of all roles together.
+    """The map `costs` with the costs of each role of a setting, and `money`, the money of all roles together.
 
-    A role's tokens are null if answers of the role are uncounted. Money is null if a price or a number of tokens is not
-    known.
+    A role's tokens are null if some of its answers are uncounted. Money is null if a price or a number of tokens is
+    unknown.
     """
     spent = dict.fromkeys(roles, _NONE) | dict(spent)
     costs = {
@@ -332,7 +332,7 @@ def costs_of(roles: Collection[Role], prices: Prices, spent: Mapping[Role, Usage
 
 
 def spent_in(episode: Mapping[str, Any]) -> dict[Role, Usage]:
-    """The use of each role, from an episode's row, without the tokens of roles with uncounted answers."""
+    """The usage of each role, from an episode's row, without the tokens of roles with uncounted answers."""
     return {
         role: Usage(*[episode["costs"][role][name] or 0 for name in _NAMES])
         for role in SPENT
@@ -341,14 +341,14 @@ def spent_in(episode: Mapping[str, Any]) -> dict[Role, Usage]:
 
 
 def spent_by_columns(row: Mapping[str, Any]) -> dict[Role, Usage]:
-    """The use of each role, from a row of the joined form."""
+    """The usage of each role, from a row of the joined form."""
     return {
         role: Usage(**{name: row[column] or 0 for name, column in columns.items()}) for role, columns in SPENT.items()
     }
 
 
 def summed(spent: Iterable[Mapping[Role, Usage]]) -> dict[Role, Usage]:
-    """The total use of each role: planners and tools may ask the same role."""
+    """The total usage of each role, as planners and tools may ask the same role."""
     total: dict[Role, Usage] = {}
     for part in spent:
         for role, usage in part.items():
@@ -361,17 +361,17 @@ def larger(one: Usage, other: Usage) -> Usage:
     return Usage(**{name: max(getattr(one, name), getattr(other, name)) for name in _NAMES})
 
 
-# How an episode ended and what it used, as columns of its row.
+# How an episode ended and which resources it used, as columns of its row.
 
 
 _CANCELLED = ("llm_calls", "forward_passes", "input_tokens", "output_tokens")
-_MAX_MESSAGE = 2000  # characters of an error
+_MAX_MESSAGE = 2000  # maximum length of an error message, in characters
 
 
 def outcome_columns(
     episode: Episode | None, trajectory: Trajectory, status: Status, kind: ErrorKind | None, message: str | None
 ) -> dict[str, Any]:
-    """The columns about how an episode ended, and what it did until then."""
+    """The columns about how an episode ended, and about what it had done by then."""
     return {
         "status": status,
         "error_kind": kind,
@@ -399,7 +399,7 @@ def taken(episode: Episode | None, trajectory: Trajectory) -> dict[str, Any]:
 
 
 def source_columns(sources: Iterable[Source]) -> dict[str, str | None]:
-    """The columns about who answered for the acting model, by its server; several names in a cell are joined."""
+    """The columns that say which model answered as the acting model, by its server; several names are joined."""
     told = zip(*sources, strict=True)
     joined = [BETWEEN.join(sorted(set(filter(None, names)))) or None for names in told]
     return dict(zip(SOURCE, joined or [None] * len(SOURCE), strict=True))
@@ -412,14 +412,14 @@ def _mean(values: Iterable[float | None]) -> float | None:
 
 
 def time_columns(passed: float, own: float, now: dt.datetime) -> dict[str, Any]:
-    """The seconds that passed, those among them that count for the case's deadline, and the time of the end."""
+    """The seconds that passed, the part that counts for the case's deadline, and the time of the end."""
     return {"wall_seconds": passed, "case_seconds": own, "created_at": now}
 
 
-# The tries of a chunk: the results of its cells, and the row of the try.
+# Attempts at a chunk: the results of its cells, and the row of an attempt.
 
 
-_ORDER = ("episodes", "steps", "nodes", "improvements", "cases", *TABLES)  # of taking; episodes are added last
+_ORDER = ("episodes", "steps", "nodes", "improvements", "cases", *TABLES)  # order of taking; episodes are added last
 ENDED, DIED = "ended", "died"  # an attempt's status
 
 
@@ -435,7 +435,7 @@ def untold(episode: Mapping[str, Any]) -> bool:
     """Whether a cell's success is unknown because something other than the agent went wrong.
 
     This is so if the cell failed for a reason other than the agent, or if an answer of a judge or an evaluator could
-    not be read. The result is False if success is null although nothing went wrong, for example if there is no judge.
+    not be read. The result is False if success is null and nothing went wrong, for example if there is no judge.
     """
     if episode[SUCCESS] is not None:
         return False
@@ -443,15 +443,15 @@ def untold(episode: Mapping[str, Any]) -> bool:
 
 
 SILENT = ("judge_failures", "evaluator_failures")
-"""Metrics that count the answers of judges and evaluators that could not be read."""
+"""Metrics that count the unreadable answers of judges and evaluators."""
 
 
 @dataclass
 class ChunkResult:
-    """The sums over a chunk's cells that have ended, and the rows of these cells until the rows are taken.
+    """The sums over a chunk's ended cells, and the rows of these cells until the rows are taken.
 
     `unknown` counts the cells that are `untold`, `kept` the cells whose requests are kept. `sections` has the digests
-    of cases and of sections of prompts that have rows already.
+    of cases and of prompt sections that already have rows.
     """
 
     cells: int = 0
@@ -464,7 +464,7 @@ class ChunkResult:
 
     @property
     def usage(self) -> Usage:
-        """The use of all roles together."""
+        """The usage of all roles together."""
         return sum(self.spent.values(), Usage())
 
     @property
@@ -484,10 +484,10 @@ class ChunkResult:
                 self._rows[table] += values
         for table, found in {**rows, "cases": self._fresh(rows.get("cases", []))}.items():
             self._rows[table] += [values_of(table, row) for row in found]
-        self._rows["episodes"].append(values_of("episodes", episode))  # last: a taken episode has all its other rows
+        self._rows["episodes"].append(values_of("episodes", episode))  # last, so that its other rows are there first
 
     def _fresh(self, cases: list[Row]) -> list[Row]:
-        """The cases that were not added before; from now on these cases count as added."""
+        """The cases that were not added before; from now on, they count as added."""
         fresh = [row for row in cases if row["digest"] not in self.sections]
         self.sections.update(row["digest"] for row in fresh)
         return fresh
@@ -502,8 +502,8 @@ class ChunkResult:
     def take_all(self) -> dict[str, list[store.Values]]:
         """The rows that were not taken before, by table, in the order in which cells ended; any thread may call this.
 
-        If an episode's row is among them, so are all other rows of its cell. They may include some rows of cells that
-        end during the call.
+        If an episode's row is included, so are all other rows of its cell. Rows of cells that end during the call may
+        be included too.
         """
         return {table: [rows.popleft() for _ in range(len(rows))] for table, rows in self._rows.items()}
 
@@ -526,7 +526,7 @@ def attempt_row(
     made: Any,
     died_with: int | None = None,
 ) -> dict[str, Any]:
-    """The row of a try. If the try's worker died and wrote no row, `died_with` is the number of the try's cells."""
+    """The row of an attempt. If its worker died and wrote no row, `died_with` is the number of the attempt's cells."""
     return {
         "attempt_id": attempt_id,
         "setting_id": setting_id,

@@ -74,10 +74,10 @@ CONCURRENT_CELLS = 16
 
 @dataclass(frozen=True)
 class Stamp:
-    """The facts that every row of a run has: the sweep's name, the code's commit, and the row's time.
+    """The facts in every row of a run: the sweep's name, the code's commit, and the row's time.
 
-    `after` is the time of the newest row so far. New rows have later times, since the latest of a cell's rows counts;
-    this holds even if a clock was set back or another machine's clock is slow.
+    `after` is the time of the newest row so far. New rows get later times, because the latest of a cell's rows counts;
+    this holds even if a clock was set back or the clocks of machines differ.
     """
 
     sweep: str
@@ -111,9 +111,9 @@ async def run_chunk(
 ) -> ChunkResult:
     """Run cells, `at_once` of them in parallel, each for at most `case_seconds` of its own time (in a CaseLoop).
 
-    `keep` says which cells' requests are kept. `result` gets a cell's rows as soon as the cell has ended. No further
-    cell begins when `stopping` returns true, or after a cell has reached the limit on money (`paying`). A cell that
-    reached this limit has no row.
+    `keep` says which cells' requests are kept. `result` gets a cell's rows as soon as the cell has ended. No more cells
+    begin when `stopping` returns true, or after a cell has reached the limit on money (`paying`). A cell that reached
+    this limit has no row.
 
     Raises:
         UnfinishedError: no engine is left that could answer; cells in flight have no rows.
@@ -122,14 +122,14 @@ async def run_chunk(
     head = identity(setting, built)
 
     async def one_after_another() -> None:
-        for cell in waiting:  # an iterator that all runners share
+        for cell in waiting:  # all runners share this iterator
             if stopping() or (paying and paying.unpaid):
                 return
             own, paid = paying.cell(built) if paying else (built, None)
             outcome = await run_cell(own, setting, cell, stamp, attempt_id, case_seconds, keep, head)
             if not (paid and paid.refused):
                 result.add(outcome)
-            await asyncio.sleep(0)  # cells of an engine that never waits must not block everything else in the loop
+            await asyncio.sleep(0)  # if an engine never waits, its cells must not block the rest of the loop
 
     try:
         async with asyncio.TaskGroup() as group:
@@ -145,7 +145,7 @@ def killed_cell(
 ) -> dict[str, Any]:
     """The row of a cell that ends its worker.
 
-    The cell's problem is not built, because building it may be what ended the worker.
+    The cell's problem is not built, because building it may have ended the worker.
     """
     scores = UNSCORED
     if kind in UNRESOLVED:
@@ -169,7 +169,7 @@ async def run_cell(
 ) -> Outcome:
     """Run one cell. Every error except UnfinishedError is recorded in the cell's row.
 
-    `head` has the columns that are the same in all rows of the setting; callers that run many cells pass it.
+    `head` has the columns that are the same in all of the setting's rows; callers that run many cells pass it.
     """
     head = identity(setting, built) if head is None else head
     if case_seconds is None:
@@ -183,7 +183,7 @@ _NO_STEPS, _NO_CALLS = Trajectory((), ()), Reference({}, ())
 
 @dataclass
 class _Run:
-    """The parts of a cell that exist so far; they are needed however the cell ends."""
+    """The parts of a cell that exist so far; these are needed however the cell ends."""
 
     problem: Problem | None = None
     environment: Environment = NOBODY
@@ -211,7 +211,7 @@ async def _run_cell(
         await _scored(run, built, setting, cell, own)
     except UnfinishedError:
         raise
-    except BaseException as error:  # a failure is a row, whatever other people's code raises
+    except BaseException as error:  # a failure becomes a row, whatever other people's code raises
         if _of_the_run(error):
             raise
         status = Status.FAILED
@@ -248,17 +248,18 @@ async def _run_cell(
 def _of_the_run(error: BaseException) -> bool:
     """Whether an error ends more than a cell: the cell's task was cancelled, or Ray was told to end the process.
 
-    Other errors of these kinds come from code of planners or tools: a CancelledError without a request to cancel, an
-    exit, a KeyboardInterrupt.
+    Other errors of these kinds come from the code of planners or tools: a CancelledError without a request to cancel,
+    an exit, or a KeyboardInterrupt.
     """
     cancelled = not isinstance(error, Exception) and cast(Any, asyncio.current_task()).cancelling() > 0
     return cancelled or isinstance(error, GeneratorExit) or hasattr(error, "ray_terminate_msg")
 
 
 def _let_go(episode: Episode) -> None:
-    """Break the reference cycle of a finished episode, its requests and its first pass, to free memory at once.
+    """Break the reference cycle of a finished episode, its requests and its first pass, to free memory immediately.
 
-    This is not a method of Episode: every planner's code reaches Episode's methods, so all cells would get other ids.
+    This is not a method of Episode, because every planner's code reaches Episode's methods, so a new method would
+    change all cells' ids.
     """
     episode.first_pass = None
     vars(episode).pop("_Episode__requests", None)
@@ -271,7 +272,7 @@ def _told(run: _Run, built: Built) -> dict[str, Any]:
 
 async def _scored(run: _Run, built: Built, setting: Setting, cell: Cell, own: CaseTime | None) -> None:
     """Solve a cell's case and score the result."""
-    seed = cell.disturbance_seed if built.robustness else 0  # a hash, which nothing else uses
+    seed = cell.disturbance_seed if built.robustness else 0  # computing it takes a hash, which nothing else uses
     run.problem = problem = built.problem(cell.case_id, seed)
     try:
         await _solved_and_scored(run, problem, built, setting, cell, own)
@@ -304,7 +305,7 @@ async def _solved_and_scored(
 
 
 def _failures(run: _Run, built: Built) -> dict[str, int | None]:
-    """By role, the number of answers that could not be read; None for roles that are not asked."""
+    """For each role, the number of unreadable answers; None for roles that are not asked."""
     found = run.environment.failures()
     if run.episode and JUDGE in built.planner.needs:
         found["judge_failures"] = (found["judge_failures"] or 0) + run.episode.unread_verdicts
@@ -312,14 +313,14 @@ def _failures(run: _Run, built: Built) -> dict[str, int | None]:
 
 
 def broken_off(budget_reached: str | None, case: Case, steps: Sequence[Step]) -> bool:
-    """Whether the budget ended the work before the work was done."""
+    """Whether the budget ended the work before it was done."""
     outline = case.plan.substeps
     done = len(steps) >= len(outline) if outline else bool(steps) and steps[-1].finished
     return budget_reached is not None and not done
 
 
 def _failed(run: _Run, error: BaseException, built: Built, cell: Cell, own: CaseTime | None) -> tuple[ErrorKind, str]:
-    """The kind and the message of an error. `run` gets the best trajectory so far and its scores."""
+    """The kind and the message of an error. The best trajectory so far and its scores are stored in `run`."""
     kind = error_kind(error)
     message = str(error) if isinstance(error, GridError) else f"{type(error).__name__}: {error}"
     if own and own.expired:
@@ -339,7 +340,7 @@ def _failed(run: _Run, error: BaseException, built: Built, cell: Cell, own: Case
 def _declared(found: Mapping[str, Any], built: Built) -> dict[str, Any]:
     """The metrics of a failed cell; empty if the dataset measures something that is not declared.
 
-    The undeclared metric is reported by cells that end well; the failed cell has the message of its own failure.
+    Cells that end well report the undeclared metric; the failed cell keeps the message of its own failure.
     """
     with suppress(ValueError):
         return checked(found, built.metrics)
@@ -347,7 +348,7 @@ def _declared(found: Mapping[str, Any], built: Built) -> dict[str, Any]:
 
 
 def unsolved(built: Built, case_id: str) -> Mapping[str, Any]:
-    """The judged metrics of an episode that broke off, if the setting has an evaluator; the case counts as unsolved."""
+    """The judged metrics of an episode that broke off, if the setting has an evaluator; its case counts as unsolved."""
     judged = EVALUATOR in built.roles and can(type(built.dataset), Judged)
     return cast(Judged, built.dataset).unsolved(case_id) if judged else {}
 
@@ -379,7 +380,7 @@ def episode_of(
 
     Engines that need a reference get it here and nowhere else. For such engines, a case has a difficulty that is
     derived from the sweep's seed, the dataset's version and the case, so it is the same for all planners and trials. If
-    there is an `audit`, the judge's answers to planners go through it. The requests of `beside` also count towards the
+    there is an `audit`, the judge's answers to planners go through it. The requests in `beside` also count towards the
     episode's money.
     """
     dollars = built.cell_money
@@ -387,7 +388,7 @@ def episode_of(
     engines = {
         role: _informed(engine, built, problem, sweep_seed) if can(type(engine), Informed) else engine
         for role, engine in built.engines.items()
-        if role not in OF_WORLD  # no planner may ask these roles
+        if role not in OF_WORLD  # planners may not ask these roles
     }
     return kind(
         problem.case,
@@ -418,13 +419,14 @@ def _informed(engine: Any, built: Built, problem: Problem, sweep_seed: int) -> A
 async def solve(built: Built, episode: Episode) -> Trajectory:
     """The planner's trajectory. If the dataset says so, the model drafts an outline first.
 
-    If the budget is used up, or if a judge without a readable answer ends the work, it is the best trajectory so far.
+    If the budget is used up, or if the work ends because no answer of a judge can be read, it is the best trajectory so
+    far.
     """
     try:
         if built.dataset.outline == DRAFTED:
             await draft(episode)
         found = await all_turns(built.planner, episode)
-        whole = episode.case.decisions is None  # the whole query, and not one step of it
+        whole = episode.case.decisions is None  # the whole query, not one step of it
         if whole and getattr(built.dataset, "answering", None) == AFTER:
             found = await answered_after(episode, found, built.planner)
     except BudgetError:
@@ -437,11 +439,11 @@ async def solve(built: Built, episode: Episode) -> Trajectory:
     return episode.own(found)
 
 
-# The kind of failure that an exception is, and the place where it was raised.
+# The kind of failure that an exception means, and the place where it was raised.
 
 
 UNRESOLVED = {ErrorKind.MODEL, ErrorKind.CONTEXT, ErrorKind.TIMEOUT}
-"""Failures of the agent, after which the case counts as not resolved. After other failures, success is not known."""
+"""Failures of the agent, after which the case counts as not resolved. After other failures, success is unknown."""
 _KINDS: tuple[tuple[type[Exception], ErrorKind], ...] = (
     (ModelError, ErrorKind.MODEL),
     (ContextError, ErrorKind.CONTEXT),
@@ -450,7 +452,7 @@ _KINDS: tuple[tuple[type[Exception], ErrorKind], ...] = (
 
 
 def error_kind(error: BaseException) -> ErrorKind:
-    """The kind of failure of an exception; an unforeseen exception is a failure of the code.
+    """The kind of failure that an exception means; an unforeseen exception is a failure of the code.
 
     Errors of the operating system and of the cluster are failures of the infrastructure.
     """
@@ -460,7 +462,7 @@ def error_kind(error: BaseException) -> ErrorKind:
 
 
 def place_of(error: BaseException, built: Built) -> str:
-    """The last file and line, in an exception's traceback, of the grid's code or code of the setting's classes."""
+    """The last file and line in an exception's traceback that belong to the grid or to the setting's classes."""
     classes = (Episode, *map(type, (built.planner, built.dataset, *built.engines.values(), *built.robustness)))
     packages = {cls.__module__.partition(".")[0] for cls in classes}
     walked = [(frame.f_globals.get("__name__", ""), line) for frame, line in traceback.walk_tb(error.__traceback__)]
@@ -475,7 +477,7 @@ _KIND = tuple(item.name for item in fields(TaskKind))
 
 
 def identity(setting: Setting, built: Built) -> dict[str, Any]:
-    """The columns that all rows of a setting share: id, labels and versions; null for a role that the setting lacks."""
+    """The columns that all rows of a setting share: id, labels and versions; null for roles that the setting lacks."""
     return storable(
         {
             "setting_id": setting.id,
@@ -495,7 +497,7 @@ def identity(setting: Setting, built: Built) -> dict[str, Any]:
 
 
 def cell_columns(cell: Cell, built: Built, attempt_id: str) -> dict[str, Any]:
-    """The columns that identify the cell of a row, and the try that made the row."""
+    """The columns that identify the cell of a row, and the attempt that made the row."""
     return {
         "cell_id": cell.cell_id,
         "cell_key": cell.cell_key,
@@ -508,7 +510,7 @@ def cell_columns(cell: Cell, built: Built, attempt_id: str) -> dict[str, Any]:
 
 
 def kind_columns(problem: Problem | None) -> dict[str, Any]:
-    """The columns of a case's task in agent_planning_benchmark; empty if the case is no such task."""
+    """The columns of a case's task in agent_planning_benchmark; empty if the case is not such a task."""
     kind = problem.kind if problem else None
     return {} if kind is None else {name: getattr(kind, name) for name in _KIND}
 
@@ -521,7 +523,7 @@ def node_rows(
 ) -> list[dict[str, Any]]:
     """One row per node, in the order in which the nodes were made; the root is the first and has no call.
 
-    `right` says, by request to the judge, whether the call that was judged is right.
+    `right` says for each request to the judge whether the judged call is right.
     """
     on_path = {id(step) for step in returned.steps}
     return [
@@ -558,7 +560,7 @@ def _tokens(usage: Usage) -> dict[str, int | None]:
 
 
 def _tree_rows_failed(node: Node) -> bool | None:
-    """Whether a node's call returned nothing valid; None if no call was run."""
+    """Whether a node's call returned no valid result; None if no call was run."""
     if node.execution is None or node.path is None or not node.path.steps:
         return None
     observation = node.path.steps[-1].observation
@@ -571,7 +573,7 @@ def improvement_rows(
     improvements: Sequence[Improvement],
     resolved: Callable[[Sequence[Step], State], bool],
 ) -> list[dict[str, Any]]:
-    """One row for each trajectory that was better than all before; the last row is the returned trajectory."""
+    """One row for each trajectory that was better than all earlier ones; the last row is the returned trajectory."""
     return [
         {
             "cell_id": cell_id,

@@ -1,4 +1,4 @@
-"""One engine for a program that is no sweep: it runs in the program's process, or in replicas if it holds weights."""
+"""One engine for a program other than a sweep; it runs in the program's process, or in replicas if it holds weights."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Answering:
 
 @contextmanager
 def answering(asked: Answering, say: Say) -> Iterator[Engine]:
-    """Give the engine. If it runs in replicas, they are ready to answer; any other engine is not loaded.
+    """Yield the engine. If it runs in replicas, these are ready to answer; any other engine is not loaded yet.
 
     Raises:
         ConfigError: not enough GPUs, an engine that can never work, or packages that the engine needs are not
@@ -56,7 +56,7 @@ def answering(asked: Answering, say: Say) -> Iterator[Engine]:
 
 
 async def loaded(asked: Answering, say: Say, stack: ExitStack) -> Engine:
-    """The engine of `answering`, loaded and ready wherever it runs. It stays ready until `stack` ends."""
+    """The engine of `answering`, loaded and ready wherever it runs. It stays ready until `stack` is closed."""
     engine = stack.enter_context(answering(asked, say))
     if engine.home == "gateway":
         await cast(HostedEngine, engine).load()

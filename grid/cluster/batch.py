@@ -1,4 +1,4 @@
-"""Running a plan on Ray: chunks of cells are tasks, few enough are in flight, and cells of dead tasks run again."""
+"""Running a plan on Ray: chunks of cells become tasks, a limited number is in flight, and cells of dead tasks rerun."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ from grid.settings.roles import at_least, by_pool, models
 from grid.settings.setting import Cell, Setting
 
 __all__ = ["Report", "Run"]
-DEATHS = 3  # deaths of a worker with a single cell, after which the cell's row says that its worker died
-_WAITING_CPUS = 0.25  # of a task whose engine is in replicas, so that it mostly waits
+DEATHS = 3  # after this many worker deaths with only this cell, the cell's row says that its worker died
+_WAITING_CPUS = 0.25  # CPUs of a task that mostly waits, because its engine is in replicas
 _TICK_SECONDS = 5.0
-_TURN_SECONDS = 0.5  # between two looks while models wait for their turn
-_SILENT_SECONDS = 90.0  # after which a worker that says nothing is ended
-_COMPACT_EVERY = 100  # writes of rows
+_TURN_SECONDS = 0.5  # between two checks while models wait for their turn
+_SILENT_SECONDS = 90.0  # after which a worker that sends no sign is ended
+_COMPACT_EVERY = 100  # number of writes of rows
 
 
 class Run:
@@ -45,7 +45,7 @@ class Run:
     Args:
         plan: the plan to run.
         done: the ids of cells that need not run.
-        report: called in the driver when a try of a chunk ends, in the order in which tries end.
+        report: called in the driver when an attempt at a chunk ends, in the order in which attempts end.
         fleet: holds the replicas of the plan's models.
         tick: called every few seconds.
         money: the budget that limits the run's cells, if there is one; the run adds each report to it.
@@ -75,11 +75,11 @@ class Run:
         self.stopping = False
         """Whether `stop` was called."""
         self.unaffordable: Setting | None = None
-        """The setting whose next cell costs more on average than the money that was left, so the run ended."""
+        """The setting whose next cell was expected to cost more than the money left, so that the run ended."""
 
     @property
     def cells_in_flight(self) -> Counter[str]:
-        """The number of cells in begun chunks that have not ended, by setting id."""
+        """The number of unfinished cells in chunks that have begun, by setting id."""
         cells: Counter[str] = Counter()
         for lane in self._lanes:
             for one in lane.in_flight.values():
@@ -88,17 +88,17 @@ class Run:
 
     @property
     def signs_in_flight(self) -> list[tuple[str, Sign]]:
-        """The last signs of the workers that still run a chunk, each with its setting's id."""
+        """The last sign of each worker that is still running a chunk, with the chunk's setting id."""
         tries = (one for lane in self._lanes for one in lane.in_flight.values())
         return [(one.work.setting.id, one.sign) for one in tries if one.sign]
 
     @property
     def money_in_flight(self) -> float:
-        """The US dollars spent so far by chunks that still run, as their workers reported them."""
+        """The US dollars spent so far by chunks that are still running, as reported by their workers."""
         return sum(sign.money for _, sign in self.signs_in_flight)
 
     def stop(self) -> None:
-        """Begin no further cell: the run ends when the cells in flight have ended."""
+        """Begin no more cells; the run ends when the cells in flight have ended."""
         self.stopping = True
         self._signs.stop()
 
@@ -106,7 +106,7 @@ class Run:
         """Run until no cell is left or, after `stop`, until the cells in flight have ended.
 
         Raises:
-            UnfinishedError: rows cannot be written, or no machine of the cluster or no replica of a model is left.
+            UnfinishedError: rows cannot be written, the cluster has no machine left, or a model has no replica left.
         """
         try:
             with self._signs, self._money or nullcontext():
@@ -158,7 +158,7 @@ class Run:
                 self._fleet.done(lane.team)
 
     def _fail(self, lane: Lane, why: str) -> None:
-        """Write failed rows for cells of a lane whose models are lost; returns soon, so that other lanes go on."""
+        """Write failed rows for cells of a lane whose models are lost; returns soon, so that other lanes continue."""
         until, attempt_id = time.monotonic() + _TURN_SECONDS, uuid.uuid4().hex
         rows, failed = list[dict[str, Any]](), Counter[str]()
         while not lane.ended and time.monotonic() < until:
@@ -192,7 +192,7 @@ class Run:
     def _begin(self) -> None:
         import ray
 
-        remote = ray.remote(max_retries=0)(solve_chunk)  # the cells of a task that died are divided, not only repeated
+        remote = ray.remote(max_retries=0)(solve_chunk)  # if a task dies, its cells are split up, not just repeated
         for lane in self._in_turn():
             while not self.stopping and lane.loaded and self._has_room(lane):
                 work = lane.next()
@@ -219,7 +219,7 @@ class Run:
                 lane.in_flight[task] = Try(work, chunk.attempt_id, time.monotonic())
 
     def _in_turn(self) -> list[Lane]:
-        """The lanes; with a limit on money first the lane whose next cell is of the setting with the fewest cells."""
+        """The lanes; with a limit on money, the lane whose next setting has begun the fewest cells comes first."""
         if (money := self._money) is None:
             return self._lanes
         flying = Counter[str]()
@@ -233,10 +233,10 @@ class Run:
         return sorted((lane for lane in self._lanes if lane.loaded and lane.any), key=begun)
 
     def _affordable(self, money: Money, lane: Lane, work: Work) -> Work | None:
-        """The work, with only as many of its cells as there is money for; the other cells wait.
+        """The work, reduced to as many cells as there is money for; the other cells wait.
 
-        If there is not enough for the next cell and no cell is in flight, the run stops, although cells of another
-        setting may cost less: the settings are to have about the same cases.
+        If there is not enough money for the next cell and no cell is in flight, the run stops. Cells of another setting
+        might cost less, but all settings should have about the same cases.
         """
         count = self._paid(money, work.setting, len(work.cells))
         if rest := work.cells[count:]:
@@ -247,7 +247,7 @@ class Run:
         return replace(work, cells=work.cells[:count]) if count else None
 
     def _paid(self, money: Money, setting: Setting, most: int) -> int:
-        """How many cells of a setting there is money for, `most` at the most."""
+        """The number of cells of a setting that there is money for, `most` at the most."""
         tries = [one for each in self._lanes for one in each.in_flight.values()]
         spends = [(one.work.setting.id, len(one.work.cells), one.sign.money if one.sign else 0.0) for one in tries]
         beside = [one.id for each in self._lanes if each.loaded for one in each.settings if one.id in money.done]
@@ -289,7 +289,7 @@ class Run:
     def _died(self, lane: Lane, tried: Try, why: str) -> None:
         """Handle a task that ended without an answer.
 
-        Each half of its cells runs again as a task, so that one deadly case does not lose the others.
+        Each half of its cells runs again as a task of its own, so that one deadly case does not affect the others.
         """
         work, seconds = tried.work, time.monotonic() - tried.started
         tab = tab_of(self._plan.root, work.setting.id, tried.attempt_id)
@@ -298,7 +298,7 @@ class Run:
         money = at_least(prices, result.spent)
         if self._money:
             self._money.gone(tried.attempt_id)
-            money = max(money or 0.0, tab.dollars())  # this includes requests that were at a server then
+            money = max(money or 0.0, tab.dollars())  # includes requests that were at a server when the worker died
         if not store.rows_of_try(self._plan.root, "attempts", tried.attempt_id):
             made, died = self._stamp.now(), len(work.cells)
             row = attempt_row(tried.attempt_id, work.setting.id, prices, result, seconds, made, died)
@@ -330,9 +330,9 @@ class Run:
         lane.again.extendleft(one for one in reversed(again) if one.cells)
 
     def _known(self, tried: Try, tab: Tab) -> tuple[set[str], ChunkResult]:
-        """The ids of a try's cells that have rows, and the try's costs.
+        """The ids of an attempt's cells that have rows, and the attempt's costs.
 
-        Each cost is the largest of three sums: over the rows, over the replicas' counts, and over the try's ledger.
+        Each cost is the largest of three sums: over the rows, over the replicas' counts, and over the attempt's ledger.
         """
         rows, result = store.rows_of_try(self._plan.root, "episodes", tried.attempt_id), ChunkResult()
         for row in rows:
@@ -352,7 +352,7 @@ class Run:
         self._tell(Report(tried.work.setting.id, 1, failed=1, unknown=int(kind not in UNRESOLVED)))
 
     def _listen(self, lane: Lane, passed: float) -> None:
-        """Read the workers' signs, end workers that are silent for too long, and give up on those that do not end."""
+        """Read the workers' signs, end workers that are silent for too long, and give up on workers that do not end."""
         import ray
 
         busy = any(one.sign for each in self._lanes for one in each.in_flight.values())
@@ -385,7 +385,7 @@ class Run:
 
 
 def said(error: Any) -> str:
-    """The error of a task in one line; of a group it is the first error, as the group's text ends with a frame."""
+    """The error of a task in one line; for a group of errors, the first one, as the group's text ends with a frame."""
     cause = error.cause
     while isinstance(cause, BaseExceptionGroup):
         cause = cause.exceptions[0]
@@ -393,7 +393,7 @@ def said(error: Any) -> str:
 
 
 def _end_on(node: str, pid: int, started: int) -> None:
-    """End a process on a machine of the cluster, also one that does not respond, which Ray itself could not end."""
+    """End a process on a machine of the cluster, even if it does not respond and Ray itself could not end it."""
     import ray
     from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 

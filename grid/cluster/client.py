@@ -1,4 +1,4 @@
-"""A task's access to an engine in a pool of replicas: it routes requests, limits them, and sends lost ones again."""
+"""A task's access to an engine in a pool of replicas: it routes and limits requests, and resends lost ones."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from grid.core.types import Usage
 
 NAMESPACE = "agent-grid"
 TRIES = 5
-IN_FLIGHT = 256  # requests of one chunk of cells that may be at replicas at once
-_WAIT_SECONDS = 1.0  # before a lost request is sent again; doubled each time
-_OVERLOADED = 2.0, 16  # more than so many times the least loaded replica's requests, and so many more
+IN_FLIGHT = 256  # maximum number of a chunk's requests that are at replicas at once
+_WAIT_SECONDS = 1.0  # before a lost request is sent again; doubled after each attempt
+_OVERLOADED = 2.0, 16  # more than this many times the least loaded replica's requests, plus this many
 
 
 class Router:
-    """The choice of a replica: all requests of a case go to the same replica, unless it is overloaded.
+    """Chooses a replica: all requests of a case go to the same replica, unless it is overloaded.
 
     A replica's load is the load that it last reported, plus the number of requests sent to it since then.
     """
@@ -41,17 +41,17 @@ class Router:
         return chosen
 
     def report(self, name: str, load: int) -> None:
-        """Note the load that a replica reported with an answer."""
+        """Record the load that a replica reported with an answer."""
         if name in self._loads:
             self._loads[name] = load
 
     def lost(self, name: str) -> None:
-        """Note that a replica ended: it processes no request."""
+        """Record that a replica ended, and so processes no requests."""
         if name in self._loads:
             self._loads[name] = 0
 
     def drop(self, name: str) -> int:
-        """Never pick a replica again; returns how many are left."""
+        """Never pick a replica again; returns the number of replicas left."""
         self._loads.pop(name, None)
         return len(self._loads)
 
@@ -74,7 +74,7 @@ class PooledEngine:
         """Ask a replica's engine for samples.
 
         Raises:
-            EngineError: no replica answered in TRIES tries.
+            EngineError: no replica answered in TRIES attempts.
             UnfinishedError: no replica is left that could ever answer.
         """
         how = {"n": n, "temperature": temperature, "max_tokens": max_tokens, "seed": seed}
@@ -98,7 +98,7 @@ class PooledEngine:
                     try:
                         answer, load = await asked
                     except asyncio.CancelledError:
-                        ray.cancel(asked)  # otherwise the replica would go on with the request
+                        ray.cancel(asked)  # otherwise the replica would continue with the request
                         raise
                     except ray.exceptions.RayTaskError as error:
                         if isinstance(error.cause, GridError):
@@ -112,7 +112,7 @@ class PooledEngine:
                     computed(answer.computed_seconds)
                     self._router.report(name, load)
                     return replace(answer, usage=answer.usage + Usage(resent_requests=tried))
-            raise EngineError(f"no replica answered in {TRIES} tries; the last error: {last}")
+            raise EngineError(f"no replica answered in {TRIES} attempts; the last error: {last}")
 
     async def _lost(self, name: str, why: str) -> str:
         """Handle the end of a replica's process; returns the replica's name. Raises UnfinishedError if none is left."""
@@ -121,14 +121,14 @@ class PooledEngine:
         self._router.lost(name)
         try:
             await asyncio.to_thread(ray.get_actor, name, NAMESPACE)
-        except ValueError:  # Ray does not start it again
+        except ValueError:  # Ray will not start it again
             if not self._router.drop(name):
                 raise UnfinishedError(f"no replica of {self.name} is left; the last error: {why}") from None
         return name
 
 
 def case_key(prompt: Prompt) -> str:
-    """The beginning that all prompts of a case share: the sections up to the task."""
+    """The beginning that all prompts of a case have in common: the sections up to the task."""
     head: list[str] = []
     for section in prompt.sections:
         head += section.entries

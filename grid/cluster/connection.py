@@ -1,4 +1,4 @@
-"""The Ray cluster of a sweep: a sweep starts it here, or joins it."""
+"""The Ray cluster of a sweep, which starts it on this machine or joins an existing one."""
 
 from __future__ import annotations
 
@@ -27,16 +27,16 @@ from grid.core.untrusted import shown
 from grid.settings.config import ClusterConfig
 
 _ANSWER_SECONDS = 5.0
-_HEAD_SECONDS, _LOOK_SECONDS = 20.0, 1.0  # how long to wait for a restarted head, and between two looks for it
+_HEAD_SECONDS, _LOOK_SECONDS = 20.0, 1.0  # how long to wait for a restarted head, and between two checks for it
 _LOOPBACK = "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"
-"""Ray's variable for clusters of several machines; if it is 0, all ports of Ray listen on loopback, on Linux too."""
+"""Ray's variable for clusters of several machines; if it is 0, all of Ray's ports listen on loopback, even on Linux."""
 _LOST = re.compile(r"The node with node id: \w+ and address: (\S+) .*has been marked dead")
 _KILLED = re.compile(r"A worker died or was killed .*?Worker IP address: (\S+) .*?Worker PID: (\d+)", re.DOTALL)
 _BESIDE = "Raylet is terminated."  # printed by each agent of the same machine
 _MODE, _TOKENS = "RAY_AUTH_MODE", {"RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH"}
 _held = False
 _undo = ExitStack()
-"""The steps that undo all changes of `connect` to this process."""
+"""The steps that undo all changes that `connect` makes to this process."""
 _QUIET: dict[str, Any] = {"logging_level": logging.ERROR, "log_to_driver": False, "configure_logging": False}
 _used = _forked = False
 """Whether we have started Ray in this process; and whether the process that this one was forked from had run Ray."""
@@ -52,9 +52,9 @@ os.register_at_fork(after_in_child=_tell_child)
 
 @contextmanager
 def held(cluster: ClusterConfig) -> Iterator[str]:
-    """Let all sweeps of this process share one cluster, as each start of a cluster takes seconds; a context manager.
+    """Let all sweeps of this process share one cluster, because starting one takes seconds; a context manager.
 
-    It gives the text that `connect` returns. If a cluster is held already, it does nothing more.
+    It yields the text that `connect` returns. If a cluster is already held, it does nothing more.
 
     Raises:
         ConfigError: as for `connect`.
@@ -76,11 +76,12 @@ def held(cluster: ClusterConfig) -> Iterator[str]:
 def connect(cluster: ClusterConfig) -> str:
     """Start or join Ray, unless a cluster is `held`; returns a text that says where the user can watch it.
 
-    If this process has initialised Ray already, that Ray is used, and `disconnect` leaves it running. `disconnect`
-    undoes all changes of `connect`: environment variables, the handler of SIGTERM, the settings of Ray's logs.
+    If this process has already initialised Ray, that Ray is used, and `disconnect` leaves it running. `disconnect`
+    undoes all changes that `connect` made: environment variables, the SIGTERM handler, and the settings of Ray's logs.
 
     Raises:
-        ConfigError: no cluster answers at the address, or it refuses us, or the Ray that runs here cannot be used.
+        ConfigError: no cluster answers at the address, the cluster refuses us, or the Ray that runs here cannot be
+            used.
         GridError: Ray has run in the process that this one was forked from.
         UnfinishedError: Ray does not start here.
     """
@@ -111,7 +112,7 @@ def _initialised() -> bool:
 def _users_own(cluster: ClusterConfig) -> str:
     """A line about a Ray that this process initialised itself; empty without one. Raises ConfigError for a wrong one.
 
-    It is wrong if it is a Ray client or has another address, or if `cluster.cpus` or plugins are given.
+    It is wrong if it is a Ray client or has a different address, or if `cluster.cpus` or plugins are given.
     """
     if not _initialised():
         return ""
@@ -128,14 +129,14 @@ def _users_own(cluster: ClusterConfig) -> str:
         raise ConfigError("cluster.cpus", cluster.cpus, f"must be null, {without}")
     if named := list(plugins.allowed()):
         raise ConfigError(
-            plugins.KEY, named, f"must be empty, because the workers would not know the plugins, {without}"
+            plugins.KEY, named, f"must be empty, because the workers would not have the plugins, {without}"
         )
     return f"using the Ray that already runs in this process ({context.gcs_address}), with {cpus()} CPUs"
 
 
 @contextmanager
 def _as_it_was() -> Iterator[None]:
-    """A context manager: at its end Ray is shut down, and all changes of Ray and of ours in this process are undone."""
+    """A context manager that, at its end, shuts Ray down and undoes all changes that Ray and we made to the process."""
     before, level, on_term = _variables(), logging.getLogger("ray").level, signal.getsignal(signal.SIGTERM)
     tracing = faulthandler.is_enabled()
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
@@ -162,7 +163,7 @@ def _as_it_was() -> Iterator[None]:
 
 @contextmanager
 def _in_our_words() -> Iterator[None]:
-    """A context manager that replaces Ray's long messages about machines and workers by one line; a log has them."""
+    """A context manager that replaces Ray's long messages about machines and workers by one line; a log keeps them."""
     import ray
 
     worker: Any = ray._private.worker
@@ -174,7 +175,7 @@ def _in_our_words() -> Iterator[None]:
 
 
 def _tell(data: Mapping[str, Any], ignore_prefix: bool = False) -> None:
-    """Print Ray's messages, the `lines` in `data`, in our words; this replaces a function of Ray."""
+    """Print Ray's messages (the `lines` in `data`) in our words; this replaces one of Ray's functions."""
     import ray
 
     log = Path(cast(Any, ray._private.worker)._global_node.get_logs_dir_path()) / "agent-grid.log"
@@ -199,7 +200,7 @@ def _variables() -> dict[str, str]:
 
 
 def _read_authentication() -> None:
-    """Have Ray read its authentication mode and token from the environment again, as Ray reads them only once."""
+    """Make Ray read its authentication mode and token from the environment again, as it would only read them once."""
     import ray
 
     raylet: Any = ray._raylet
@@ -208,7 +209,7 @@ def _read_authentication() -> None:
 
 
 def _start(cluster: ClusterConfig, undo: ExitStack) -> str:
-    """Start a Ray for this sweep alone on this machine, whatever RAY_ADDRESS says; its ports listen on loopback.
+    """Start a Ray on this machine for this sweep only, whatever RAY_ADDRESS says; its ports listen on loopback.
 
     Until `undo` runs, a watcher ends this Ray if our process is killed.
     """
@@ -217,7 +218,7 @@ def _start(cluster: ClusterConfig, undo: ExitStack) -> str:
     try:
         own = own_folder()
         folder, token = own / "ray", _guarded(own)
-        os.environ.setdefault("RAY_gcs_server_port_wait_time_s", "120")  # the 30 s of Ray are too few on a busy machine
+        os.environ.setdefault("RAY_gcs_server_port_wait_time_s", "120")  # Ray's 30 s are not enough on a busy machine
         os.environ[_LOOPBACK] = "0"  # for Ray's other processes
         cast(Any, ray_constants).ENABLE_RAY_CLUSTER = False  # this process read the variable when it imported Ray
         logging.getLogger("ray").setLevel(logging.ERROR)
@@ -242,9 +243,9 @@ def _start(cluster: ClusterConfig, undo: ExitStack) -> str:
 
 
 def _begun(**how: Any) -> Any:
-    """Call `ray.init`, a second time if its node was not up within 30 s, as Ray has no setting for that limit.
+    """Call `ray.init`, a second time if its node was not up within 30 s, because Ray has no setting for that limit.
 
-    If the terminal closes, only this process gets SIGHUP. Ray's processes do not, so that they can finish their work.
+    If the terminal closes, only this process gets SIGHUP. Ray's processes do not get it, so they can finish their work.
     """
     import ray
 
@@ -262,19 +263,19 @@ def _begun(**how: Any) -> Any:
 
 
 class _Known(list[str]):
-    """Folders that workers search for modules before all others: only those that this process searches as well.
+    """Folders that workers search for modules first, limited to folders that this process searches too.
 
-    Ray adds the current folder. If a user's folder there has our package's name, workers would import that folder.
+    Ray adds the current folder. If that folder contained a folder with our package's name, workers would import it.
     """
 
     def extend(self, folders: Iterable[str]) -> None:
-        """Add the folders that are on `sys.path`."""
+        """Add only those of the folders that are on `sys.path`."""
         known = {os.path.abspath(entry) for entry in sys.path}
         super().extend(folder for folder in folders if folder in known)
 
 
 def _job() -> Any:
-    """What Ray is told about this process as a driver."""
+    """The description of this process, as a driver, for Ray."""
     from ray.job_config import JobConfig
 
     job = JobConfig()
@@ -283,9 +284,9 @@ def _job() -> Any:
 
 
 def _guarded(folder: Path) -> str:
-    """Have Ray guard its ports by a token in the folder, unless the user has set another way; returns a text about it.
+    """Protect Ray's ports with a token in the folder, unless the user chose another method; returns a text about it.
 
-    The token is not in Ray's own place, ~/.ray: there every later cluster of this user would ask for it.
+    The token is not in Ray's default place, ~/.ray, because every later cluster of this user would then ask for it.
     """
     if os.environ.setdefault(_MODE, "token") != "token":
         return ""
@@ -319,7 +320,7 @@ def _join(cluster: ClusterConfig) -> str:
 def _authenticate(cluster: ClusterConfig) -> None:
     """Set how Ray authenticates with the cluster; raises ConfigError if the cluster would reject that.
 
-    Without this check Ray would try for ten seconds, and print a line for each try.
+    Without this check, Ray would keep trying for ten seconds and print a line for each attempt.
     """
     import ray
 
@@ -357,8 +358,8 @@ def _refused(address: str, headers: Mapping[str, str]) -> bool:
 def _with_plugins(inherited: bool) -> dict[str, Any]:
     """The arguments of `ray.init` that make plugins known to all processes; empty if the plugins are known anyway.
 
-    Without arguments workers start sooner. A folder is sent as a whole. `inherited`: Ray's processes inherit the
-    environment of this process.
+    Workers start sooner without such arguments. A folder is sent as a whole. `inherited`: whether Ray's processes
+    inherit the environment of this process.
     """
     found = plugins.allowed()
     folders = [plugin.folder for plugin in found.values() if not plugin.distribution]
@@ -370,14 +371,14 @@ def _with_plugins(inherited: bool) -> dict[str, Any]:
 
 
 def cpus() -> int:
-    """The number of CPUs of the cluster."""
+    """The number of CPUs in the cluster."""
     import ray
 
     return int(ray.cluster_resources().get("CPU", 1))
 
 
 def gpus() -> dict[str, int]:
-    """The number of GPUs of each kind in the cluster, by Ray's name of the kind."""
+    """The number of GPUs of each kind in the cluster, by Ray's name for the kind."""
     import ray
 
     found: Counter[str] = Counter()
@@ -405,7 +406,7 @@ def alive() -> bool:
 
 
 def _expect_head(address: str) -> None:
-    """Wait for a lost head without any request to it: Ray ends a process whose requests to it fail for a minute."""
+    """Wait for a lost head without sending it requests: Ray ends a process whose requests to it fail for a minute."""
     until = time.monotonic() + _HEAD_SECONDS
     while why := _no_answer(address):
         if time.monotonic() > until:
@@ -422,10 +423,10 @@ def disconnect() -> None:
 
 
 def _no_answer(address: str) -> str:
-    """Why nothing listens at `host:port`; empty if something listens. Ray itself would try for minutes."""
+    """The reason why nothing listens at `host:port`; empty if something does. Ray itself would try for minutes."""
     host, _, port = address.rpartition(":")
     try:
         socket.create_connection((host.strip("[]"), int(port)), timeout=_ANSWER_SECONDS).close()
-    except (OSError, OverflowError, ValueError) as error:  # ValueError: no name of a host
+    except (OSError, OverflowError, ValueError) as error:  # ValueError: not a host name
         return str(error)
     return ""

@@ -1,4 +1,4 @@
-"""All pools that a sweep needs: the fleet finds or starts them, loads them, watches them, and stops them."""
+"""All pools that a sweep needs: the fleet finds or starts, loads, watches, and stops them."""
 
 from __future__ import annotations
 
@@ -28,15 +28,15 @@ from grid.settings.roles import judging, label_of, model_key, models, simulating
 from grid.settings.setting import Setting
 
 _LOOK_SECONDS = 2.0
-_LOOK_AGAIN_SECONDS = 1.0  # between two looks for GPUs that have become free
+_LOOK_AGAIN_SECONDS = 1.0  # between two checks for GPUs that have become free
 _TAKE_SECONDS = 0.05
 _END_SECONDS = 15.0
-LOST_SECONDS = 120.0  # after which a replica that never said that it is well counts as lost
+LOST_SECONDS = 120.0  # after which a replica that has not reported to be well counts as lost
 
 
 @dataclass
 class Totals:
-    """The reported work of all processes of a replica, in the `seconds` that passed `since` it was loaded."""
+    """The reported work of all processes of a replica, in the `seconds` since it was loaded (at `since`)."""
 
     label: str
     name: str
@@ -51,7 +51,7 @@ class Totals:
 
     @property
     def stats(self) -> ReplicaStats:
-        """The figures of all processes together: sums, the batch averaged over busy time, the peak of the KV cache."""
+        """The figures of all processes together: sums, the mean batch over busy time, and the peak of the KV cache."""
         parts = list(self.processes.values())
         last = parts[-1]
         busy = sum(part.busy_seconds for part in parts)
@@ -86,7 +86,7 @@ class Hosted:
 
 
 class Load(threading.Thread):
-    """A thread that loads one model; `taken`: whether the fleet has handled the thread's result."""
+    """A thread that loads one model; `taken` says whether the fleet has handled the thread's result."""
 
     def __init__(self, work: Callable[[], Mapping[str, Late]]) -> None:
         super().__init__(daemon=True, name="load")
@@ -105,7 +105,7 @@ class Load(threading.Thread):
 
     @property
     def done(self) -> bool:
-        """Whether the model is loaded and the fleet has handled that."""
+        """Whether the model is loaded and the fleet has handled the result."""
         return self.taken and self.error is None
 
 
@@ -113,23 +113,23 @@ class Fleet:
     """The replicas of all models that the settings need, loaded and watched. A context manager.
 
     If the GPUs cannot hold all models at once, the models take turns. The models that a setting asks are a team; the
-    cells of a team begin when all its models are loaded (`turns`). On CPUs all models are loaded at once, as nothing
-    limits their number.
+    cells of a team begin when all its models are loaded (`turns`). On CPUs all models are loaded at once, because
+    nothing limits their number.
 
     A pool that `launch/replicas.py` started is joined and left running; all other pools are started and stopped here.
-    Replicas that do not become ready are started again, and are used as soon as they are ready. `lost_seconds`: if a
-    replica has not reported for this long that it is well, its process is ended, and Ray starts another.
+    Replicas that do not become ready are started again, and are used as soon as they are ready. If a replica has not
+    reported for `lost_seconds` that it is well, its process is ended, and Ray starts a new one.
 
     Args:
-        settings: the settings whose models the fleet has.
+        settings: the settings whose models the fleet provides.
         replicas: the number of replicas of every model whose config gives no number.
         ready_seconds: how long each model may wait for GPUs, and then take to load.
-        say: gets a line now and then.
-        cells: the number of cells of each setting, by its id, if it is known: teams with more work may begin first.
-        grows_to: all GPUs of a cluster that starts machines by itself, counted when every machine runs.
+        say: called with a line of text from time to time.
+        cells: the number of cells of each setting, by its id, if known; teams with more work may begin first.
+        grows_to: the number of GPUs in a cluster that starts machines by itself, when all its machines run.
 
     Raises:
-        ConfigError: the cluster's GPUs never hold all models of a setting at once, or an engine can never work.
+        ConfigError: the cluster's GPUs can never hold all models of a setting at once, or an engine can never work.
         EngineError: no replica of a model without GPUs becomes ready within `ready_seconds`, or no team can be loaded.
     """
 
@@ -161,28 +161,28 @@ class Fleet:
             self._cells[self.team(setting)] += cells.get(setting.id, 1) if cells else 1
         self._probes = probes_of(settings)
         self._replicas, self._ready_seconds, self._say = replicas, ready_seconds, say
-        self._grown = [[1.0] * grows_to] if grows_to else []  # as one machine: Ray finds the real ones
+        self._grown = [[1.0] * grows_to] if grows_to else []  # treated as one machine; Ray finds the real ones
         self.pools: dict[str, Pool] = {}
-        self._late: dict[str, Any] = {}  # the calls to load replicas that are not ready, by the replica's name
+        self._late: dict[str, Any] = {}  # the calls of `load` for replicas that are not ready, by replica name
         self._totals: dict[str, Totals] = {}
         self._turns = Turns({}, [])
         self._loads: dict[str, Load] = {}  # of the models that are loaded or being loaded
         self._lost: dict[Team, str] = {}
-        self._errors: dict[str, Exception] = {}  # by the key of a model that could not be loaded
-        self._expected: tuple[float, float] = 0.0, 0.0  # GPUs that should become free, and until when to wait for them
+        self._errors: dict[str, Exception] = {}  # by the key of the model that could not be loaded
+        self._expected: tuple[float, float] = 0.0, 0.0  # free GPUs to expect, and until when to wait for them
         self._looked, self._waits = 0.0, 0.0
         self._in_turns = False
         self._threads: list[Load] = []
-        self._started = 0  # number of pools
+        self._started = 0  # number of pools started
         self.gpus = 0.0
-        """The highest number of GPUs that the fleet's replicas took at once."""
+        """The highest number of GPUs that the fleet's replicas used at once."""
         self.loading = 0.0
         """The seconds until the first models were loaded."""
         self._ended = threading.Event()
         self._watcher: threading.Thread | None = None
 
     def team(self, setting: Setting) -> Team:
-        """The keys of those models of a setting that need GPUs, and so may have to wait for them."""
+        """The keys of a setting's models that need GPUs, and so may have to wait for them."""
         keys = map(model_key, models(setting.config).values())
         return frozenset(key for key in keys if key in self._models and self._models[key].bundles)
 
@@ -192,7 +192,7 @@ class Fleet:
         return {name: handle for name, handle in found.handles.items() if name not in self._late} if found else {}
 
     def need(self, teams: Iterable[Team]) -> None:
-        """Have these teams wait for their turn; a team that has ended or was lost waits once more."""
+        """Put these teams in the queue for their turn; a team that has ended or was lost is queued again."""
         for team in dict.fromkeys(teams):
             self._lost.pop(team, None)
             if team and team not in self._turns.begun and team not in self._turns.waiting:
@@ -208,13 +208,13 @@ class Fleet:
         return self._lost.get(team)
 
     def done(self, team: Team) -> None:
-        """End a team that has no cells left; if others wait, models that only this team needs give their GPUs back."""
+        """End a team that has no cells left; if other teams wait, models that only this team needs free their GPUs."""
         if team in self._turns.begun:
             self._release(self._turns.end(team))
             self.advance()
 
     def advance(self) -> None:
-        """Begin teams that find room, and handle models whose loading ended. The caller calls this again and again."""
+        """Begin teams that find room, and handle models whose loading ended. The caller has to call this repeatedly."""
         self._take_ended()
         if not self._turns.waiting or time.monotonic() - self._looked < _LOOK_AGAIN_SECONDS:
             return
@@ -239,7 +239,7 @@ class Fleet:
         return pool.spent(found, attempt_id) if found else Usage()
 
     def totals(self) -> list[Totals]:
-        """The work of each replica, after a new look at all of them."""
+        """The work of each replica, after asking all of them again."""
         self._look()
         return [total for total in self._totals.values() if total.processes]
 
@@ -251,7 +251,7 @@ class Fleet:
         return {key for key, one in self.pools.items() if not all(told.get(name, True) for name in one.names)}
 
     def told(self) -> str:
-        """The replicas' answers so far, and the models that load or wait, as a line's end; empty without replicas."""
+        """The end of a line: the replicas' answers so far, and the models that load or wait; empty without replicas."""
         stats = [total.stats for total in list(self._totals.values()) if total.processes]
         told = ""
         if stats:
@@ -296,7 +296,7 @@ class Fleet:
             self._watcher.start()
 
     def _plan_turns(self) -> None:
-        """Order the teams, with at most as many replicas as the cluster holds; print what differs from the config."""
+        """Order the teams, with at most as many replicas as the cluster can hold; print differences from the config."""
         teams = [team for team in self._cells if team]
         for team in teams:
             lacking = [self._models[key] for key in team if key not in self.pools]
@@ -318,12 +318,12 @@ class Fleet:
             self._say(f"models take turns on {have:g} GPUs, because all of them together need {sum(every):g}: {told}")
 
     def _shrink(self, team: Team) -> None:
-        """Reduce the replicas of a team's models to the number that the whole cluster holds."""
+        """Reduce the replicas of a team's models to the number that the whole cluster can hold."""
         machines = self._machines()
         asked = {key: self._models[key].replicas for key in team}
         while placed((share for key in team for share in self._shares_of(key)), machines) is None:
             most = max((self._models[key] for key in team), key=lambda one: one.replicas)
-            if most.replicas == 1:  # a machine has gone since `expect_place` found room for them
+            if most.replicas == 1:  # a machine is gone since `expect_place` found room for the team
                 break
             most.replicas -= 1
         for key, count in asked.items():
@@ -351,11 +351,11 @@ class Fleet:
         return gpus.free()
 
     def _machines(self) -> list[list[float]]:
-        """All GPUs that the cluster has, free or not; in a cluster that grows, also those that it will have."""
+        """All GPUs that the cluster has, free or not; in a cluster that grows, also GPUs that it will have."""
         return self._grown or gpus.every()
 
     def _begin_first(self) -> None:
-        """Begin the first teams. Raises ConfigError if others hold the GPUs for longer than a replica takes to end."""
+        """Begin the first teams. Raises ConfigError if others keep the GPUs for longer than a replica takes to end."""
         until = time.monotonic() + gpus.SETTLE_SECONDS
         while self._turns.waiting and not self._turns.begun:
             self._looked = 0.0
@@ -366,7 +366,7 @@ class Fleet:
             time.sleep(0 if self._turns.begun else _LOOK_AGAIN_SECONDS / 2)
 
     def _wait_loaded(self, always: Sequence[str]) -> None:
-        """Wait until all begun models are loaded and some cells can run. Raises the error of loading if none can."""
+        """Wait until all models being loaded are ready and some cells can run. Raises the loading error if none can."""
         while True:
             self.advance()
             for key, error in self._errors.items():
@@ -379,7 +379,7 @@ class Fleet:
             time.sleep(_TAKE_SECONDS)
 
     def _load(self, key: str) -> None:
-        """Start the replicas of a model and load them, in a thread of its own."""
+        """Start the replicas of a model and load them, in a separate thread."""
         one = self._models[key]
         if key not in self.pools:
             self._started += 1
@@ -411,7 +411,7 @@ class Fleet:
             if waited > tell:
                 tell = 2 * waited
                 self._say(
-                    f"{one.label}: waits for GPUs that others hold or the cluster does not have yet, {waited:.0f} s"
+                    f"{one.label}: has waited {waited:.0f} s for GPUs that others hold or the cluster does not have yet"
                 )
         say = self._say if len(self._models) == 1 else lambda line: self._say(f"{one.label}: {line}")
         return wait([found], self._ready_seconds, say)
@@ -426,13 +426,13 @@ class Fleet:
                 self._fail(key, load.error)
                 continue
             for name, late in load.late.items():
-                self._say(f"the run goes on without replica {name}, which joins when it is ready; reason: {late.why}")
+                self._say(f"the run continues without replica {name}, which joins when it is ready; reason: {late.why}")
                 self._late[name] = late.task or self._load_again(name, end=True)
             for name in self.pools[key].names:
                 self._totals[name].since = time.monotonic()
 
     def _fail(self, key: str, error: Exception) -> None:
-        """Note that a model cannot be loaded: the teams that need it are lost, the others go on."""
+        """Record that a model cannot be loaded: the teams that need it are lost; the others continue."""
         self._errors[key] = error
         teams, gone = self._turns.fail(key)
         for team in teams:
@@ -442,7 +442,7 @@ class Fleet:
             self._say(f"{self._models[key].label} cannot be loaded, so cells that need it do not run: {error}")
 
     def _release(self, keys: Sequence[str]) -> bool:
-        """Stop these models, so that their GPUs become free; returns whether there are any."""
+        """Stop these models, so that their GPUs become free; returns false if there are no models to stop."""
         ours = [key for key in keys if key in self.pools and not self.pools[key].detached]
         if ours:
             self._look()
@@ -460,12 +460,12 @@ class Fleet:
         return bool(keys)
 
     def _wait_for_others(self, free: Sequence[Sequence[float]]) -> None:
-        """Print that the first waiting team finds no room as others hold GPUs; give it up after `ready_seconds`."""
+        """Print that the first waiting team has no room because others hold GPUs; give it up after `ready_seconds`."""
         now, team = time.monotonic(), self._turns.waiting[0]
         if not self._waits:
             self._waits = now
             seconds = f"cluster.ready_seconds={self._ready_seconds:g}"
-            self._say(f"{self._told_of(team)}: waits for GPUs that others hold, at most {seconds}{gpus.holders()}")
+            self._say(f"{self._told_of(team)}: waits at most {seconds} for GPUs that others hold{gpus.holders()}")
         if now - self._waits > self._ready_seconds:
             self._waits = 0.0
             self._turns.waiting.remove(team)
@@ -477,11 +477,11 @@ class Fleet:
         for one in list(self.pools.values()):
             if not one.detached:
                 pool.stop(one)
-        for thread in self._threads:  # a call to Ray after Ray's end would start Ray again
+        for thread in self._threads:  # if a thread called Ray after Ray's end, Ray would start again
             thread.join(_END_SECONDS)
 
     def _watch(self) -> None:
-        """Look at the replicas every few seconds; restart those that have not been well for too long."""
+        """Check the replicas every few seconds; restart any that has been unwell for too long."""
         seen: dict[str, float] = {}  # when each replica was last well
         while not self._ended.wait(_LOOK_SECONDS):
             self._look()
@@ -496,19 +496,19 @@ class Fleet:
                         seen[name] = now
 
     def _load_again(self, name: str, end: bool) -> Any:
-        """Call `load` again at a replica that is not ready; `end`: end its process before."""
+        """Call `load` again on a replica that is not ready; `end`: end its process first."""
         (one,) = (one for one in list(self.pools.values()) if name in one.handles)
         if end:
             pool.restart(one, name)
         return one.handles[name].load.remote()
 
     def _take_late(self) -> None:
-        """Count late replicas as ready if they are loaded, and load those again whose process ended."""
+        """Count late replicas as ready if they are loaded; load a replica again if its process ended."""
         import ray
 
         for name, task in list(self._late.items()):
             if not any(name in one.names for one in list(self.pools.values())):
-                continue  # its model was stopped meanwhile
+                continue  # its model was stopped in the meantime
             if not ray.wait([task], timeout=0)[0]:
                 continue
             try:
@@ -529,11 +529,11 @@ class Fleet:
                 total.seconds = time.monotonic() - total.since if total.since else 0.0
 
 
-# The ways in which a sweep will ask its models: if a server refuses one, that is found before the first cell.
+# The ways in which a sweep will ask its models, so that a server's refusal is noticed before the first cell.
 
 
 def probes_of(settings: Sequence[Setting]) -> dict[str, tuple[Probe, ...]]:
-    """The ways in which each model is sampled, each way (a role and a temperature) once, by the model's key."""
+    """The distinct ways (a role and a temperature) in which each model is sampled, by the model's key."""
     found: dict[str, dict[Probe, None]] = {}
     for setting in settings:
         keys = {role: model_key(model) for role, model in models(setting.config).items()}
@@ -543,7 +543,7 @@ def probes_of(settings: Sequence[Setting]) -> dict[str, tuple[Probe, ...]]:
 
 
 def _probes(config: Mapping[str, Any]) -> Iterator[Probe]:
-    """A probe for each role and temperature of a setting's samples; nothing for a config of a model alone."""
+    """A probe for each role and temperature of a setting's samples; none if the config has only a model."""
     if "planner" not in config:
         return
     parts = parts_of(config)

@@ -1,4 +1,4 @@
-"""The GPUs of a cluster: whether those that replicas need exist and are free, and which pools hold the others."""
+"""The GPUs of a cluster: whether the replicas' GPUs exist and are free, and which pools hold the other GPUs."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from grid.cluster import pool
 from grid.cluster.turns import Machines, machine, placed
 from grid.core.errors import ConfigError
 
-SETTLE_SECONDS = 10.0  # time in which the GPUs of replicas that have just ended become free
+SETTLE_SECONDS = 10.0  # time until the GPUs of replicas that have just ended become free
 _LOOK_SECONDS = 0.5
 
 
@@ -58,7 +58,7 @@ def check(label: str, replicas: int, shares: Sequence[float]) -> None:
 
 
 def no_room(wanted: Mapping[str, Sequence[float]], now: Sequence[Sequence[float]]) -> ConfigError:
-    """The error for models that do not fit in the GPUs `now` free; `wanted`: their processes' GPUs, by label."""
+    """The error for models that do not fit in the GPUs free `now`; `wanted`: their processes' GPUs, by label."""
     asked = ", ".join(f"{sum(shares):g} for {label}" for label, shares in wanted.items())
     total = sum(map(sum, wanted.values()))
     told = f"{sum(map(sum, now)):g} of {sum(map(sum, every())):g} GPUs are free"

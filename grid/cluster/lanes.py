@@ -1,4 +1,4 @@
-"""The work of settings that share engines: which part of it is in flight, and how much may be."""
+"""The work of settings that share engines: which part of it is in flight, and how much may be in flight."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ from grid.settings.roles import model_key, models
 from grid.settings.setting import Cell, Setting
 from grid.store import CellIds
 
-AHEAD = 1.25  # cells in flight for each request that replicas can process: some cells are between two requests
-_TASK_SECONDS = 5.0  # how long a task should last: some thousand times as long as its start takes
-_LARGEST = 4000  # cells of a chunk
+AHEAD = 1.25  # cells in flight per request that replicas can process, as some cells are between two requests
+_TASK_SECONDS = 5.0  # how long a task should last: some thousand times as long as it takes to start
+_LARGEST = 4000  # cells in a chunk
 _WAIT_SECONDS = 0.25
 
 
 @dataclass(frozen=True)
 class Work:
-    """Some cells of a setting, and how often they failed to run.
+    """Some cells of a setting, and how many times they failed to run.
 
-    `deaths` is how often a worker that had only these cells died, `waited` how often no worker began them in time. The
-    run numbers the begun cells of each setting: `first` is the number of a chunk's first cell, `last` the number after
-    its last cell. If parts of a chunk are tried again, each part keeps both numbers.
+    `deaths` counts the deaths of workers that had only these cells, `waited` the times that no worker began them soon
+    enough. The run numbers the cells of each setting as they begin: `first` is the number of a chunk's first cell,
+    `last` the number after its last cell. If parts of a chunk run again, each part keeps both numbers.
     """
 
     setting: Setting
@@ -52,7 +52,7 @@ class Work:
 
 @dataclass
 class Try:
-    """A chunk in flight: its worker's last sign, the seconds without news of it, and why we ended the worker."""
+    """A chunk in flight: its worker's last sign, the seconds without news from it, and why we ended the worker."""
 
     work: Work
     attempt_id: str
@@ -63,7 +63,7 @@ class Try:
 
     @property
     def unfinished(self) -> int:
-        """The number of the chunk's cells that have not ended, as far as the worker has reported."""
+        """The number of the chunk's cells that have not ended, according to the worker's last report."""
         return len(self.work.cells) - (self.sign.ended if self.sign else 0)
 
 
@@ -71,10 +71,10 @@ class Try:
 class Lane:
     """The work of settings whose roles share engines.
 
-    `keys` are the models in replicas; it is empty if every task has its engines itself. `team` are the models that may
-    have to wait for GPUs. `left` is roughly the number of cells that are in no chunk yet. Once the lane is `loaded`,
-    `pools` are the replicas by model and name, and `target` is the number of cells in flight that keeps the replicas
-    busy.
+    `keys` are the models that run in replicas; it is empty if every task has its own engines. `team` are the models
+    that may have to wait for GPUs. `left` is roughly the number of cells that are not in a chunk yet. Once the lane is
+    `loaded`, `pools` has the replicas by model and name, and `target` is the number of cells in flight that keeps the
+    replicas busy.
     """
 
     settings: Sequence[Setting]
@@ -89,13 +89,13 @@ class Lane:
     again: deque[Work] = field(default_factory=deque)
     in_flight: dict[Any, Try] = field(default_factory=dict)
     fresh: Iterator[tuple[Setting, list[Cell]]] = field(default_factory=lambda: iter(()))
-    _cost: dict[str, float] = field(default_factory=dict)  # seconds a cell, by setting
-    _begun: Counter[str] = field(default_factory=Counter)  # cells, by setting
-    _heard: float = 0.0  # the latest start among tries whose workers have given a sign
+    _cost: dict[str, float] = field(default_factory=dict)  # seconds per cell, by setting
+    _begun: Counter[str] = field(default_factory=Counter)  # number of cells, by setting
+    _heard: float = 0.0  # latest start of an attempt whose worker has sent a sign
 
     @property
     def at_once(self) -> int:
-        """The number of cells that a chunk runs side by side. With replicas, at least two chunks reach the target."""
+        """The number of cells that a chunk runs side by side. With replicas, two chunks or more reach the target."""
         return min(CONCURRENT_CELLS, -(-self.target // 2)) if self.keys else CONCURRENT_CELLS
 
     @property
@@ -106,7 +106,7 @@ class Lane:
         return bool(self.again)
 
     def open(self, fleet: Fleet) -> None:
-        """Let the lane's cells begin, as its models are loaded."""
+        """Let the lane's cells begin, because its models are loaded."""
         found = {
             key: model
             for one in self.settings
@@ -139,10 +139,10 @@ class Lane:
         return Work(setting, cells, first=first, last=self._begun[setting.id])
 
     def hear(self, tried: Try, sign: Sign | None, passed: float, busy: bool) -> None:
-        """Note a worker's sign, `passed` seconds after the last look at it.
+        """Record a worker's sign, `passed` seconds after the last check.
 
-        A try whose worker has not begun waits for a CPU. This counts as silence only if a worker of a later try has
-        begun, or if no worker is `busy`.
+        An attempt whose worker has not begun is waiting for a CPU. This counts as silence only if the worker of a later
+        attempt has begun, or if no worker is `busy`.
         """
         news = sign is not None and sign != tried.sign
         if sign is not None:
@@ -151,14 +151,14 @@ class Lane:
         tried.silent = 0.0 if news or waits else tried.silent + passed
 
     def took(self, setting_id: str, cells: int, seconds: float) -> None:
-        """Note the time that a chunk took."""
+        """Record the time that a chunk took."""
         if cells:
             self._cost[setting_id] = seconds / cells
 
     def size(self, setting: Setting, first: int, chunks: int) -> int:
-        """The number of cells of a setting's next chunk: `first`, or enough for some seconds if a cell's time is known.
+        """The number of cells in a setting's next chunk: `first`, or enough for some seconds if a cell's time is known.
 
-        Towards the end chunks become smaller, so that all workers end at about the same time. With replicas a chunk has
+        Towards the end, chunks become smaller so that all workers end at about the same time. With replicas a chunk has
         at least `at_once` cells.
         """
         if setting.id not in self._cost:
@@ -171,12 +171,12 @@ class Lane:
 
 
 def lanes_of(plan: Plan, done: CellIds, fleet: Fleet) -> list[Lane]:
-    """A lane for each set of models that settings ask in replicas, and one lane for all settings without replicas.
+    """A lane for each set of models in replicas that settings ask, and one lane for all settings without replicas.
 
-    The caller still has to set `fresh`. Lanes that need no GPUs are open already.
+    The caller still has to set `fresh`. Lanes that need no GPUs are already open.
     """
     grouped = dict[tuple[str, ...], list[Setting]]()
-    to_run = 1 - len(done) / plan.total()  # of each lane, about: a count takes seconds per million
+    to_run = 1 - len(done) / plan.total()  # share of each lane, estimated, as counting takes seconds per million
     for setting in plan.settings:
         hosted = {model_key(model) for model in models(setting.config).values() if build_engine(model).home != "task"}
         grouped.setdefault(tuple(sorted(hosted)), []).append(setting)

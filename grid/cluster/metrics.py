@@ -23,7 +23,7 @@ COUNTERS = {
 
 
 class ReplicaMetrics:
-    """The metrics of one replica, tagged with its name; `again`: this process replaced an ended process."""
+    """The metrics of one replica, tagged with its name; `again`: whether this process replaced an ended process."""
 
     def __init__(self, name: str, again: bool) -> None:
         self._meters, self._tags = Meters(COUNTERS, GAUGES, ("replica",)), {"replica": name}
@@ -38,7 +38,7 @@ class ReplicaMetrics:
         self._add("decode_tokens", usage.output_tokens)
 
     def look(self, seen: Occupancy) -> None:
-        """Set the gauges of the requests and the KV cache now."""
+        """Set the gauges for the current requests and the KV cache."""
         self._set("running_requests", seen.running)
         self._set("waiting_requests", seen.waiting)
         if seen.kv_cache is not None:
@@ -73,7 +73,7 @@ class Meters:
 
     def add(self, name: str, amount: float, tags: Mapping[str, str]) -> None:
         """Add an amount to a counter."""
-        if amount > 0:  # Ray refuses to count nothing
+        if amount > 0:  # Ray refuses to add 0
             self._counters[name].inc(amount, dict(tags))
 
     def set(self, name: str, value: float, tags: Mapping[str, str]) -> None:

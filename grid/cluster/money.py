@@ -1,4 +1,4 @@
-"""A sweep's US dollars under `budget.money`: how many cells may begin, and which requests the workers may send.
+"""Spending under `budget.money`, in US dollars: how many cells may begin, and which requests the workers may send.
 
 One actor counts the requests of all workers. The limit can only be exceeded by requests that were already at servers
 when the latest answers showed how much requests cost.
@@ -18,11 +18,11 @@ from grid.core.errors import UnfinishedError
 if TYPE_CHECKING:  # the actor does not need it
     from grid.cluster.worker import Report
 
-_ROUNDING = 1e-9  # rounding errors of sums: a limit of ten requests allows ten
+_ROUNDING = 1e-9  # allows for rounding errors, so that a limit of ten requests allows ten
 
 
 class Purse:
-    """The class of an actor that counts the money spent, and the requests that are at servers now.
+    """The class of an actor that counts the money spent and the requests that are currently at servers.
 
     A request may be sent if the limit covers the money spent, the cost of all requests at servers, and the cost of this
     request. The cost of a request is assumed to be the mean cost of the answered requests of its setting and role.
@@ -31,12 +31,12 @@ class Purse:
 
     def __init__(self, limit: float, spent: float) -> None:
         self._limit, self._spent = limit, spent
-        self._sent: dict[str, dict[int, tuple[str, int]]] = {}  # setting/role and number of calls, by try and request
+        self._sent: dict[str, dict[int, tuple[str, int]]] = {}  # setting/role and number of calls, by attempt, request
         self._open, self._calls = Counter[str](), Counter[str]()
         self._dollars: dict[str, float] = {}
 
     def may(self, attempt_id: str, request: int, whose: str, calls: int) -> bool | None:
-        """Whether a request may be sent; if so, it counts as sent. None: wait for the requests at servers."""
+        """Whether a request may be sent; if so, it counts as sent. None means: wait for the requests at servers."""
         each = self._each(whose)
         left = self._limit * (1 + _ROUNDING) - self._spent
         left -= sum(number * (self._each(other) or 0.0) for other, number in self._open.items())
@@ -49,7 +49,7 @@ class Purse:
         return True
 
     def ended(self, attempt_id: str, request: int, dollars: float | None) -> None:
-        """Note that a request has ended, and its cost in US dollars; the cost is None if there was no answer."""
+        """Record that a request has ended, with its cost in US dollars; the cost is None if there was no answer."""
         whose, calls = self._sent.get(attempt_id, {}).pop(request, (None, 0))
         if whose is None:
             return
@@ -61,7 +61,7 @@ class Purse:
             self._dollars[whose] = self._dollars.get(whose, 0.0) + dollars
 
     def gone(self, attempt_id: str) -> None:
-        """Note that a try's worker is gone; its requests at servers are assumed to have the mean cost."""
+        """Record that an attempt's worker is gone; its requests at servers are charged at the mean cost."""
         for whose, calls in self._sent.pop(attempt_id, {}).values():
             self._open[whose] -= calls
             self._spent += calls * (self._each(whose) or 0.0)
@@ -73,7 +73,7 @@ class Purse:
 
 @dataclass(frozen=True)
 class Till:
-    """The access to a `Purse` from one try of a chunk."""
+    """The access to a `Purse` from one attempt at a chunk."""
 
     actor: Any
     setting_id: str
@@ -90,7 +90,7 @@ class Till:
         return answer
 
     def ended(self, request: int, dollars: float | None) -> None:
-        """Call the actor's `ended`; the actor gets it before this try's next request."""
+        """Call the actor's `ended`; it reaches the actor before this attempt's next request."""
         self.actor.ended.remote(self.attempt_id, request, dollars)
 
     def _whose(self, role: Role) -> str:
@@ -98,11 +98,12 @@ class Till:
 
 
 class Money:
-    """The driver's account of the money. In this context manager requests beyond a `hard` limit are refused.
+    """The driver's record of what is spent. In this context manager, requests beyond a `hard` limit are refused.
 
-    `dollars` is the money spent by tries that have ended. `known` has the cost and the number of cells of each setting.
-    `unpaid` is the number of cells that began but have no row, as some of their requests were refused. `done` has the
-    number of each setting's cells that need not run any more, and the number of all its cells (`expect`).
+    `dollars` is the money spent by attempts that have ended. `known` has the cost and the number of cells of each
+    setting. `unpaid` is the number of cells that began but have no row because some of their requests were refused.
+    `done` has the number of each setting's cells that need not run any more, and the number of all its cells
+    (`expect`).
     """
 
     def __init__(self, limit: float, hard: bool, dollars: float, known: Mapping[str, tuple[float, int]]) -> None:
@@ -135,7 +136,7 @@ class Money:
         self.done = dict(done)
 
     def count(self, report: Report) -> None:
-        """Add the report of a try of a chunk."""
+        """Add the report of an attempt at a chunk."""
         self.dollars += report.money or 0.0
         done, total = self.done.get(report.setting_id, (0, 0))
         self.done[report.setting_id] = done + report.cells, total
@@ -145,7 +146,7 @@ class Money:
             self._known[report.setting_id] = dollars + (report.money or 0.0), cells + report.ok + report.failed
 
     def gone(self, attempt_id: str) -> None:
-        """Note that a try's worker is gone, and so are the requests that it had sent."""
+        """Record that an attempt's worker is gone, and with it the requests that it had sent."""
         if self.actor is not None:
             self.actor.gone.remote(attempt_id)
 
@@ -157,12 +158,12 @@ class Money:
     def cells(
         self, setting_id: str, most: int, in_flight: Iterable[tuple[str, int, float]], settings: Iterable[str]
     ) -> int:
-        """The number of cells of a setting that may begin with the money that remains after the tries `in_flight`.
+        """The number of cells of a setting that may begin with the money that remains after the attempts `in_flight`.
 
-        Each try is given as its setting, its number of cells, and its spending so far. As long as the cost of a
-        setting's cells is not known, one cell of it begins alone. A mean over few cells is trusted less: half of the
-        money is kept back after the first cell, a third after two cells. The money is for all `settings` of which cells
-        can begin now: none gets more cells than all of them could have.
+        Each attempt is given as its setting, its number of cells, and its spending so far. As long as the cost of a
+        setting's cells is unknown, only one of its cells begins. A mean over few cells is trusted less: half of the
+        money is kept back after the first cell, a third after two cells. The money is shared by all `settings` whose
+        cells can begin now: no setting gets more cells than each of them could have.
         """
         left, taken, flying = self.limit - self.dollars, 0.0, Counter[str]()
         for other, cells, spent in in_flight:
@@ -179,9 +180,9 @@ class Money:
         return min(most, max(int(sure + _ROUNDING), int(next_one)))
 
     def _level(self, begun: Mapping[str, int], dollars: float, each: float) -> float:
-        """The number of cells, the `begun` ones included, that each setting could have with so much more money.
+        """The number of cells, including the `begun` ones, that each setting could have with this much more money.
 
-        `each`: what a cell costs whose setting has no known cost.
+        `each`: the cost assumed for a cell whose setting has no known cost.
         """
         steps = []
         for setting_id, cells in begun.items():

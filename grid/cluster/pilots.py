@@ -27,9 +27,9 @@ from grid.store import CellIds
 class Side:
     """The resources of one lane's settings.
 
-    `cells`: the number of cells that run side by side with replicas, or of tasks without replicas. `capacity`: the
-    number of calls that the replicas answer at once, if the time of a call does not depend on the number of other
-    calls; None if it depends on it, or if there are no replicas. `cpus`: the CPUs that all cells share.
+    `cells`: with replicas, the number of cells that run side by side; without replicas, the number of tasks.
+    `capacity`: the number of calls that the replicas answer at once, if a call's time does not depend on the number of
+    other calls; None if it does, or if there are no replicas. `cpus`: the CPUs that all cells share.
     """
 
     settings: Sequence[Setting]
@@ -39,7 +39,7 @@ class Side:
     cpus: int = 1
 
     def seconds(self, settings: Sequence[Setting], pilots: Mapping[str, Pilot], pending: Mapping[str, int]) -> float:
-        """How long the `pending` cells of some settings take, according to the pilots that have results."""
+        """The seconds that the `pending` cells of some settings take, according to the pilots that have results."""
         total = longest = busy = 0.0
         for setting in settings:
             pilot = pilots.get(setting.id)
@@ -57,12 +57,12 @@ class Side:
             return each / self.cells
         if self.capacity is None:
             return each
-        calls = batch.calls / batch.cells * self.cells  # the number that a sweep would have in flight
+        calls = batch.calls / batch.cells * self.cells  # the number of calls that a sweep would have in flight
         return each * min(batch.calls, self.capacity) / min(calls, self.capacity) if calls else each
 
 
 def pilots_on(plan: Plan, fleet: Fleet, done: CellIds, calls: int) -> tuple[dict[str, Pilot], list[Side]]:
-    """The pilots of all settings, by id, each with at most `calls` calls; and the resources on which the settings run.
+    """The pilots of all settings, by id, with at most `calls` calls each; and the resources that the settings use.
 
     Raises:
         GridError: an error that keeps a worker from running anything at all.
@@ -81,7 +81,7 @@ def pilots_on(plan: Plan, fleet: Fleet, done: CellIds, calls: int) -> tuple[dict
 
 
 def _tasks(plan: Plan, lane: Lane) -> int:
-    """The number of a lane's settings that are tried side by side, each in a task; with replicas only one."""
+    """The number of a lane's settings whose pilots run side by side, each in a task; with replicas only one."""
     return 1 if lane.pools else min(cpus(), plan.cluster.chunks_in_flight or cpus())
 
 

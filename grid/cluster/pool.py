@@ -26,7 +26,7 @@ Say = Callable[[str], None]
 class Pool:
     """The replicas of one model. A `detached` pool outlives the program that started it.
 
-    `probes`: the ways in which the program that waits for the pool will ask its model.
+    `probes`: the ways in which the program that is waiting for the pool will ask its model.
     """
 
     label: str
@@ -58,13 +58,13 @@ def start(
     The processes of a replica with GPUs are placed close together. In a cluster that can grow, they wait for room.
 
     Args:
-        label: the model's name for people.
+        label: the model's name as shown to people.
         model: the config of the model group.
         engine: the engine built from this config.
         replicas: the number of replicas (`count`).
         ready_seconds: the time limit for loading.
         detached: whether the pool outlives this program.
-        turn: differs between the pools of one program, as Ray keeps the name of an ended actor for a while.
+        turn: differs between the pools of one program, because Ray keeps the name of an ended actor for a while.
         actor: the class of the replicas.
     """
     import ray
@@ -74,7 +74,7 @@ def start(
     hosting = Hosting(label, max((os.cpu_count() or 1) // replicas, 1), ready_seconds, environment)
     lifetime = "detached" if detached else None
     remote = ray.remote(
-        num_cpus=0,  # tasks that ask wait meanwhile, so that their CPUs are free
+        num_cpus=0,  # tasks wait while they ask, so their CPUs are free
         max_restarts=_RESTARTS,
         concurrency_groups={CONTROL: 16},
     )(actor)
@@ -90,14 +90,14 @@ def start(
 
 
 def count(engine: HostedEngine, asked: int) -> int:
-    """The number of replicas of a model: 1 for a gateway; else the number in its config, or `asked` without one."""
+    """The number of replicas of a model: 1 for a gateway; else the number in its config or, without one, `asked`."""
     if engine.home == "gateway":
         return 1
     return getattr(engine, "replicas", None) or asked
 
 
 def bundles(engine: HostedEngine) -> tuple[float, ...]:
-    """The GPUs of each process of one replica; all GPUs of a process are on one machine. Empty on CPUs."""
+    """The number of GPUs of each process of one replica; a process's GPUs are on one machine. Empty on CPUs."""
     found: tuple[float, ...] = getattr(engine, "bundles", None) or ((engine.gpus,) if engine.gpus else ())
     return found
 
@@ -110,7 +110,7 @@ def _place(name: str, shares: Sequence[float], lifetime: str | None) -> Any:
 
 
 def _where(engine: HostedEngine, place: Any) -> dict[str, Any]:
-    """The options that place an actor; GPUs for several processes are left to the processes that its engine starts."""
+    """The options that place an actor; if several processes need GPUs, these are left to the engine's processes."""
     from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
     if place is None:
@@ -169,8 +169,8 @@ def _table(names: Sequence[str]) -> list[dict[str, Any]]:
 
 
 def _places(names: Sequence[str]) -> list[Any]:
-    """The placement groups of the replicas with these names, also those that another program created."""
-    from ray._raylet import PlacementGroupID  # a look-up by name would find those of one namespace only
+    """The placement groups of the replicas with these names, including groups created by another program."""
+    from ray._raylet import PlacementGroupID  # a look-up by name would only search one namespace
     from ray.util.placement_group import PlacementGroup
 
     there = (one for one in _table(names) if one["state"] != "REMOVED")
@@ -178,7 +178,7 @@ def _places(names: Sequence[str]) -> list[Any]:
 
 
 def restart(pool: Pool, name: str) -> None:
-    """End a replica's process; Ray starts another."""
+    """End a replica's process; Ray starts a new one."""
     import ray
 
     ray.kill(pool.handles[name], no_restart=False)
@@ -203,12 +203,12 @@ def well(pool: Pool, seconds: float) -> dict[str, bool]:
 
 
 def _control(method: Any, *arguments: object) -> Any:
-    """Call an actor's method on the event loop that is never blocked by requests (`CONTROL`)."""
+    """Call an actor's method on the event loop that requests never block (`CONTROL`)."""
     return method.options(concurrency_group=CONTROL).remote(*arguments)
 
 
 def log_tail(handle: Any, name: str) -> str:
-    """The last lines of a replica's log, with a line end before each."""
+    """The last lines of a replica's log, with a line break before each."""
     import ray
 
     try:

@@ -1,4 +1,4 @@
-"""Waiting until replicas are loaded. If only some of them fail, the sweep goes on with the others."""
+"""Waiting until replicas are loaded. If only some of them fail, the sweep continues with the others."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from grid.core.errors import ConfigError, EngineError, UnfinishedError
 from grid.engines.hosted import warning
 
 _LOOK_SECONDS = 5.0
-_PATIENCE = 3.0, 60.0  # the others get so many times as long as each pool's first took, at least so many seconds
+_PATIENCE = 3.0, 60.0  # time for the rest: a multiple of the time until every pool has a replica; minimum in seconds
 
 
 @dataclass(frozen=True)
 class Late:
-    """A replica that the sweep no longer waits for: the reason, and the call that loads it (None if this failed)."""
+    """A replica that the sweep no longer waits for: the reason, and the call that loads it (None if it failed)."""
 
     why: str
     task: Any = None
 
 
 class _Loading:
-    """Replicas that are being loaded: those `pending`, by the call that loads them, those `ready`, and those `late`."""
+    """Replicas that are being loaded: the `pending` ones, by the call that loads them, and those `ready` or `late`."""
 
     def __init__(self, pools: Sequence[Pool], say: Say) -> None:
         self._pools, self._say = pools, say
@@ -56,7 +56,7 @@ class _Loading:
             raise EngineError(f"{pool.label}: no replica is ready{what}; {reasons}")
 
     def take(self, task: Any) -> None:
-        """Handle a call to `load` that ended. If the replica's process ended, the call is made once more."""
+        """Handle a call to `load` that ended. If the replica's process ended, `load` is called once more."""
         import ray
 
         name = self.pending.pop(task)
@@ -77,7 +77,7 @@ class _Loading:
                 self.pending[self._handles[name].load.remote(self._probes[name])] = name
 
     def _warn(self, label: str, share: float | None) -> None:
-        """Print a warning, once, about a model that puts much of a choice's probability on none of the options."""
+        """Print a warning, once, about a model whose choices leave much of the probability on none of the options."""
         told = warning(label, share)
         if told and label not in self._warned:
             self._warned.add(label)
@@ -93,11 +93,11 @@ class _Loading:
 def wait(pools: Sequence[Pool], seconds: float, say: Say) -> dict[str, Late]:
     """Load all replicas; returns those that failed, or that take much longer than the others.
 
-    `say` gets a line now and then.
+    `say` is called with a line of text from time to time.
 
     Raises:
         ConfigError, UnfinishedError: an error that keeps an engine from ever working.
-        EngineError: all replicas of a pool failed, or no replica was ready within `seconds`. The error has the
+        EngineError: all replicas of a pool failed, or no replica was ready within `seconds`. The error contains the
             replicas' errors or the ends of their logs. It is raised as soon as the last replica has failed.
     """
     import ray

@@ -1,4 +1,4 @@
-"""One engine in a Ray actor, which answers, counts, reports its figures, and ends its process if the engine died."""
+"""One engine in a Ray actor that answers, counts, reports its figures, and ends its process if the engine has died."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ CONTROL = "control"
 """The concurrency group whose event loop stays free, even while the engine loads or hangs."""
 _DIED = 70  # the process's exit status after the engine's death
 _LOOK_SECONDS = 0.5
-_ATTEMPTS = 10_000  # the number of attempts whose usage is kept
+_ATTEMPTS = 10_000  # number of attempts whose usage is kept
 
 
 @dataclass(frozen=True)
 class ReplicaStats:
     """The figures of one process of a replica since it started.
 
-    `busy_seconds` is the time in which the engine computed something, `batch` the mean number of requests that it
-    computed at once in this time. `kv_cache` is the highest share in use, None if the engine does not report it.
-    `failed` does not include cancelled requests. `counts`: whether the engine can count the tokens of its answers.
+    `busy_seconds` is the time in which the engine was computing, `batch` the mean number of requests that it computed
+    at once during this time. `kv_cache` is the highest share in use, None if the engine does not report it. `failed`
+    does not include cancelled requests. `counts`: whether the engine can count the tokens of its answers.
     """
 
     name: str
@@ -53,14 +53,15 @@ class ReplicaStats:
 
 @dataclass(frozen=True)
 class Hosting:
-    """The data that a replica gets, except its name and its model.
+    """The data that a replica gets in addition to its name and its model.
 
     Args:
-        label: the model's name for people.
+        label: the model's name as shown to people.
         threads: the number of threads for computing on a CPU.
         ready_seconds: the time limit for loading, after which a restarted process is ended again.
-        environment: the driver's variables that the engine needs. They are secrets, so they are arguments of the actor,
-            which are shown nowhere: Ray would write a runtime environment to its logs and its dashboard.
+        environment: the driver's environment variables that the engine needs. They are secrets, so they are passed as
+            arguments of the actor, which are shown nowhere; a runtime environment would appear in Ray's logs and
+            dashboard.
     """
 
     label: str
@@ -70,7 +71,7 @@ class Hosting:
 
 
 class Replica:
-    """The class of an actor whose process Ray restarts. Every request awaits `load`, so no request comes too early.
+    """The class of an actor whose process Ray restarts. Every request awaits `load`, so no request arrives too early.
 
     Args:
         name: the actor's name.
@@ -80,7 +81,7 @@ class Replica:
 
     def __init__(self, name: str, model: Mapping[str, Any], hosting: Hosting) -> None:
         # This must come before torch is imported. Ray sets 1 thread for actors without CPUs. A waiting thread spins for
-        # about 0.1 ms: without spinning a small model's step takes twice as long, with more, other processes stall.
+        # about 0.1 ms: without spinning, a small model's step takes twice as long; with more, other processes stall.
         os.environ.update(hosting.environment, OMP_NUM_THREADS=str(hosting.threads), GOMP_SPINCOUNT="20000")
         os.environ.setdefault("VLLM_ENGINE_READY_TIMEOUT_S", str(math.ceil(hosting.ready_seconds)))
         import ray
@@ -92,7 +93,7 @@ class Replica:
         self._refused: UnfinishedError | None = None
         try:
             self._engine = cast(HostedEngine, make("model", model))
-        except UnfinishedError as error:  # raised here, it would be a traceback of one process after another
+        except UnfinishedError as error:  # if raised here, every restarted process would print a traceback
             self._refused = error
             return
         self._stats = ReplicaStats(name, os.getpid(), hosting.label, self._engine.gpus)
@@ -106,12 +107,12 @@ class Replica:
         self._watching: asyncio.Task[None] | None = None
 
     async def load(self, probes: Sequence[Probe] = ()) -> float | None:
-        """Make the engine ready, once; returns the result of `hosted.unassigned`.
+        """Load the engine if it is not loaded yet; returns the result of `hosted.unassigned`.
 
         `probes`: the ways in which the model will be asked; each way is tried if the model's server may refuse it.
 
         If the engine cannot work, the actor's first process raises the error. A restarted process ends instead, so that
-        Ray starts another process and requests do not fail.
+        Ray starts a new process and requests do not fail.
         """
         if self._refused:
             raise self._refused
@@ -123,7 +124,7 @@ class Replica:
             await self._engine.probe(probes)
         if self._watching is None:
             self._watching = asyncio.create_task(self._watch())
-            # An engine of a plugin may have no `counts`.
+            # A plugin's engine may have no `counts`.
             self._stats = replace(self._stats, ready=True, counts=getattr(self._engine, "counts", True))
         return share
 
@@ -166,11 +167,11 @@ class Replica:
         return hosted.tail(lines)
 
     async def _load(self) -> float | None:
-        """Load the engine, and try a choice; if loading fails for a reason that may be temporary, load once more."""
+        """Load the engine, and try a choice; if loading fails for a possibly temporary reason, load once more."""
         try:
             try:
                 await self._engine.load()
-            except (ConfigError, EngineError):  # final errors: a server was asked several times before
+            except (ConfigError, EngineError):  # final errors: a server has already been asked several times
                 raise
             except Exception as error:  # noqa: BLE001 - libraries raise many kinds if memory or a device is short
                 print(f"loading is tried once more after this error: {error}", file=sys.stderr, flush=True)
@@ -204,7 +205,7 @@ class Replica:
         return answer, self._stats.running + self._stats.waiting
 
     async def _watch(self) -> None:
-        """Look at the engine at short intervals for as long as the process lives."""
+        """Sample the engine's load at short intervals for as long as the process lives."""
         before = time.monotonic()
         while True:
             await asyncio.sleep(_LOOK_SECONDS)
@@ -226,6 +227,6 @@ class Replica:
 
 
 def _end(why: str) -> NoReturn:
-    """End this process, with a line in its log; Ray starts another."""
+    """End this process, with a line in its log; Ray starts a new one."""
     print(f"this replica ends: {why}", file=sys.stderr, flush=True)
     os._exit(_DIED)

@@ -1,8 +1,8 @@
 """Files in the results folder through which a driver and its workers, on any machines, exchange messages.
 
-Each file has one writer, who writes it in place; readers open it again each time, so that network file systems show the
-new content. In an object store the files are objects, and each request costs money: so workers write and read them less
-often.
+Each file has one writer, which overwrites it in place; readers open it anew each time, so that network file systems
+show the new content. In an object store the files are objects, and each request costs money, so workers write and read
+them less often.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ from grid.core.places import Address
 
 FOLDER = ".run"
 _GO, _STOP = "go", "stop"
-_OBJECT_SECONDS = 4.0  # between two writes or reads of an object: a driver reads every five seconds
+_OBJECT_SECONDS = 4.0  # between two writes or reads of an object; a driver reads every five seconds
 
 
 @dataclass(frozen=True)
 class Sign:
     """The message that a worker writes about itself every second.
 
-    `pid`, `started` (the start of the process, in the kernel's ticks) and `node` identify the process; `beats` grows
-    with each message. `ended` is the number of the chunk's cells that have ended; `ok` counts those that ended well,
-    `unknown` those of which nobody can tell whether they succeeded. `tokens` (of prompts and answers) and `money` (US
+    `pid`, `started` (the start of the process, in kernel clock ticks) and `node` identify the process; `beats` grows
+    with each message. `ended` is the number of the chunk's cells that have ended; `ok` counts the cells that ended
+    well, `unknown` the cells whose success cannot be determined. `tokens` (of prompts and answers) and `money` (US
     dollars) are the cost of ended cells; under budget.money, `money` includes cells that have not ended. `blocked` is
     the cell whose step keeps the event loop busy for longer than allowed, if there is one.
     """
@@ -70,19 +70,19 @@ class Signs:
         self._clear()
 
     def stop(self) -> None:
-        """Have the workers begin no further cell."""
+        """Tell the workers to begin no more cells."""
         with suppress(OSError):
             self._order.write_text(_STOP)
 
     def read(self, attempt_id: str) -> Sign | None:
-        """The last sign of a try's worker; None if it cannot be read now."""
+        """The last sign of an attempt's worker; None if it cannot be read now."""
         try:
             return Sign(**json.loads((self._folder / f"{self.run_id}-{attempt_id}").read_bytes()))
         except (OSError, ValueError, TypeError):
             return None
 
     def forget(self, attempt_id: str) -> None:
-        """Remove the sign of a try that has ended."""
+        """Remove the sign of an attempt that has ended."""
         with suppress(OSError):
             (self._folder / f"{self.run_id}-{attempt_id}").unlink()
 
@@ -94,7 +94,7 @@ class Signs:
 
 
 class Speaker:
-    """The worker's side, for one try of a chunk."""
+    """The worker's side, for one attempt at a chunk."""
 
     def __init__(self, root: Path, run_id: str, attempt_id: str) -> None:
         self._order = root / FOLDER / run_id
@@ -107,7 +107,7 @@ class Speaker:
         if not sign.blocked and time.monotonic() - self._said < self._every:
             return
         self._said = time.monotonic()
-        with suppress(OSError):  # the driver has gone, or the disk is full: writing rows will show that
+        with suppress(OSError):  # the driver is gone, or the disk is full; writing rows will show that
             self._file.write_text(json.dumps(asdict(sign)))
 
     def told_to_stop(self) -> bool:
@@ -124,7 +124,7 @@ class Speaker:
 
 
 def started_at(pid: int) -> int | None:
-    """When a process of this machine started, in the kernel's ticks; None if there is no such process."""
+    """The start time of a process on this machine, in kernel clock ticks; None if there is no such process."""
     try:
         with open(f"/proc/{pid}/stat", "rb") as file:
             return int(file.read().rpartition(b")")[2].split()[19])
@@ -133,7 +133,7 @@ def started_at(pid: int) -> int | None:
 
 
 def end_process(pid: int, started: int) -> None:
-    """Send SIGKILL to a process of this machine, unless another process has its number now."""
+    """Send SIGKILL to a process on this machine, unless a different process has its id now."""
     if started_at(pid) == started:
         with suppress(OSError):
             os.kill(pid, 9)

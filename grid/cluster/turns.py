@@ -1,4 +1,4 @@
-"""Which models are loaded together, and in which order, if the GPUs do not hold all of them at once.
+"""Which models are loaded together, and in which order, if the GPUs cannot hold all of them at once.
 
 A team is the set of models that one setting asks; all of them are loaded before a cell of the setting begins. GPUs are
 lists of the free share of each GPU, by machine: `[[1, 1], [0.5]]` are two machines, the first with two free GPUs, the
@@ -13,19 +13,19 @@ from itertools import count
 
 Team = frozenset[str]
 Machines = Sequence[Sequence[float]]
-_LEAST = 1e-6  # of a GPU: a smaller share is a rounding error
+_LEAST = 1e-6  # a smaller share of a GPU is a rounding error
 
 
 def machine(gpus: float) -> list[float]:
-    """The GPUs of a machine as a list: each whole free GPU, and the free share of one more."""
+    """The GPUs of a machine as a list: 1 for each whole free GPU, then the free share of one more."""
     whole, rest = divmod(gpus + _LEAST, 1)
     return [1.0] * int(whole) + ([rest] if rest > 2 * _LEAST else [])
 
 
 def placed(shares: Iterable[float], machines: Machines) -> list[list[float]] | None:
-    """The free GPUs of the machines after processes took these shares; None if one of the shares does not fit.
+    """The GPUs left free on each machine once processes have taken these shares; None if a share does not fit.
 
-    The largest share is placed first. Whole GPUs of one process are on one machine. Each process goes to the machine
+    The largest share is placed first. All whole GPUs of a process are on one machine. Each process goes to the machine
     that then has the least left.
     """
     left = [sorted(gpus) for gpus in machines]
@@ -57,7 +57,7 @@ class Turns:
     """The teams of a run: those that wait, in the order in which they will begin, and those that have begun.
 
     Args:
-        shares: the shares of GPUs that each model's processes take, by the model's key.
+        shares: the GPU shares that each model's processes take, by the model's key.
         waiting: the teams, in order.
     """
 
@@ -72,10 +72,10 @@ class Turns:
         return sorted(team - self.held)
 
     def next(self, free: Machines) -> tuple[Team, list[str], list[list[float]]] | None:
-        """Begin the first waiting team whose missing models have room in the `free` GPUs.
+        """Begin the first waiting team whose missing models fit in the `free` GPUs.
 
         Returns:
-            The team, its missing models, and the GPUs that are then still free; None if no team has room.
+            The team, its missing models, and the GPUs that are then still free; None if no team fits.
         """
         for team in self.waiting:
             missing = self.missing(team)
@@ -114,7 +114,7 @@ class Turns:
 def ordered(
     work: Mapping[Team, float], shares: Mapping[str, Sequence[float]], machines: Machines
 ) -> tuple[list[Team], float]:
-    """The best of three orders (as given, most GPUs first, longest first), and the time when its last team ends.
+    """The best of three orders (as given, most GPUs first, longest first), and the time at which its last team ends.
 
     Args:
         work: the time that each team takes, in any unit.
@@ -136,7 +136,7 @@ def ordered(
 def _end(
     order: Sequence[Team], work: Mapping[Team, float], shares: Mapping[str, Sequence[float]], machines: Machines
 ) -> float:
-    """The time when the last team ends, if each begins, in order, when it fits; infinite if one never fits."""
+    """The time at which the last team ends, if teams begin in order once they fit; infinite if one never fits."""
     turns, now, running = Turns(shares, list(order)), 0.0, list[tuple[float, int, Team]]()
     serial = count()
     while turns.waiting or running:

@@ -1,8 +1,8 @@
 """A program that ends the remaining processes of a local Ray whose driver was killed: `python watcher.py SESSION`.
 
-It stands apart: it runs in a separate process that needs nothing but Python, and so starts at once. Its standard input
-closes when the driver ends, in whatever way. If the driver has ended Ray itself, it writes the text `OVER` there
-before.
+It stands apart because it runs in a separate process that needs nothing but Python, and so starts immediately. Its
+standard input closes when the driver ends, for whatever reason. If the driver has ended Ray itself, it first writes the
+text `OVER` to this input.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _TRIES, _BETWEEN_SECONDS = 20, 0.25  # a process may start another one while it 
 
 @contextmanager
 def watched(session: Path) -> Iterator[None]:
-    """A context manager: if this process is killed in it, so are the processes that write into the session's folder."""
+    """A context manager: if this process is killed inside it, processes that write to the session's folder are too."""
     command = [sys.executable, "-I", "-S", __file__, str(session)]
     nothing = subprocess.DEVNULL
     watcher = subprocess.Popen(  # noqa: S603 - our own
@@ -35,10 +35,10 @@ def watched(session: Path) -> Iterator[None]:
 
 
 def writers(session: Path) -> list[int]:
-    """The processes with a file of the session open for writing: all processes of Ray, and those that they started."""
+    """The processes with a file of the session open for writing: all processes of Ray, and their children."""
     found = []
     for process in Path("/proc").glob("[0-9]*"):
-        with suppress(OSError):  # it has ended, or is another user's
+        with suppress(OSError):  # the process has ended, or belongs to another user
             if any(_writes(one, f"{session.resolve()}/") for one in (process / "fd").iterdir()):
                 found.append(int(process.name))
     return found
@@ -53,7 +53,7 @@ def _writes(descriptor: Path, below: str) -> bool:
 
 
 def main() -> None:
-    """Wait until the driver ends, and kill the processes that it has left."""
+    """Wait until the driver ends, and kill the processes that it has left behind."""
     if sys.stdin.buffer.read() == OVER:
         return
     for _ in range(_TRIES):

@@ -1,4 +1,4 @@
-"""A chunk of cells in a worker: it runs them, writes rows as they end, gives signs of life, and obeys a stop."""
+"""A chunk of cells in a worker, which runs them, writes rows as they end, gives signs of life, and obeys a stop."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ from grid.settings.roles import Prices, at_least, by_pool
 from grid.settings.setting import Cell, Keep, Setting
 
 _BEAT_SECONDS = 1.0
-_WRITE_SECONDS = 10.0  # between two writes of rows: longer than most chunks last
-_ALLOCATIONS = 50_000  # between two searches of the youngest objects for cycles
+_WRITE_SECONDS = 10.0  # between two writes of rows; longer than most chunks last
+_ALLOCATIONS = 50_000  # allocations between two searches of the youngest objects for cycles
 _BLOCKED = 72  # the exit status of a process whose event loop is blocked
 
 
@@ -40,8 +40,8 @@ _BLOCKED = 72  # the exit status of a process whose event loop is blocked
 class Chunk:
     """Cells of one setting, and all that a worker needs to run them, `at_once` of them side by side.
 
-    `pools` has the replicas by model and name. `money`: the budget of all cells of the sweep, in US dollars, and the
-    actor that refuses requests beyond the budget (None if nothing refuses them).
+    `pools` has the replicas by model and name. `money` is the budget for all cells of the sweep, in US dollars, and the
+    actor that refuses requests beyond the budget (None if requests are never refused).
     """
 
     setting: Setting
@@ -60,13 +60,14 @@ class Chunk:
 
 @dataclass
 class Report:
-    """The results of one try of a chunk; if its cells have no rows, `error` says why.
+    """The results of one attempt at a chunk; if its cells have no rows, `error` says why.
 
-    `unknown` is the number of cells of which nobody can tell whether they succeeded (`rows.untold`). `left` counts the
-    cells that did not begin or have no row; `unpaid` counts those among them for which there was no money. `writes` is
-    how often the try wrote rows, `transcripts` the bytes of its cells' transcripts, and `kept` the number of cells with
-    a transcript. `money` is in US dollars, without cells whose answers are not counted; it is None if a price is not
-    known. `usage`, `money` and `seconds` include unpaid cells and, if the worker died, cells that are tried again.
+    `unknown` is the number of cells whose success cannot be determined (`rows.untold`). `left` counts the cells that
+    did not begin or have no row; `unpaid` counts the cells among these for which there was no money. `writes` is the
+    number of times the attempt wrote rows, `transcripts` the size in bytes of its cells' transcripts, and `kept` the
+    number of cells with a transcript. `money` is in US dollars, without cells whose answers are not counted; it is None
+    if a price is unknown. `usage`, `money` and `seconds` include unpaid cells and, if the worker died, cells that run
+    again.
     """
 
     setting_id: str
@@ -86,7 +87,7 @@ class Report:
 
 
 _sections_written: dict[str, set[str]] = {}
-"""The digests of sections that this process wrote in the present run; files of earlier runs may have been put aside."""
+"""The digests of sections that this process wrote in the current run; files of earlier runs may have been put aside."""
 
 
 def _written_in(run_id: str) -> set[str]:
@@ -96,7 +97,7 @@ def _written_in(run_id: str) -> set[str]:
 
 
 def solve_chunk(chunk: Chunk) -> Report:
-    """Run a chunk and write its rows in this worker; only the chunk's sums go back to the driver.
+    """Run a chunk and write its rows in this worker; only the chunk's totals are returned to the driver.
 
     Raises:
         StoreError: rows cannot be written.
@@ -119,7 +120,7 @@ def solve_chunk(chunk: Chunk) -> Report:
         result.spent[role] = larger(result.spent[role], usage)
     if result.cells or (paying and paying.spent):
         row = attempt_row(chunk.attempt_id, chunk.setting.id, built.prices, result, seconds, chunk.stamp.now())
-        store.write(chunk.root, {"attempts": [row]})  # after all its episodes: no row of the chunk counts twice
+        store.write(chunk.root, {"attempts": [row]})  # written after all episodes, so that no row counts twice
     if paying:
         forget(chunk.root, chunk.setting.id, chunk.attempt_id)
     left, total = len(chunk.cells) - result.cells, time.monotonic() - started
@@ -141,7 +142,7 @@ def solve_chunk(chunk: Chunk) -> Report:
 
 
 def _paying(chunk: Chunk, prices: Prices) -> Paying | None:
-    """The object that records what the chunk pays; None without a limit."""
+    """The object that records the chunk's payments; None without a limit."""
     if chunk.money is None:
         return None
     limit, actor = chunk.money
@@ -151,13 +152,13 @@ def _paying(chunk: Chunk, prices: Prices) -> Paying | None:
 
 @cache
 def _collect_seldom() -> None:
-    """Search less often for reference cycles, set once a process: rows have none, and it took a sixth of the time."""
+    """Search less often for cycles, which rows do not have, as this took a sixth of the time; set once per process."""
     gc.freeze()
     gc.set_threshold(_ALLOCATIONS)
 
 
 def with_pools(built: Built, setting: Setting, pools: Mapping[str, Mapping[str, Any]], attempt_id: str) -> Built:
-    """The setting, where pools replace the engines that have replicas; roles with the same pool share an engine."""
+    """The setting, with pools in place of engines that have replicas; roles with the same pool share an engine."""
     engines = built.engines
     for key, roles in by_pool(setting.config).items():
         if key in pools:
@@ -167,7 +168,7 @@ def with_pools(built: Built, setting: Setting, pools: Mapping[str, Mapping[str, 
 
 
 class _Pulse:
-    """A thread beside the event loop, which goes on even if a step blocks the loop. A context manager.
+    """A thread beside the event loop that keeps running even if a step blocks the loop. A context manager.
 
     At its end all rows are written, even after an error.
     """
@@ -270,7 +271,7 @@ class _Pulse:
     def _end_if_blocked(self) -> None:
         """End the process if a case's step, or the preparation of the cases, takes longer than is allowed for a case.
 
-        Such a step blocks the event loop, so nothing but the end of the process can end it.
+        Such a step blocks the event loop, so only ending the process can end it.
         """
         limits, now = self._chunk.limits, self._clock.now()
         running = self._clock.running

@@ -1,4 +1,4 @@
-"""The fixture for the folders of datasets. Here, a dataset's files are only where its own YAML says."""
+"""The fixture for the folders of datasets. Here, a dataset's files are only looked for where its own YAML says."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ import pytest
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Register the marker `slow`, also for a user's own run of the contracts."""
+    """Register the marker `slow`, even when a user runs the contracts."""
     config.addinivalue_line("markers", "slow: every pair at once, which takes minutes")
 
 
 @pytest.fixture
 def folder_of() -> Callable[[str], str | None]:
-    """A function for the folder of a dataset whose YAML names no folder. It returns None for every dataset."""
+    """A function that returns the folder of a dataset whose YAML names none. Here it returns None for every dataset."""
     return lambda dataset: None

@@ -1,4 +1,4 @@
-"""The option `--plugin`. pytest finds this module by an entry point, because options are read before tests are."""
+"""The option `--plugin`. pytest finds this module through an entry point, because options are read before tests."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import pytest
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add `--plugin mylab`, which may be given once for each plugin."""
+    """Add the option `--plugin mylab`, which may be given once per plugin."""
     what = "a package whose files are tested against the contracts of agent-grid (pytest --pyargs grid.contracts)"
     parser.addoption("--plugin", action="append", default=[], metavar="PACKAGE", help=what)
 
@@ -15,7 +15,7 @@ def pytest_configure(config: pytest.Config) -> None:
     """Allow the plugins that the option names. Raises a usage error if a plugin cannot be used."""
     given = config.getoption("--plugin")
     if given:
-        from grid import plugins  # not before: any test session loads this module
+        from grid import plugins  # imported late, because any test session loads this module
         from grid.core.errors import ConfigError
 
         try:

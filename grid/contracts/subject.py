@@ -1,4 +1,4 @@
-"""The files that the contracts test: those of the plugins that `--plugin` names, or our own."""
+"""The files that the contracts test: the files of the plugins that `--plugin` names, or our own."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from grid.settings.setting import Setting
 GROUPS = tuple(ROOMS)
 _WITH_A_NEW_DATASET = ("react", "lats", "plan_first", "egb_logits")
 _WITH_A_NEW_SETTING = ("react", "egb_logits")
-"""Our planners that are tested with a plugin's robustness settings and engines: one planner of each kind."""
+"""Our planners with which a plugin's robustness settings and engines are tested, one planner of each kind."""
 Point = tuple[str, str, str, str, str]
 P = TypeVar("P", bound=tuple[str, ...])
 Pair = tuple[tuple[int, str], tuple[int, str]]
@@ -51,16 +51,16 @@ class Subject:
 
     @cached_property
     def cheap(self) -> list[str]:
-        """The engines that the points use in turn: those that run inside a task, so that they cost nothing."""
+        """The engines that the points use in turn. They run inside a task, so they cost nothing."""
         found = dict.fromkeys([*names("model"), *self.files["model"]])
         return [name for name in found if "???" not in yaml("model", name).values() and _is_light(name)]
 
     def points(self, with_files: Sequence[str] = ()) -> list[Point]:
         """All points: dataset, outline, planner, and the robustness setting and engine whose turn it is.
 
-        Each of our datasets meets each of our planners. Each file of a plugin meets enough of ours. `with_files` are
-        datasets whose files are available, although their YAML names no path. The turn of a plugin's planner depends on
-        its name alone, so that other planners of the plugin do not change its points.
+        Each of our datasets is combined with each of our planners. Each file of a plugin is combined with enough of
+        ours. `with_files` are datasets whose files are available although their YAML names no path. The turn of a
+        plugin's planner depends on its name alone, so that other planners of the plugin do not change its points.
         """
         every = dict.fromkeys([*names("dataset"), *self.files["dataset"]])
         datasets = [name for name in every if not lacks_path(name) or name in with_files]
@@ -77,8 +77,8 @@ class Subject:
     def paired(self, points: Sequence[Point], may_lack: Collection[str] = ()) -> list[Point]:
         """A few points in which every pair of our files, or of a file and an outline, occurs.
 
-        Files and outlines form a pair if they go together. `points` are all points. A machine may lack the datasets in
-        `may_lack`. The points without these datasets still have every pair of the rest.
+        Files and outlines form a pair if they fit together. `points` are all points. A machine may lack the datasets in
+        `may_lack`; the points without these datasets still contain every pair of the remaining files.
         """
         every = [
             (dataset, outline, planner, disturbed, repeated)
@@ -124,20 +124,20 @@ def _is_light(model: str) -> bool:
     return cast(Engine, make("model", unpriced(yaml("model", model)))).home == "task"
 
 
-# A few points in which every two values meet that meet in any point: pairs show most of what all points show.
+# A few points that contain every pair of values that occurs in any point; pairs reveal most errors that all points do.
 
 
 def pairs_of(point: Sequence[str]) -> Iterable[Pair]:
-    """All pairs of a point's values. Each value comes with its place in the point."""
+    """All pairs of a point's values. Each value comes with its position in the point."""
     return combinations(enumerate(point), 2)
 
 
 def covering(points: Sequence[P], known: Sequence[P] = ()) -> list[P]:
-    """Some of the points, in their order. Together with `known`, they have every pair of values that any point has.
+    """Some of the points, in order. Together with `known`, they contain every pair of values that any point has.
 
-    Pairs that occur in `known` are covered already. Pairs that few points have are covered first. Among the points with
+    Pairs that occur in `known` are already covered. Pairs that few points have are covered first. Among the points with
     such a pair, the point that adds the most missing pairs is chosen. If several points add equally many, the point
-    whose pairs were chosen least often is taken, so that all take turns. The same points give the same result.
+    whose pairs were chosen least often is chosen, so that all take turns. The same points always give the same result.
     """
     holding: dict[Pair, list[int]] = {}
     pairs = [list(pairs_of(point)) for point in points]
@@ -159,13 +159,13 @@ def covering(points: Sequence[P], known: Sequence[P] = ()) -> list[P]:
     return [points[place] for place in sorted(chosen)]
 
 
-# The files of conf/ and of the plugins that are allowed, and settings made from them.
+# The files in conf/ and in the allowed plugins, and settings made from these files.
 
 
 LEFT_OPEN: dict[str, dict[str, Any]] = {}
-"""Values for what the file of a dataset or a planner leaves open, such as a program, but not a dataset's path.
+"""Values that a dataset's or planner's file leaves open, such as a program; a dataset's path is not included.
 
-Runs set them.
+Test runs set these values.
 """
 
 
@@ -192,7 +192,7 @@ def _read(path: Path) -> dict[str, Any]:
 
 
 def outlines(dataset: str) -> list[str]:
-    """The values of `dataset.outline` that are possible for a dataset."""
+    """The possible values of `dataset.outline` for a dataset."""
     made = _absent(dataset)
     if "outline" not in yaml("dataset", dataset):
         return [made.outline]
@@ -200,7 +200,7 @@ def outlines(dataset: str) -> list[str]:
 
 
 def goes_together(dataset: str, planner: str) -> bool:
-    """Whether a planner and a dataset go together: if the planner branches, the dataset's worlds must branch, too."""
+    """Whether a planner and a dataset fit together: if the planner branches, the dataset's worlds must branch too."""
     return BRANCHING not in _needs(planner) or BRANCHING in _absent(dataset).provides
 
 
@@ -211,7 +211,7 @@ def _needs(planner: str) -> frozenset[str]:
 
 @cache
 def fits(**labels: str) -> bool:
-    """Whether the named files go together in a setting."""
+    """Whether the named files fit together in a setting."""
     named: Any = {"dataset": "null_cases"} | labels
     absent = {"path": "/absent"} if lacks_path(named["dataset"]) else {}
     return invalid_reason(setting_of(absent, **named)) is None
@@ -225,7 +225,7 @@ def lacks_path(dataset: str) -> bool:
 
 @cache
 def _absent(dataset: str) -> Dataset:
-    """The dataset object, made with paths that do not exist."""
+    """The dataset object, created with paths that do not exist."""
     values = {name: "/absent" if value == "???" else value for name, value in yaml("dataset", dataset).items()}
     return cast(Dataset, make("dataset", values))
 

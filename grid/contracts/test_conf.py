@@ -1,4 +1,4 @@
-"""Tests of the promises of every YAML in conf/, or in a plugin's folder. New files there are found automatically."""
+"""Tests the promises of every YAML file in conf/, or in a plugin's folder. New files there are found automatically."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from grid.settings.make import ROOMS, load_class, make, unpriced
 
 
 def parts(group: str, name: str) -> list[tuple[str, dict[str, Any]]]:
-    """The key and the config of each object that a file names: several in a robustness file, one in any other file."""
+    """The key and the config of each object that a file names: several in robustness files, one in any other file."""
     config = yaml(group, name)
     return [(f"robustness.{key}", part) for key, part in config.items()] if group == "robustness" else [(group, config)]
 

@@ -1,9 +1,9 @@
 """Tests that run every planner on every dataset.
 
-For a plugin's files, every outline and every engine that costs nothing is tested at each point. For our own files,
-outlines, robustness settings and engines take turns: each meets every planner and every dataset, and each of the
-others. With `-m slow`, our files are tested with every outline and every engine, too. All files are read from conf/, or
-from a plugin's folder, so that a new file is found automatically.
+For a plugin's files, every outline and every free engine is tested at each point. For our own files, outlines,
+robustness settings and engines take turns: each of these is combined with every planner, every dataset, and each value
+of the other two. With `-m slow`, our files are also tested with every outline and every engine. All files are read from
+conf/, or from a plugin's folder, so that a new file is found automatically.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from grid.settings.setting import Cell, Setting, cells
 from grid.store.schema import TABLES, TIMES
 from grid.store.writing import as_table
 
-BUDGET = BudgetConfig(llm_calls=150)  # no contract covers what would cost more
+BUDGET = BudgetConfig(llm_calls=150)  # no contract covers anything that would cost more
 COUNTERS = [
     "n_steps",
     "tool_calls",
@@ -53,7 +53,7 @@ READABLE = {"simulated": {"malformed": 0.0}}
 """Values that make all answers of an engine readable, because the contract does not cover decisions without an
 option."""
 OF_ALL_OPTIONS = ("self_consistency", "egb_sampling")
-"""The planners whose entropy is over all options in the table, not only over those above a threshold."""
+"""The planners whose entropy is over all options in the table, not only over options above a threshold."""
 TOOL_FIRST = (TreeSearch, EntropyGuidedBranching)
 """The planners that choose a tool before its arguments. They may choose a tool that needs a result when there is no
 result."""
@@ -65,7 +65,7 @@ earlier."""
 
 
 class Where(NamedTuple):
-    """The setting of a check, as messages name it."""
+    """The setting of a check, as named in messages."""
 
     planner: str
     dataset: str
@@ -88,7 +88,7 @@ class Where(NamedTuple):
 
 
 def fitting(dataset: str, values: dict[str, Any]) -> dict[str, Any]:
-    """Those of the values whose keys are in a dataset's file."""
+    """The values whose keys are in a dataset's file."""
     return {key: value for key, value in values.items() if key in yaml("dataset", dataset)}
 
 
@@ -124,7 +124,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 def parametrize(metafunc: pytest.Metafunc, with_files: Sequence[str], may_lack: Collection[str] = ()) -> None:
     """Make a test for each point.
 
-    `with_files` are the datasets whose files `folder_of` has. For datasets in `may_lack`, it skips the test if the
+    `with_files` are the datasets whose files `folder_of` has. For datasets in `may_lack`, the test is skipped if the
     machine lacks the files.
     """
     subject = subject_of(metafunc.config)
@@ -226,7 +226,7 @@ def check_episode(row: dict[str, Any], outline: str, silent: bool, where: Where)
         "another one does not"
     )
     for rate in RATES:
-        known = outline == GIVEN and row["unsolvable_kind"] is None  # if it is right to refuse, no call is right
+        known = outline == GIVEN and row["unsolvable_kind"] is None  # if the case should be refused, no call is right
         assert 0 <= row[rate] <= 1 if known else row[rate] is None, f"{where}: {rate}={row[rate]}"
     rate = row["retrieval_rate"]
     assert rate is None or 0 <= rate <= 1, f"{where}: retrieval_rate={rate}"
@@ -239,7 +239,7 @@ def check_steps(built: Built, cell: Cell, rows: list[dict[str, Any]], outline: s
     path = [row["substep_id"] for row in rows if row["on_path"]]
     if outline == GIVEN:
         whole = [substep.id for substep in problem.case.plan.substeps]
-        # A search may end before any path does, and somebody else's planner may give up when it likes.
+        # A search may end before any of its paths ends, and somebody else's planner may give up at any time.
         ends_early = isinstance(built.planner, TreeSearch) or plugin_of(type(built.planner).__module__)
         expected = whole[: len(path)] if ends_early else whole
     else:

@@ -22,7 +22,7 @@ _BUDGET = BudgetConfig()
 def row(package: str, case: int = 0, **files: str) -> dict[str, Any]:
     """Run a dataset's case and return its row in `episodes`.
 
-    `case` is its place; `files` name files, as in planner="mine".
+    `case` is the case's position; `files` name files, as in planner="mine".
     """
     setting, built = _built(package, files)
     case_id = built.dataset.case_ids()[case]
@@ -33,7 +33,7 @@ def row(package: str, case: int = 0, **files: str) -> dict[str, Any]:
 
 
 def problem(package: str, case: int = 0, seed: int = 0, **files: str) -> Problem:
-    """The problem of a dataset's case, disturbed by the named robustness setting. `case` is the case's place."""
+    """The problem of a dataset's case, disturbed by the named robustness setting. `case` is its position."""
     _, built = _built(package, files)
     return built.problem(built.dataset.case_ids()[case], seed)
 
@@ -45,7 +45,7 @@ def problems(package: str, **files: str) -> list[Problem]:
 
 
 def reference_resolves(problem: Problem) -> bool:
-    """Whether the calls of a case's reference, made in their order, resolve it."""
+    """Whether the calls of a case's reference, made in order, resolve the case."""
     return asyncio.run(_follow(problem))
 
 

@@ -1,8 +1,8 @@
-"""Make Python find `analysis` and `launch` beside `grid`, even if the user's folder has folders of the same names.
+"""Make Python find `analysis` and `launch` beside `grid`, even if the user's folder has folders with these names.
 
-The user's modules in a folder of the same name are found too, after the project's modules, so that one process can
-import both. If the user's folder and the project's have a module of the same name, one module hides the other, and a
-warning names the user's folder.
+The user's modules in a folder with the same name are found too, after the project's modules, so that one process can
+import both. If the user's folder and the project's folder have a module with the same name, one module hides the other,
+and a warning names the user's folder.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _ROOT = Path(__file__).parents[2]
 
 
 class _Beside(MetaPathFinder):
-    """Finds the project's packages before any other finder does; the user's modules come after the project's."""
+    """Finds the project's packages before any other finder; the user's modules come after the project's modules."""
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
@@ -37,7 +37,7 @@ class _Beside(MetaPathFinder):
 
 
 def find() -> None:
-    """Make the project's packages findable. A user's package of the same name that is already imported comes first."""
+    """Make the project's packages importable. A user's package of the same name comes first if already imported."""
     if any(isinstance(finder, _Beside) for finder in sys.meta_path):
         return
     sys.meta_path.insert(0, _Beside())
@@ -51,7 +51,7 @@ def find() -> None:
 
 
 def _theirs(name: str) -> list[Path]:
-    """Other folders of this name on `sys.path`, except those of another copy of agent-grid."""
+    """Folders with this name on `sys.path` that do not belong to this or any other copy of agent-grid."""
     folders = dict.fromkeys((Path(entry) / name).resolve() for entry in sys.path)
     return [one for one in folders if one != _ROOT / name and one.is_dir() and not (one.parent / "grid/core").is_dir()]
 

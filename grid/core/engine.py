@@ -1,4 +1,4 @@
-"""Engines: the prompts that engines get, the roles in which engines are asked, and the answers that they give."""
+"""Engines: the prompts that engines receive, the roles in which engines are asked, and the answers that they give."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from grid.core.util import kept
 
 
 PLAN, STEPS = "Plan:", "Predicted steps:"
-"""The titles above what is judged: above a whole plan, and above the predicted next steps of work that has begun."""
+"""The titles above the judged text: a whole plan, or the predicted next steps of work already started."""
 
 
 @dataclass(frozen=True)
 class VerdictAnswer:
     """A JSON object `{"reasoning", "E1", ..., "E6", "grade", "is_correct"}` is wanted: a `grid.core.types.Verdict`.
 
-    Without `errors` it is `{"reasoning", "is_correct"}` alone. The reasoning is the first key, so that the model writes
-    it before its conclusions.
+    Without `errors` the object is only `{"reasoning", "is_correct"}`. The reasoning is the first key, so that the model
+    writes it before its conclusions.
     """
 
     errors: bool = True
@@ -45,8 +45,8 @@ class ChainAnswer:
     """A JSON object `{"plan", "tool_chain": [{"name", "parameter_description", "reason"}, ...]}` is wanted (C.3).
 
     The chain has `least` to `most` entries in order. `may_decline`: an entry may name no tool. `may_refuse`:
-    `{"status": "REJECT", "reason"}` instead of a plan is an answer too. `free`: the plan is diagnosed and not run. So
-    the schema allows any names and arguments, and only the prompt tells the model which tools there are.
+    `{"status": "REJECT", "reason"}` is also a valid answer, instead of a plan. `free`: the plan is diagnosed and not
+    run, so the schema allows any names and arguments, and only the prompt tells the model which tools exist.
     """
 
     tools: tuple[ToolSpec, ...]
@@ -59,7 +59,7 @@ class ChainAnswer:
 
 @dataclass(frozen=True)
 class MessagesAnswer:
-    """Exactly `count` messages of an assistant are wanted (C.2): one as a JSON object, several as a JSON array.
+    """Exactly `count` assistant messages are wanted (C.2): a single message as a JSON object, several as a JSON array.
 
     Each is `{"role": "assistant", "thought", "tool_calls": [{"type": "function", "function": {"name", "arguments"}}]}`
     with one call, or without a call if no tool is to be called. `may_refuse` and `free` are as in ChainAnswer.
@@ -79,31 +79,31 @@ SectionKind = Literal[
 Home = Literal["task", "replica", "gateway"]
 SAMPLE, CHOOSE = "sample", "choose"
 NATIVE = "native tool calls"
-"""In an engine's `provides`: the engine can get tools as functions (`functions.py`), for the key `model.tools`."""
+"""In an engine's `provides`: the engine can receive tools as functions (`functions.py`), for the key `model.tools`."""
 MESSAGES = "conversations"
-"""In an engine's `provides`: the engine can get the history as messages, for the key `model.history`."""
+"""In an engine's `provides`: the engine can receive the history as messages, for the key `model.history`."""
 Tools = Literal["prompt", "native"]
 History = Literal["text", "messages"]
 
 
 def shown_as(history: History | None, tools: Tools) -> History:
-    """The form of the history in prompts: that of `model.history`; if that is None, the form that fits `model.tools`.
+    """The form of the history in prompts: `model.history` or, if that is None, the form that fits `model.tools`.
 
-    Models with native calls get messages, because they were trained on messages with calls and results.
+    Models with native calls receive messages, because they were trained on messages with calls and results.
     """
     return history or ("messages" if tools == "native" else "text")
 
 
 PLAIN_SAMPLER = '{"top_p":1,"top_k":null,"min_p":0,"repetition_penalty":1}'
-"""Tokens are drawn from softmax(logits / temperature) and nothing else; every engine does this if it can."""
+"""Tokens are drawn from softmax(logits / temperature), unmodified; every engine does this if it can."""
 
 
-_SHORT = 1000  # characters of a section, at most, whose digest is cached by its content
+_SHORT = 1000  # maximum length, in characters, of a section whose digest is cached by its content
 
 
 @dataclass(frozen=True)
 class Section:
-    """One part of a prompt: `entries` are its lines or blocks, in order, `options` the numbered lines below them.
+    """One part of a prompt: `entries` are its lines or blocks, in order; `options` are the numbered lines below them.
 
     The engine numbers the options, so that the numbers in the prompt are the numbers that the engine scores.
     """
@@ -115,7 +115,7 @@ class Section:
     @kept
     def digest(self) -> str:
         """32 hexadecimal digits that identify the section's content."""
-        compute = _digest_of_short if self.characters <= _SHORT else _digest  # short ones are often made anew
+        compute = _digest_of_short if self.characters <= _SHORT else _digest  # short sections are often created again
         return compute(self.kind, self.entries, self.options)
 
     @kept
@@ -130,7 +130,7 @@ class Section:
 
 def _digest(kind: str, entries: tuple[str, ...], options: tuple[str, ...]) -> str:
     text = "\0".join((f"{kind} {len(entries)}", *entries, *options))
-    if text.count("\0") > len(entries) + len(options):  # a text contains a separator: the lengths must be part of it
+    if text.count("\0") > len(entries) + len(options):  # a text contains a separator, so add the lengths
         text = f"{[*map(len, entries)]} {text}"
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:32]
 
@@ -151,17 +151,17 @@ class TextAnswer:
 
 @dataclass(frozen=True)
 class ThoughtAnswer(TextAnswer):
-    """A thought about the next step is wanted; the words of the thought are used to retrieve tools."""
+    """A thought about the next step is wanted; its text is used to retrieve tools."""
 
 
 @dataclass(frozen=True)
 class ToolCallAnswer:
     """A JSON object `{"action": {"tool", "arguments"}}` is wanted, with one of `tools`, or no tool if `may_decline`.
 
-    `thought`: the object begins with a key `thought`, whose text has at most this many characters; with 0 there is no
-    such key. `native` is the instruction for tools that are handed over as functions. It replaces the prompt's
-    instruction, which describes the object's form. `results` are the references to earlier results that an argument may
-    have; None if the references are not known.
+    `thought`: the object starts with a key `thought`, whose text has at most this many characters; with 0 there is no
+    such key. `native` is the instruction for tools that are passed as functions. It replaces the prompt's instruction,
+    which describes the object's form. `results` are the references to earlier results that an argument may contain;
+    None if the references are not known.
     """
 
     tools: tuple[ToolSpec, ...]
@@ -173,10 +173,10 @@ class ToolCallAnswer:
 
 @dataclass(frozen=True)
 class PlanAnswer:
-    """A JSON object `{"plan": [{"tool", "arguments"}, ...]}` is wanted: `least` to `most` calls of `tools` in order.
+    """A JSON object `{"plan": [{"tool", "arguments"}, ...]}` is wanted: `least` to `most` calls to `tools` in order.
 
     `may_decline`: an entry may have no tool. `thought`: as in ToolCallAnswer; one thought comes before the whole plan.
-    `native`: as in ToolCallAnswer; one answer has all calls.
+    `native`: as in ToolCallAnswer; one answer contains all calls.
     """
 
     tools: tuple[ToolSpec, ...]
@@ -191,8 +191,8 @@ class PlanAnswer:
 class FunctionsAnswer:
     """Calls of functions are wanted, in the format of the model's chat template or server.
 
-    The prompt's section `functions` defines the functions as JSON, one function per line. `named` has pairs: a
-    function's name, and the name of the function's tool or NO_TOOL.
+    The prompt's section `functions` defines the functions as JSON, one function per line. `named` contains pairs of a
+    function's name and the name of its tool (or NO_TOOL).
     """
 
     named: tuple[tuple[str, str], ...]
@@ -200,14 +200,14 @@ class FunctionsAnswer:
 
 @dataclass(frozen=True)
 class OutlineAnswer:
-    """A JSON object `{"outline": [text, ...]}` is wanted, of `most` substeps at most."""
+    """A JSON object `{"outline": [text, ...]}` with at most `most` substeps is wanted."""
 
     most: int
 
 
 @dataclass(frozen=True)
 class ScoreAnswer:
-    """A JSON object `{"score", "explanation"}` is wanted, the score a whole number from 0 to MAX_SCORE."""
+    """A JSON object `{"score", "explanation"}` is wanted, where the score is a whole number from 0 to MAX_SCORE."""
 
 
 @dataclass(frozen=True)
@@ -240,10 +240,10 @@ JsonAnswer = (
 
 @dataclass(frozen=True)
 class ChoiceAnswer:
-    """One of `options` is wanted by its number; option k is the text numbered k (from 0).
+    """The number of one of `options` is wanted; option k is the text numbered k (from 0).
 
-    With `names` (one different name for each option, in the options' order), the option is wanted by its name, in a
-    tool call that begins with `{"action": {"tool": name`.
+    With `names` (a distinct name for each option, in the options' order), the option's name is wanted, in a tool call
+    that starts with `{"action": {"tool": name`.
     """
 
     options: tuple[str, ...]
@@ -261,15 +261,15 @@ class Prompt:
     answer: Answer
 
     def text(self) -> str:
-        """The prompt as plain text, a blank line between sections."""
+        """The prompt as plain text, with a blank line between sections."""
         return "\n\n".join("\n".join(section.lines()) for section in self.sections)
 
     def functions(self) -> list[dict[str, Any]]:
-        """The definitions of the functions that are handed over; empty if the tools are in the prompt's text."""
+        """The definitions of the functions passed to the engine; empty if the tools are in the prompt's text."""
         return [json.loads(entry) for entry in self.entries("functions")]
 
     def size(self) -> int:
-        """Characters of the sections and of the answer's options."""
+        """The number of characters in the sections and in the answer's options."""
         lines = sum([section.characters for section in self.sections])
         return lines + (sum(map(len, self.answer.options)) if isinstance(self.answer, ChoiceAnswer) else 0)
 
@@ -279,7 +279,7 @@ class Prompt:
 
 
 class Source(NamedTuple):
-    """Who answered, by the server's words: the model, the fingerprint of its configuration, a gateway's provider."""
+    """Who answered, according to the server: the model, its configuration's fingerprint, and a gateway's provider."""
 
     model: str | None = None
     fingerprint: str | None = None
@@ -288,12 +288,12 @@ class Source(NamedTuple):
 
 @dataclass(frozen=True)
 class Sampled:
-    """Completions, their cost, and the seconds that computing them took, without the time of waiting.
+    """Completions, their cost, and the computing time in seconds, without waiting time.
 
-    `cut` has the places of completions that the limit on tokens ended. If a server kept a completion's text back, the
-    completion is empty, and `withheld` maps its place to the server's words about it. `sources` says who answered, if a
-    server did. `reasoning` maps a completion's place to a thought that came in a key of its own: that key of the
-    server's message, and the thought.
+    `cut` contains the indices of completions that the token limit cut off. If a server withheld a completion's text,
+    the completion is empty, and `withheld` maps its index to the reason given by the server. `sources` says who
+    answered, if a server did. `reasoning` maps the index of a completion whose thought came in a separate key of the
+    server's message to this key and the thought.
     """
 
     completions: tuple[str, ...]
@@ -309,10 +309,9 @@ class Sampled:
 class Choice:
     """The probability of each option, in the options' order (the sum is 1), and the cost of computing them.
 
-    `unassigned` is the model's probability that went to no option. `error_bound` is the largest error, in total
-    variation, that options without a score can cause. `unassigned` and `error_bound` are None if the engine is no
-    language model. `computed_seconds`: the seconds that the computation took, without the time of waiting. `sources`:
-    as in Sampled.
+    `unassigned` is the model's probability mass that fell on no option. `error_bound` is the largest error, in total
+    variation, that options without a score can cause. Both are None if the engine is not a language model.
+    `computed_seconds`: the computing time in seconds, without waiting time. `sources`: as in Sampled.
     """
 
     probabilities: tuple[float, ...]
@@ -324,12 +323,12 @@ class Choice:
 
 
 class Engine(Protocol):
-    """Something that answers prompts. Building an engine checks the engine's values and loads nothing.
+    """Something that answers prompts. Creating an engine checks its values and loads nothing.
 
-    `provides` has the abilities of the engine (of SAMPLE, CHOOSE, NATIVE and MESSAGES). `name` is the kind of engine in
-    tables. `home` says where the engine lives. A `task` engine lives in every task: it costs next to nothing, so a dry
-    run may try it. A `replica` engine lives in the replicas of a pool: it has weights. A `gateway` engine lives in one
-    actor through which all requests pass: its limits apply to the whole sweep.
+    `provides` lists the abilities of the engine (among SAMPLE, CHOOSE, NATIVE and MESSAGES). `name` is the kind of
+    engine in tables. `home` is the place where the engine lives. A `task` engine lives in every task; it costs next to
+    nothing, so a dry run may use it. A `replica` engine has weights and lives in the replicas of a pool. A `gateway`
+    engine lives in one actor through which all requests pass, so that its limits apply to the whole sweep.
     """
 
     @property
@@ -344,21 +343,21 @@ class Engine(Protocol):
 
     @property
     def provides(self) -> frozenset[str]:
-        """The abilities of the engine with its configuration: some of SAMPLE, CHOOSE, NATIVE and MESSAGES."""
+        """The abilities of the engine as configured: some of SAMPLE, CHOOSE, NATIVE and MESSAGES."""
         ...
 
     @property
     def version(self) -> str:
-        """The version that must be named to get the same answers again."""
+        """The version that has to be specified to get the same answers again."""
         ...
 
     @property
     def sampler(self) -> str | None:
-        """The parameters of the distribution that tokens are drawn from, as JSON; None without a language model."""
+        """The parameters of the distribution from which tokens are drawn, as JSON; None without a language model."""
         ...
 
     async def sample(self, prompt: Prompt, *, n: int, temperature: float, max_tokens: int, seed: int) -> Sampled:
-        """`n` independent completions; the prompt's tokens are counted once for each completion."""
+        """`n` independent completions; the prompt's tokens count once for each completion."""
         ...
 
     async def choose(self, prompt: Prompt, *, seed: int) -> Choice:
@@ -367,7 +366,7 @@ class Engine(Protocol):
 
 
 def option_numbers(count: int, padded: bool = False) -> tuple[str, ...]:
-    """The numbers of `count` options, from 0; `padded`: all numbers have the width of the last one (`00` to `99`)."""
+    """The numbers of `count` options, from 0; `padded`: all numbers are as wide as the last number (`00` to `99`)."""
     width = len(str(count - 1)) if padded else 1
     return tuple(f"{number:0{width}d}" for number in range(count))
 
@@ -380,14 +379,14 @@ ACTOR: Role = "actor"
 JUDGE: Role = "judge"
 """Gives scores to a planner that asks for them."""
 EVALUATOR: Role = "evaluator"
-"""Says for the environment which texts mean the same and how good a finished trajectory is; no planner sees it."""
+"""Decides for the environment which texts mean the same and how good a finished trajectory is; hidden from planners."""
 SIMULATOR: Role = "simulator"
-"""Plays, for the environment, tools whose servers cannot be reached. Planners do not see this role."""
+"""Simulates, for the environment, tools whose servers cannot be reached. Planners do not see this role."""
 CRITIC: Role = "critic"
-"""Writes a review of a plan for the planner that wrote the plan, before the plan counts."""
+"""Writes a review of a plan for the planner that wrote it, before the plan is used."""
 USER: Role = "user"
-"""Plays, for the environment, the user whom planners talk to through a tool."""
+"""Plays, for the environment, the user with whom planners talk through a tool."""
 OF_WORLD = (EVALUATOR, SIMULATOR, USER)
 """The roles that no planner may ask."""
 ASKED: tuple[Role, ...] = (JUDGE, EVALUATOR, SIMULATOR, CRITIC, USER)
-"""The roles besides the acting one. In a setting with a role, the role has its own keys, model and columns."""
+"""All roles except the acting role. If a setting has such a role, the role has its own keys, model and columns."""

@@ -1,4 +1,4 @@
-"""The errors that people read: each names the place, the value and the allowed values."""
+"""Errors for people to read: each names the place, the value and the allowed values."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class _Cut(reprlib.Repr):
         self.maxstring = self.maxother = _VALUE
 
     def repr_int(self, x: int, level: int) -> str:
-        """`repr` of an integer; for a very long integer, which Python refuses to write, its number of bits."""
+        """`repr` of an integer; an integer too long for Python to write is described by its number of bits."""
         return repr(x) if x.bit_length() <= 4 * _VALUE else f"an integer of {x.bit_length():,} bits"
 
 
@@ -31,14 +31,14 @@ _CUT = _Cut()
 
 
 def one_line(text: object, limit: int = _LINE) -> str:
-    """A text on one line of at most `limit` characters; control characters of terminals are shown as escapes."""
+    """A text on one line of at most `limit` characters; terminal control characters are shown as escapes."""
     flat = " ".join(str(text).split())
     cut = flat if len(flat) <= limit else f"{flat[: limit - 3]}..."
     return escaped(cut)
 
 
 def nearest(name: str, names: Sequence[str]) -> str:
-    """A part of a sentence with the name that may have been meant; empty if no name is close, or begins like it."""
+    """A phrase that suggests the name that may have been meant; empty if no name is similar to it or starts with it."""
     close = difflib.get_close_matches(name, names, n=1) or [one for one in names if name and one.startswith(name)]
     return f" (did you mean {close[0]}?)" if close else ""
 
@@ -49,7 +49,7 @@ def shown_value(value: object) -> str:
 
 
 def said(error: Exception) -> int:
-    """Write on standard error, in one line, why a command cannot run; return the command's exit status, 2."""
+    """Write to standard error, on one line, why a command cannot run; return the command's exit status, 2."""
     text = (
         f"{error.name} is not installed; install the extra `dev`" if isinstance(error, ImportError) else one_line(error)
     )
@@ -74,7 +74,7 @@ class ConfigError(GridError):
 
 
 class DataError(GridError):
-    """A dataset file that cannot be read: file, line (1-based, None for the whole file) and what is wrong."""
+    """A dataset file that cannot be read: the file, the line (1-based, None for the whole file) and the problem."""
 
     def __init__(self, path: Path, line: int | None, message: str) -> None:
         self.path, self.line = path, line
@@ -91,7 +91,7 @@ class StoreError(GridError):
 
 
 class UnfinishedError(GridError):
-    """A run that cannot go on; the rows already written are kept, and a run with the same name resumes it."""
+    """A run that cannot continue; the rows already written are kept, and a run with the same name resumes it."""
 
 
 class ModelError(GridError):
@@ -99,13 +99,13 @@ class ModelError(GridError):
 
 
 class VerdictError(ModelError):
-    """No answer of a judge can be read. The judgement is unknown, which does not mean that the judged thing failed."""
+    """No answer of a judge can be read. The judgement is unknown, which does not mean that the judged object failed."""
 
 
 class ContextError(GridError):
     """The prompt does not fit the model's context. This is a result and is never retried.
 
-    `room`: the number of tokens that the context has left after the prompt, which is less than was asked for; None if
+    `room`: the number of tokens left in the context after the prompt, which is less than the number requested; None if
     the number is not known.
     """
 
@@ -123,7 +123,7 @@ class ToolError(GridError):
 
 
 class BudgetError(GridError):
-    """An episode has used up a limit of its budget, named by `key`. The best trajectory so far is the result."""
+    """An episode has used up the budget limit that `key` names. The best trajectory so far is the result."""
 
     def __init__(self, key: str, most: float) -> None:
         self.key, self.most = key, most
@@ -134,11 +134,11 @@ class BudgetError(GridError):
 
 
 class EngineDiedError(GridError):
-    """An engine will not answer any more; its process must be replaced. This is a failure of the infrastructure."""
+    """An engine no longer answers, so its process must be replaced. This is a failure of the infrastructure."""
 
 
 class EngineError(GridError):
-    """A server or replica did not answer in any of the tries. This is a failure of the infrastructure."""
+    """A server or replica did not answer, after all retries. This is a failure of the infrastructure."""
 
 
 class Status(StrEnum):
@@ -149,7 +149,7 @@ class Status(StrEnum):
 
 
 class ErrorKind(StrEnum):
-    """The kind of a failure. By itself a sweep tries only `infrastructure` again. `code`: an unforeseen exception."""
+    """The kind of a failure. A sweep automatically retries only `infrastructure`. `code`: an unforeseen exception."""
 
     MODEL = "model"
     TOOL = "tool"

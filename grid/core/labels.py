@@ -1,8 +1,8 @@
 """Labels of settings for people: no longer than necessary to tell settings apart.
 
-Rows keep the labels that they were written with. A model behind a general interface has the name that its server knows.
-If settings would still have the same name, their labels also show the differences between their configs, and nothing
-else.
+Rows keep the labels with which they were written. A model behind a general interface is shown under the name that its
+server uses. If settings would still have the same name, their labels also show the differences between their configs,
+and nothing else.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 MARK = " ("
-"""The text in a label before the difference that tells settings of the same name apart."""
+"""The text that precedes, in a label, the difference between settings with the same name."""
 _ESCAPED = re.compile(r"\\(.)")
 _PART = re.compile(r"(?:\\.|\[(?:\\.|[^\[\]])*\]|\{(?:\\.|[^{}])*\}|'(?:\\.|[^'])*'|\"(?:\\.|[^\"])*\"|[^,])+")
 _FOLDER = re.compile(r"(?<![\w:/.*])(?:file://)?(?:~|/)[^,:=\[\]{}'\"]*/(?=[^,:=\[\]{}'\"/])")
 _MODEL = "model"
 _SAME = ("serving", "price", "path", "limit", "parallel")
-"""Keys that change no result in any part of a config: a different value of such a key makes no other setting."""
+"""Keys that change no result, in any part of a config: settings that differ only in these keys are the same setting."""
 _LONGEST = 30  # characters of a value
 
 
@@ -29,14 +29,14 @@ def plain(label: str) -> str:
 
 
 def without_folders(label: str) -> str:
-    """The label with each absolute path in it as the path's last part: `mcp[args=[/home/me/desk.py]]`, `[desk.py]`."""
+    """The label with each absolute path shortened to its last part: `[/home/me/desk.py]` becomes `[desk.py]`."""
     return _FOLDER.sub("", label)
 
 
 def short(labels: Iterable[str]) -> dict[str, str]:
-    """Map each label of a model to a short name that differs from the other labels' names: `fake-1`, `fake-1[seed=2]`.
+    """Map each model label to a short name that no other label has, such as `fake-1` or `fake-1[seed=2]`.
 
-    A label is only shortened if one of its keys names the model (`openai_http[model=fake-1,base_url=…]`).
+    A label is shortened only if one of its keys names the model (`openai_http[model=fake-1,base_url=…]`).
     """
     found = {label: _taken_apart(label) for label in dict.fromkeys(labels)}
     names = {label: changes.get(_MODEL) for label, (_, changes) in found.items()}
@@ -51,10 +51,10 @@ def short(labels: Iterable[str]) -> dict[str, str]:
 
 
 def differences(settings: Sequence[Mapping[str, Any]]) -> list[str] | None:
-    """For each setting, the keys and values that tell it from the others of its name: `seed=1`; None if that fails.
+    """For each setting, the keys and values that distinguish it (`seed=1`); None if settings remain indistinguishable.
 
     Args:
-        settings: the values of each setting by key: the parts of the setting's config, and any further values.
+        settings: for each setting of the same name, its values by key: the parts of its config, and any further values.
     """
     flat = [dict(_flat(one)) for one in settings]
     told = _differences(flat)
@@ -71,14 +71,14 @@ def of_config(text: str | None) -> dict[str, Any]:
 
 
 def _taken_apart(label: str) -> tuple[str, dict[str, str]]:
-    """Split `name[key=value,…]` into the name and the changed values by key."""
+    """Split `name[key=value,…]` into the name and a mapping of keys to changed values."""
     name, _, rest = label.partition("[")
     changes = (part.partition("=") for part in _PART.findall(rest.removesuffix("]")))
     return name, {key.strip(): plain(value) for key, _, value in changes}
 
 
 def _flat(part: Any, above: str = "") -> Iterator[tuple[str, str]]:
-    """The values in a part, as texts, by dotted key."""
+    """The values in a part of a config, as texts, keyed by dotted key."""
     if isinstance(part, Mapping) and part:
         for key, value in part.items():
             yield from _flat(value, f"{above}.{key}" if above else str(key))
@@ -87,7 +87,7 @@ def _flat(part: Any, above: str = "") -> Iterator[tuple[str, str]]:
 
 
 def _differences(settings: Iterable[Mapping[str, str]]) -> list[str]:
-    """For each setting, the few keys (with values) that are needed to tell it from the others."""
+    """For each setting, the few keys (with values) that are needed to distinguish it from all other settings."""
     flat = list(settings)
     keys = list(dict.fromkeys(key for one in flat for key in one))
     varying = [key for key in keys if len({one.get(key) for one in flat}) > 1]

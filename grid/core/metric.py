@@ -13,29 +13,29 @@ from typing import Any, Literal, cast, get_args
 from grid.core.errors import ConfigError, shown_value
 
 Kind = Literal["flag", "count", "tokens", "number", "text", "list"]
-"""The kind of a metric's values: true or false, whole numbers (`tokens`: large ones), numbers, texts, text lists."""
+"""The kind of a metric's values: true or false, whole numbers (`tokens`: large), numbers, texts, or lists of texts."""
 Better = Literal["higher", "lower", "neither"]
 MOST = 256
-"""The most metrics that one class may declare. Each metric takes a row in tables and a value in each cell's row."""
+"""Maximum number of metrics that one class may declare; each adds a row to tables and a value to each cell's row."""
 TEXTS: tuple[Kind, ...] = ("text", "list")
 _NAME = re.compile(r"[a-z][a-z0-9_]{0,63}")
 _UNIT = 40  # characters
 _OWN: Mapping[Kind, type] = {"flag": bool, "count": int, "tokens": int, "text": str}
-"""By kind, the Python types of which every value is of that kind."""
+"""For each kind, the Python type whose values are always of that kind."""
 
 
 @dataclass(frozen=True)
 class Metric:
-    """The name of a metric of cells, and the facts that are needed to understand the metric's values.
+    """A metric of cells: its name, and the facts needed to understand its values.
 
     Args:
         name: lower-case letters, digits and _, at most 64.
-        unit: the unit as tables show it: `share`, `calls`, `0 to 10`; empty for a metric without a unit.
-        better: which direction is better.
+        unit: the unit as shown in tables, such as `share`, `calls` or `0 to 10`; empty for a metric without a unit.
+        better: the direction that is better.
         paper: the source of the definition: a paper and its section, or a benchmark.
-        kind: the kind of its values.
-        meaning: a sentence or two.
-        null: when a cell has no value.
+        kind: the kind of the metric's values.
+        meaning: an explanation in one or two sentences.
+        null: the condition under which a cell has no value.
 
     Raises:
         ConfigError: a field has a value that no metric can have.
@@ -66,10 +66,10 @@ def declared_by(part: object) -> tuple[Metric, ...]:
     """The metrics that a data set or a planner declares in its attribute `metrics`.
 
     Raises:
-        ConfigError: the attribute is not a list of at most MOST metrics, or has a metric twice.
+        ConfigError: the attribute is not a list of at most MOST metrics, or contains a metric twice.
     """
     declared, owner = getattr(part, "metrics", ()), type(part).__qualname__
-    found = tuple(declared) if isinstance(declared, Iterable) else (declared, declared)  # one alone is not a list
+    found = tuple(declared) if isinstance(declared, Iterable) else (declared, declared)  # a single metric is not a list
     names = [getattr(metric, "name", None) for metric in found if isinstance(metric, Metric)]
     if len(names) != len(found) or len(found) > MOST or len({*names}) != len(names):
         raise ConfigError(
@@ -82,11 +82,13 @@ def together(declared: Iterable[tuple[str, Iterable[Metric]]], reserved: Iterabl
     """All metrics that several owners declare, by name.
 
     Args:
-        declared: the owners' names, each with the metrics that it declares; two owners may declare the same metric.
+        declared: the owners' names, each with the metrics that the owner declares; two owners may declare the same
+            metric.
         reserved: names that no metric may have.
 
     Raises:
-        ConfigError: two owners declare the same name with different meanings, or a declared name is reserved.
+        ConfigError: two owners declare the same name with a different unit, kind or direction, or a declared name is
+            reserved.
     """
     found: dict[str, tuple[str, Metric]] = {}
     taken = frozenset(reserved)
@@ -110,7 +112,7 @@ def checked(found: Mapping[str, Any], known: Mapping[str, Metric]) -> dict[str, 
     """The measured values of a cell, each converted to its metric's kind; values that are None are left out.
 
     Raises:
-        ValueError: a name is not declared, or a value is not finite or of another kind.
+        ValueError: a name is not declared, or a value is not finite or has the wrong kind.
     """
     return {
         name: value if name in known and type(value) is _OWN.get(known[name].kind) else _checked(name, value, known)
@@ -125,7 +127,7 @@ def _checked(name: str, value: Any, known: Mapping[str, Metric]) -> Any:
     kind = known[name].kind
     if kind == "list" and isinstance(value, (list, tuple)) and all(isinstance(part, str) for part in value):
         return [*value]
-    if kind not in TEXTS and hasattr(value, "__float__"):  # numpy's numbers too
+    if kind not in TEXTS and hasattr(value, "__float__"):  # includes numpy's numbers
         number = float(value)
         if math.isfinite(number) and (kind != "flag" or number in (0.0, 1.0)):
             return bool(number) if kind == "flag" else number if kind == "number" else int(number)
@@ -133,7 +135,7 @@ def _checked(name: str, value: Any, known: Mapping[str, Metric]) -> Any:
 
 
 def split(values: Mapping[str, Any]) -> tuple[dict[str, float], dict[str, str]]:
-    """Split values by the two forms of storage: numbers (with flags as 0 and 1) and texts (with lists as JSON)."""
+    """Split values by storage form: numbers (flags as 0 and 1) and texts (lists as JSON)."""
     numbers, texts = {}, {}
     for name, value in values.items():
         if isinstance(value, str):
@@ -145,9 +147,9 @@ def split(values: Mapping[str, Any]) -> tuple[dict[str, float], dict[str, str]]:
     return numbers, texts
 
 
-# Our own metrics, from `declared.txt`, in the order that tables of columns use.
+# Our own metrics, from `declared.txt`, in the order used by tables of columns.
 #
-# A user's data set, planner or scorer declares further metrics in its attribute `metrics`; nothing else is needed.
+# A user's data set, planner or scorer declares additional metrics in its attribute `metrics`; nothing else is needed.
 
 
 _FILE = Path(__file__).with_name("declared.txt")

@@ -1,7 +1,7 @@
 """Modules that were renamed: their old names can still be imported, with one warning that gives the new name.
 
-A line of `_TABLE` has a module's present name, then the module's old names. The table is no data file: the digest of a
-module's code includes the data files that the module reads, but a name changes no result.
+A line of `_TABLE` contains a module's current name, then its old names. The table is not a data file because the digest
+of a module's code includes the data files that the module reads, while a name changes no result.
 `python launch/renamed.py FOLDER` writes the new names into a plugin's files.
 """
 
@@ -358,7 +358,7 @@ launch.win_rate launch.comparing launch.pairs
 
 
 def table() -> Mapping[str, str]:
-    """The present names of modules by their old names; a module that moved twice is found by both old names."""
+    """Maps the old names of modules to their current names; a module that moved twice is found by both old names."""
     found = {old: new for new, *before in map(str.split, _TABLE.strip().splitlines()) for old in before}
     for old, new in found.items():
         while new in found:
@@ -371,7 +371,7 @@ MOVED = table()
 
 
 def today(name: str) -> str:
-    """A dotted name of something in a module, with the module's present name."""
+    """The dotted name of an object in a module, with the module's current name."""
     module, _, last = name.rpartition(".")
     return f"{MOVED.get(module, module)}.{last}"
 
@@ -400,16 +400,16 @@ grid.robustness.tools_forgiving.ToolsForgiving
 grid.robustness.tools_strict.ToolsStrict
 """
 FIRST = {today(name): name for name in _CLASSES.split()}
-"""By present name, the first name of each class whose module moved after rows were written; ids keep first names."""
+"""Maps the current name of each class whose module moved after rows were written to its first name, which ids keep."""
 
 
 def named_today(config: Mapping[str, Any]) -> dict[str, Any]:
-    """The config with the present names of modules in all `_target_`s."""
+    """The config with the current names of modules in all `_target_`s."""
     return _named(config, today)
 
 
 def named_first(config: Mapping[str, Any]) -> dict[str, Any]:
-    """The config with the classes' names as in ids and rows in all `_target_`s."""
+    """The config with the class names that ids and rows use in all `_target_`s."""
     return _named(config, lambda name: FIRST.get(today(name), name))
 
 
@@ -432,14 +432,14 @@ _GONE = {
 
 
 def _others(fullname: str, path: Sequence[str] | None) -> bool:
-    """Whether a module is in a user's folder that has the same name as one of the project's packages."""
+    """Whether a module is in a user's folder with the same name as one of the project's packages."""
     ours = _ROOT / fullname.rpartition(".")[0].replace(".", "/")
     theirs = [one for one in path or () if Path(one).resolve() != ours]
     return bool(theirs) and PathFinder.find_spec(fullname, theirs) is not None
 
 
 class _OneFile(SourceFileLoader):
-    """Loads a file that was a package before, so that the package's old modules can be imported by their old names."""
+    """Loads a file that used to be a package, so that the package's old modules can be imported by their old names."""
 
     def exec_module(self, module: ModuleType) -> None:
         module.__path__ = []
@@ -463,7 +463,7 @@ class _Moved(MetaPathFinder, Loader):
 
     def create_module(self, spec: ModuleSpec) -> ModuleType | None:
         if spec.name in _GONE:
-            return None  # it is made like any module
+            return None  # it is created like any other module
         warnings.warn(f"{spec.name} has moved to {MOVED[spec.name]}", FutureWarning, stacklevel=2)
         module = import_module(MOVED[spec.name])
         spec.loader_state = module.__spec__

@@ -1,13 +1,13 @@
-"""The places of results: a folder of a file system, or an address: `s3://bucket/results`, `gs://`, `az://`.
+"""Where results are stored: a folder in a file system, or an address (`s3://bucket/results`, `gs://`, `az://`).
 
-Readers and writers use a path in both cases. An `Address` carries out a path's operations by requests to an object
-store. An object store has no folders, an object is written whole, and of an object only the parts that are read are
-copied. Files that must be on this machine (drafts, the lock's own part, the ledger of money) lie in the folder that
-`beside` returns.
+Readers and writers use a path in both cases. An `Address` carries out a path's operations through requests to an object
+store. An object store has no folders, an object is always written as a whole, and only those parts of an object that
+are read are copied. Files that must be on this machine (drafts, the lock's local part, the ledger of money) are in the
+folder that `beside` returns.
 
-The library is obstore. It covers the three stores, takes credentials from the environment as the stores' own tools do,
-tries failed requests again, and can write on a condition, which a lock needs. Arrow's own file systems cannot write on
-a condition.
+The library used is obstore. It covers the three stores, reads credentials from the environment as the stores' own tools
+do, retries failed requests, and supports conditional writes, which a lock needs. Arrow's own file systems do not
+support conditional writes.
 """
 
 from __future__ import annotations
@@ -43,11 +43,11 @@ _ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
 _ONE_SLASH = re.compile(rf"({'|'.join(SCHEMES)}):/(?!/)")
 _ALLOWED = f"a folder of a file system, or {', '.join(f'{one}://' for one in SCHEMES)} with a bucket and a folder in it"
 _INSTALL = "a folder of a file system; addresses of object stores need obstore: pip install 'agent-grid[objects]'"
-_PATIENCE_SECONDS, _FIRST_SECONDS = 180, 15  # how long requests are tried again; how long those of the first check
+_PATIENCE_SECONDS, _FIRST_SECONDS = 180, 15  # limits for retries: for most requests, for the first check
 _REQUEST_SECONDS = 120
 _STEADY_SECONDS = 5.0
 _NEVER = ('"0"', "1")  # a tag and a version that no object has
-_READ = ("AWS_", "GOOGLE_", "AZURE_")  # prefixes of the variables that the library takes from the environment
+_READ = ("AWS_", "GOOGLE_", "AZURE_")  # prefixes of the environment variables that the library reads
 _LONGEST = 200  # characters of a store's message
 
 
@@ -61,7 +61,7 @@ def folder_at(given: str | Path) -> Path:
 
 
 def beside(root: Path) -> Path:
-    """The folder for files of results that must be on this machine: `root`, or a folder in the cache for an address."""
+    """The folder for result files that must be on this machine: `root`, or a folder in the cache for an address."""
     if not isinstance(root, Address):
         return root
     digest = hashlib.sha256(str(root).encode()).hexdigest()[:16]
@@ -69,7 +69,7 @@ def beside(root: Path) -> Path:
 
 
 def hand_over(draft: Path, target: Path) -> None:
-    """Move a file to `target`; raises OSError. The file is in the folder `beside` or on the file system of `target`."""
+    """Move a file to `target`; raises OSError. The file is in the folder `beside` or in the file system of `target`."""
     if isinstance(target, Address):
         target.put(draft)
     else:
@@ -77,10 +77,10 @@ def hand_over(draft: Path, target: Path) -> None:
 
 
 def write_whole(path: Path, content: str, draft: Path) -> None:
-    """Replace a file by a text, whole or not at all; `draft` is another name on the same file system.
+    """Replace a file's content by a text, entirely or not at all; `draft` is a temporary name in the same file system.
 
     Raises:
-        OSError: it cannot be written.
+        OSError: the file cannot be written.
     """
     if isinstance(path, Address):
         path.write_text(content)
@@ -91,27 +91,27 @@ def write_whole(path: Path, content: str, draft: Path) -> None:
 
 
 def unwritable(root: Path, error: OSError) -> str:
-    """The text of an error: a folder or an address of results cannot be written to, and what may help."""
+    """An error message: a folder or an address for results cannot be written to, with a possible remedy."""
     what = "give this machine the store's credentials" if isinstance(root, Address) else "make room"
     here = f" from {socket.gethostname()}" if isinstance(root, Address) else ""
     return f"{root}: cannot be written to{here} ({error}); {what}, or choose another store.root=FOLDER"
 
 
 def readable(path: Path) -> Any:
-    """The form of a file that Arrow can read: its path, or an open object."""
+    """A file in a form that Arrow can read: its path, or an open object."""
     return path.open("rb") if isinstance(path, Address) else path
 
 
 def expect_folder(key: str, path: Path) -> None:
-    """Raise ConfigError if a path is an address; `key` is the config key with this path."""
+    """Raise ConfigError if a path is an address; `key` is the config key that contains this path."""
     if isinstance(path, Address):
         raise ConfigError(key, str(path), "a folder of a file system")
 
 
 class Address(PosixPath):
-    """The path of an object, or of all objects below it; errors are those of files (OSError).
+    """The path of an object, or of all objects below it; operations raise OSError, as for files.
 
-    Every request raises ConfigError if no request can work: if the scheme is unknown, or obstore is not installed.
+    Every request raises ConfigError if no request can work, because the scheme is unknown or obstore is not installed.
     """
 
     _told: Mapping[str, Any] | None = None
@@ -120,10 +120,10 @@ class Address(PosixPath):
         return super().__str__().replace(":/", "://", 1)
 
     def expect_usable(self, key: str, given: str) -> None:
-        """Raise ConfigError, naming the config key and its value, if the address cannot be read or cannot be written.
+        """Raise ConfigError, naming the config key and its value, if the address cannot be read or written.
 
-        Nothing is written, because the condition of the write request does not hold. The answer to the request shows
-        whether writing is allowed and whether the store obeys conditions.
+        Nothing is written, because the write request has a condition that does not hold. The answer to the request
+        shows whether writing is allowed and whether the store obeys conditions.
         """
         store = self._store(_FIRST_SECONDS, key, given)
         import obstore
@@ -162,11 +162,11 @@ class Address(PosixPath):
         try:
             told = sorted(one for one in os.environ.items() if one[0].startswith(_READ))
             return _store_of(f"{scheme}://{bucket[0]}", seconds, hash(tuple(told)))
-        except (ValueError, BaseError) as error:  # an account that is not given, a key that is no key
+        except (ValueError, BaseError) as error:  # a missing account, an invalid key
             raise ConfigError(key, given or str(self), f"{_ALLOWED} ({_said(error)})") from None
 
     def _info(self) -> Mapping[str, Any]:
-        """Size, time and tag of the object, from a listing if the address came from one; raises FileNotFoundError."""
+        """Size, time and tag of the object, from a listing if the address comes from one; raises FileNotFoundError."""
         if self._told is None:
             import obstore
 
@@ -196,11 +196,11 @@ class Address(PosixPath):
         return "://".join([self.parts[0].removesuffix(":"), self.parts[1]])
 
     def put(self, content: bytes | Path, **mode: Any) -> Mapping[str, Any]:
-        """Write the object whole, from bytes or a file's content; a `mode` of obstore makes the write conditional.
+        """Write the whole object, from bytes or a file's content; a `mode` of obstore makes the write conditional.
 
         Raises:
             FileExistsError: the condition does not hold.
-            OSError: it cannot be written.
+            OSError: the object cannot be written.
         """
         import obstore
 
@@ -208,7 +208,7 @@ class Address(PosixPath):
             return obstore.put(self._store(), self._key, content, **mode)
 
     def get(self) -> tuple[bytes, Mapping[str, Any]]:
-        """The object's content, with the time and tag that belong to this content; raises OSError."""
+        """The object's content, with the time and tag of this content; raises OSError."""
         import obstore
 
         with _as_errors_of_files(self):
@@ -216,7 +216,7 @@ class Address(PosixPath):
             return found.bytes().to_bytes(), found.meta
 
     def get_range(self, start: int, length: int) -> memoryview:
-        """The `length` bytes of the object from `start` on; raises OSError."""
+        """`length` bytes of the object, starting at `start`; raises OSError."""
         import obstore
 
         with _as_errors_of_files(self):
@@ -225,7 +225,7 @@ class Address(PosixPath):
     # The operations of paths.
 
     def stat(self, *, follow_symlinks: bool = True) -> os.stat_result:
-        """Size and times; the inode is a number from the tag. A path that only has objects below it is a folder."""
+        """Size and times; the inode is derived from the tag. A path that has only objects below it is a folder."""
         try:
             told = self._info()
         except FileNotFoundError:
@@ -292,7 +292,7 @@ class Address(PosixPath):
         return (one for one in self._below() if fnmatchcase(one.name, pattern))
 
     def open(self, mode: str = "r", *args: Any, **keys: Any) -> Any:
-        """Open the object for reading bytes; each part that is read is a request."""
+        """Open the object for reading bytes; each read is a separate request."""
         if mode != "rb":
             raise OSError(errno.EROFS, "objects are written whole", str(self))
         return _Object(self)
@@ -322,7 +322,7 @@ class Address(PosixPath):
             obstore.delete(self._store(), self._key)
 
     def replace(self, target: str | os.PathLike[str]) -> Address:
-        """Give the object another name in the same bucket; for a moment, it has both names."""
+        """Rename the object within the same bucket; for a moment, it has both names."""
         import obstore
 
         found = Address(target)
@@ -332,7 +332,7 @@ class Address(PosixPath):
 
 
 class _Listings:
-    """The listings of the last seconds, for commands that only read and often list the same objects (`steady`)."""
+    """Listings from the last few seconds, for commands that only read and often list the same objects (`steady`)."""
 
     def __init__(self) -> None:
         self.steady = False
@@ -351,7 +351,7 @@ class _Listings:
         return found
 
     def object(self, address: str) -> Address:
-        """The address, with facts from a listing if there are any; reading raises an error if the object is gone."""
+        """The address, with metadata from a listing if there is one; reading raises an error if the object is gone."""
         return self._objects.get(address) or Address(address)
 
     def forget(self) -> None:
@@ -364,7 +364,7 @@ _listings = _Listings()
 
 @contextmanager
 def steady() -> Iterator[None]:
-    """Use listings for some seconds inside the context: for commands that only read."""
+    """Inside the context, reuse listings for some seconds; for commands that only read."""
     _listings.steady = True
     try:
         yield
@@ -408,7 +408,7 @@ class _Object(io.RawIOBase):
 
 @lru_cache(maxsize=16)
 def _store_of(address: str, seconds: int, environment: int) -> ObjectStore:
-    """The store of a bucket's address, by the environment's variables; an endpoint named by them may use plain HTTP."""
+    """The store for a bucket's address, set up by environment variables; an endpoint set there may use plain HTTP."""
     from obstore.store import from_url
 
     return from_url(
@@ -420,7 +420,7 @@ def _store_of(address: str, seconds: int, environment: int) -> ObjectStore:
 
 @contextmanager
 def _as_errors_of_files(address: Address) -> Iterator[None]:
-    """Turn obstore's exceptions into those of files."""
+    """Turn obstore's exceptions into the exceptions raised for files."""
     from obstore.exceptions import (
         AlreadyExistsError,
         BaseError,
@@ -443,7 +443,7 @@ def _as_errors_of_files(address: Address) -> Iterator[None]:
 
 
 def _said(error: Exception) -> str:
-    """A store's message in a few words, without the query part of addresses (it may contain a signature)."""
+    """A store's message, shortened and without the query part of addresses, which may contain a signature."""
     text = str(error).partition("\n\nDebug source")[0]
     status = re.search(r"status code: (\d{3}[\w ]*)", text)
     told = re.search(r"<Code>(.*?)</Code>.*?<Message>(.*?)</Message>", text, re.DOTALL)
@@ -457,7 +457,7 @@ def _said(error: Exception) -> str:
 
 @lru_cache(maxsize=1)
 def file_system() -> Any:
-    """Addresses as a file system of fsspec, through which DuckDB and Arrow read parts of objects."""
+    """Addresses as an fsspec file system, through which DuckDB and Arrow read parts of objects."""
     from fsspec import AbstractFileSystem
 
     class Objects(AbstractFileSystem):  # type: ignore[misc]

@@ -1,4 +1,4 @@
-"""The contents of a dataset: cases with worlds and references, the tool library of retrievers, and skipped records."""
+"""The contents of a dataset: cases with worlds and references, the tool library for retrievers, and skipped records."""
 
 from __future__ import annotations
 
@@ -22,32 +22,32 @@ from grid.core.types import (
 )
 from grid.core.world import World
 
-# What a case is compared with, and a planner never sees.
+# The reference solution of a case, which planners never see.
 
 
 @dataclass(frozen=True)
 class Substitute:
-    """The tool that replaces another tool, which is out of service.
+    """The tool that replaces a tool that is out of service.
 
-    `arguments` maps the argument names of the tool that is out of service to those of `tool`.
+    `arguments` maps the argument names of the tool that is out of service to the argument names of `tool`.
     """
 
     tool: str
     arguments: Mapping[str, str]
 
     def call(self, call: ToolCall) -> ToolCall:
-        """Turn a call of the tool that is out of service into a call of the replacement."""
+        """Turn a call to the tool that is out of service into a call to the replacement."""
         return ToolCall(self.tool, {self.arguments.get(name, name): value for name, value in call.arguments.items()})
 
 
 @dataclass(frozen=True)
 class Milestone:
-    """A call to be made on the way to a resolution, or one that must not be made (`Reference.forbidden`).
+    """A call that should be made on the way to a resolution, or that must not be made (`Reference.forbidden`).
 
-    A successful call reaches the milestone if its arguments include `arguments` and its result includes `result`, each
-    value in any equal form. A milestone can also be a state of the world, described by a call that shows the state. A
-    state that no call shows is described by `state`, a function of the world's last state; the milestone then has no
-    `tool`. `after` names the milestones that earlier calls must have reached.
+    A successful call reaches the milestone if its arguments include `arguments` and its result includes `result`; each
+    value may have any equal form. A milestone can also be a state of the world, described by a call that shows the
+    state. A state that no call shows is described by `state`, a function of the world's last state; the milestone then
+    has no `tool`. `after` names the milestones that earlier calls must have reached.
     """
 
     name: str
@@ -60,18 +60,18 @@ class Milestone:
 
 @dataclass(frozen=True)
 class Reference:
-    """The solution that a planner never sees: the reference call of each substep (None: no tool), in plan order.
+    """The solution that planners never see: the reference call of each substep (None: no tool), in plan order.
 
     Arguments may contain `OUTPUT_FROM_STEP_i.j.field`; `resolution` names the substeps whose outcomes together are the
-    case's resolution. `followed`: planners are given the substeps, so their steps can be compared with the calls; if it
-    is false, there are other ways to the resolution. `ordered`: the order of the calls matters; if it is false, the
-    calls are a set (traject_bench §3.2, parallel queries). `answer` is the final answer, if there is one. `failing` are
-    the substeps whose calls are right although they return a failure, as they did when the reference was recorded. In a
-    case without an outline, a call None marks the end of a turn. `unsolvable`: a refusal is the right answer; any calls
-    are those of a planner that overlooks this. `told`: a planner that ends the work has to give the answer word for
-    word. `substitutes` maps the name of a tool that is out of service to its replacement. `milestones` should be
-    reached on the way to the resolution, `forbidden` calls should not be made. Milestones and forbidden calls have
-    metrics of their own (`grid.metrics.milestones`), apart from success.
+    case's resolution. `followed`: planners receive the substeps, so their steps can be compared with the calls; if
+    false, there are other ways to reach the resolution. `ordered`: the order of the calls matters; if false, the calls
+    are a set (traject_bench §3.2, parallel queries). `answer` is the final answer, if there is one. `failing` are the
+    substeps whose calls are right although they return a failure, as they did when the reference was recorded. In a
+    case without an outline, a call of None marks the end of a turn. `unsolvable`: a refusal is the right answer; any
+    calls are those that a planner makes if it overlooks this. `told`: a planner that ends the work has to give the
+    answer verbatim. `substitutes` maps the name of a tool that is out of service to its replacement. `milestones`
+    should be reached on the way to the resolution; `forbidden` calls should not be made. Milestones and forbidden calls
+    have their own metrics (`grid.metrics.milestones`), separate from success.
     """
 
     calls: Mapping[str, ToolCall | None]
@@ -87,28 +87,28 @@ class Reference:
     forbidden: tuple[Milestone, ...] = ()
 
     def unfollowed(self) -> Reference:
-        """The same reference for planners that are not given the substeps: without the substeps that have no call."""
+        """The same reference for planners that do not receive the substeps: substeps without a call are left out."""
         if not self.followed:
             return self
         return replace(self, calls={step: call for step, call in self.calls.items() if call}, followed=False)
 
     def part(self, first: int, most: int | None) -> Reference:
-        """The part of the reference with at most `most` calls from place `first` on.
+        """The part of the reference with at most `most` calls, starting at index `first`.
 
-        Its resolution has only those steps of the whole resolution that are in this part.
+        Its resolution contains only those steps of the whole resolution that are in this part.
         """
         kept = dict(islice(self.calls.items(), first, None if most is None else first + most))
         return replace(self, calls=kept, resolution=tuple(step for step in self.resolution if step in kept))
 
 
-# Which tools a decision is offered.
+# The tools offered at a decision.
 
 
 Mode: TypeAlias = Literal["static", "dynamic", "thought"]
-"""When tools are retrieved, and by which text (traject_bench §4.1, §4.4).
+"""When tools are retrieved, and with which text (traject_bench §4.1, §4.4).
 
-`static`: once, by the query or substep. `dynamic`: before every decision, by the query or substep together with the
-last thought and observation. `thought`: in every decision, between its thought and its action, by the new thought
+`static`: once, with the query or substep. `dynamic`: before every decision, with the query or substep together with the
+last thought and observation. `thought`: in every decision, between its thought and its action, with the new thought
 alone, as in the authors' script.
 """
 
@@ -124,31 +124,31 @@ class Retriever(Protocol):
 class Index(Protocol):
     """A library that is ready for search.
 
-    `query_top_k`: the most tools that are offered for a whole query, out of those for its substeps.
+    `query_top_k`: the maximum number of tools offered for a whole query, out of the tools for its substeps.
     """
 
     @property
     def query_top_k(self) -> int:
-        """The most tools that are offered for a whole query; at least 1."""
+        """Maximum number of tools offered for a whole query; at least 1."""
         ...
 
     @property
     def mode(self) -> Mode:
-        """When `retrieve` is called. In later calls, the substep's text includes what has happened since."""
+        """When `retrieve` is called. In later calls, the substep's text has the last thought, observation or both."""
         ...
 
     def retrieve(self, case: Case, substep: Substep) -> tuple[ToolSpec, ...]:
-        """The substep's candidates, the best first; tools of equal rank are in the library's order."""
+        """The substep's candidates, best first; tools of equal rank are in the library's order."""
         ...
 
     def nearest(self, text: str) -> list[ToolSpec]:
-        """The whole library, the tools nearest to a text first; equally near tools are in the library's order."""
+        """The whole library, tools most similar to a text first; equally similar tools are in the library's order."""
         ...
 
     def of(self, names: Collection[str], at_least: int = 0) -> Index:
-        """An index of these tools alone, which ranks the tools as the index of the whole library does.
+        """An index of only these tools, which ranks them in the same way as the index of the whole library.
 
-        For a substep, or a whole query, at least `at_least` of these tools are offered.
+        At least `at_least` of these tools are offered for a substep or a whole query.
         """
         ...
 
@@ -168,41 +168,41 @@ DIAGNOSED = "diagnosed"
 TALKS = "talks"
 GIVEN, HIDDEN, DRAFTED = "given", "hidden", "drafted"
 Outline: TypeAlias = Literal["given", "hidden", "drafted"]
-"""The outline that planners follow: the case's plan, no outline (decide call by call), or a plan by the model."""
+"""The outline that planners follow: the case's plan, no outline (decide one call at a time), or a plan by the model."""
 
 Resolution: TypeAlias = Literal["last", "all"]
-"""The calls whose outcomes resolve a case with looked-up outcomes: the last, or all whose outcome no other call uses.
+"""The calls that resolve a case with looked-up outcomes: the last call, or all calls whose outcome no other call uses.
 
-In both cases a case is resolved when the outcomes of these calls were obtained, whatever other calls were made. A call
-obtains an outcome if it has every argument of the reference call in an equal form, and no further arguments except
-those that the tool declares optional.
+Either way, a case is resolved once the outcomes of these calls have been obtained, whatever other calls were made. A
+call obtains an outcome if it has every argument of the reference call in an equal form, and no further arguments except
+arguments that the tool declares optional.
 """
 
 
 AFTER = "after"
 Answering: TypeAlias = Literal["after", "none"]
-"""Which answer counts if answers are scored: with `none`, the answer with which the planner ends.
+"""The answer that counts if answers are scored; with `none`, this is the answer with which the planner ends.
 
-`after`: a planner that ends without an answer, or that wrote its answer before the calls were run, is asked for an
-answer once, after the calls (`grid.episode.answering`; tooltree, figure 2; traject_bench §4.1).
+`after`: a planner that ends without an answer, or that wrote its answer before its calls were run, is asked once for an
+answer after the calls (`grid.episode.answering`; tooltree, figure 2; traject_bench §4.1).
 """
 
 JUDGED = "judge"
 BOTH = "both"
 Scorer: TypeAlias = Literal["symbolic", "judge", "both"]
-"""How it is decided whether a plan is right: by computation, by a model (the role `evaluator`), or by both."""
+"""How a plan is judged right or wrong: by computation, by a model (the role `evaluator`), or by both."""
 TEXTS, PLANS = "texts", "plans"
-"""The questions in `asks` of a Dataset, for an evaluator: which texts mean the same, and which plans are right."""
+"""The kinds of evaluator questions in a Dataset's `asks`: which texts mean the same, and which plans are right."""
 Equivalence: TypeAlias = Literal["rules", "judge"]
 """How arguments with the same meaning are recognised if outcomes are looked up: by rules alone, or also by a model.
 
-The model (the role `evaluator`) is asked about free texts that the rules find different. Whether a case is solvable is
-decided by the rules alone.
+The model (the role `evaluator`) is asked about free texts that differ by the rules. The rules alone decide whether a
+case is solvable.
 """
 
 
 class Candidates(Protocol):
-    """A function that gives the tools that are offered for a substep, the best first."""
+    """A function that returns the tools offered for a substep, best first."""
 
     def __call__(self, case: Case, substep: Substep) -> tuple[ToolSpec, ...]:
         """The candidate tools of one substep of a case."""
@@ -210,10 +210,10 @@ class Candidates(Protocol):
 
 
 class Demonstrations(Protocol):
-    """A function that gives solved questions that are similar to a case's question."""
+    """A function that returns solved questions similar to a case's question."""
 
     def __call__(self, count: int) -> Sequence[Demonstration]:
-        """The `count` nearest questions, the nearest first."""
+        """The `count` most similar questions, the most similar first."""
         ...
 
 
@@ -222,30 +222,30 @@ def _none(count: int) -> Sequence[Demonstration]:
 
 
 class Evaluator(Protocol):
-    """A model that is asked about a finished trajectory: the role `evaluator`."""
+    """The model that is asked about a finished trajectory: the role `evaluator`."""
 
     async def score(self, prompt: Prompt, *key: object) -> float | None:
-        """The model's score in [0, 1] for what the prompt shows; None if no answer could be read in any try."""
+        """The model's score in [0, 1] for the object in the prompt; None if no answer could be read after retries."""
         ...
 
     async def vote(
         self, prompt: Prompt, candidates: Sequence[str], *key: object, temperature: float = 0.0
     ) -> int | None:
-        """The place of the candidate that the model names; None if no answer could be read in any try.
+        """The index of the candidate that the model names; None if no answer could be read, after all retries.
 
         Above temperature 0, different keys may give different answers; an exact distribution has no temperature.
         """
         ...
 
     async def verdict(self, prompt: Prompt, *key: object, truth: Verdict | None = None) -> Verdict | None:
-        """The verdict on a plan; None as for `score`. Only engines with a planted accuracy are given `truth`."""
+        """The verdict on a plan; may be None, as in `score`. Only engines with a planted accuracy receive `truth`."""
         ...
 
 
 Measure: TypeAlias = Callable[[Trajectory], Mapping[str, Any]]
-"""A benchmark's own metrics of a trajectory that need no model, by name."""
+"""Computes a benchmark's own metrics of a trajectory, by name, without a model."""
 Examine: TypeAlias = Callable[[Trajectory, Evaluator], Awaitable[Mapping[str, Any]]]
-"""A benchmark's own metrics of a finished trajectory, by name, for which a model is asked."""
+"""Computes, with the help of a model, a benchmark's own metrics of a finished trajectory, by name."""
 
 
 def no_baselines() -> Mapping[str, bool]:
@@ -255,7 +255,7 @@ def no_baselines() -> Mapping[str, bool]:
 
 NOTHING = "nothing_success"
 BASELINES = ("constant_success", "constant_by_function_success", NOTHING, "transfer_success")
-"""The columns of `episodes` that `Problem.baselines` may fill; the world gives NOTHING if it is not filled."""
+"""The columns of `episodes` that `Problem.baselines` may fill; if it does not fill NOTHING, the world does."""
 
 
 def as_it_is(trajectory: Trajectory) -> Trajectory:
@@ -264,25 +264,25 @@ def as_it_is(trajectory: Trajectory) -> Trajectory:
 
 
 def no_measure(trajectory: Trajectory) -> Mapping[str, Any]:
-    """No metrics of its own."""
+    """No metrics of the benchmark's own."""
     return {}
 
 
 @dataclass(frozen=True)
 class Problem:
-    """One case ready to run: what the planner sees, the world that it acts on, and the reference that scores it.
+    """One case ready to run: the case as planners see it, the world that they act on, and the reference for scoring.
 
-    Robustness settings map a Problem to a Problem. `same_function` maps a tool to the common name of all tools of its
-    function. `domain` is the case's domain, with the same names as the `category` of tools. `own` names the candidates
-    that the benchmark itself gives the case, including the reference's tools; it is empty if the benchmark gives no
-    candidates. `measure` and `examine` are the benchmark's own metrics. `baselines` says, for columns of BASELINES,
-    whether answers that need no reading of the query resolve the case. `controls` (the column `controls`) are the
-    variables, by name (letters, digits and _), that a regression controls for besides the plan's shape and the dataset
-    (planning_horizon B.3). Without `controls`, the regression controls for the plan's last tool. `kind` says which task
-    of agent_planning_benchmark the case is, if it is such a task. `as_stated` puts a trajectory into the reference's
-    terms, if a robustness setting has tools or states of its own; metrics are computed from the result.
+    Robustness settings map a Problem to a Problem. `same_function` maps a tool to the common name of all tools with the
+    same function. `domain` is the case's domain, named like the `category` of tools. `own` names the candidates that
+    the benchmark itself provides for the case, including the reference's tools; it is empty if the benchmark provides
+    no candidates. `measure` and `examine` compute the benchmark's own metrics. `baselines` states, for columns in
+    BASELINES, whether answers given without reading the query resolve the case. `controls` (the column `controls`) are
+    the variables, by name (letters, digits and _), that a regression controls for in addition to the plan's shape and
+    the dataset (planning_horizon B.3). Without `controls`, the regression controls for the plan's last tool. `kind` is
+    the task of agent_planning_benchmark to which the case belongs, if any. If a robustness setting has its own tools or
+    states, `as_stated` translates a trajectory into the reference's terms; metrics are computed from the result.
 
-    The run layer sets how tools are retrieved. `parts` are the substeps whose candidates are the tools of the whole
+    The run layer sets how tools are retrieved. `parts` are the substeps whose candidates form the tools of the whole
     query, at most `query_tools` tools; without `parts`, tools are retrieved for the query's text. `retrieved`: when
     tools are retrieved.
     """
@@ -311,7 +311,8 @@ class Problem:
 class Stating(Protocol):
     """A dataset whose evaluator may be asked which statements about an episode are true.
 
-    The engine must then be able to read: comparing the words of two texts does not show whether a statement is true.
+    The evaluator's engine must then understand text, since comparing the words of two texts does not show whether a
+    statement is true.
     """
 
     @property
@@ -321,27 +322,27 @@ class Stating(Protocol):
 
 
 class Dataset(Protocol):
-    """A benchmark. It is built from YAML, reads its files on first use, and then answers from memory.
+    """A benchmark. It is created from YAML, reads its files on first use, and then answers from memory.
 
-    `provides` says what the cases have. OUTLINE: a plan of substeps to follow. DEMONSTRATIONS: solved questions.
-    BRANCHING: worlds that can continue from a state more than once. REFERENCES: the calls that resolve a case are
-    known, so that an engine can be told them. EXAMINED: problems have `examine`, for settings that name an evaluator.
+    `provides` lists the features of the cases. OUTLINE: a plan of substeps to follow. DEMONSTRATIONS: solved questions.
+    BRANCHING: worlds that can continue from a state more than once. REFERENCES: the calls that resolve a case are known
+    and can be given to an engine. EXAMINED: problems have `examine`, for settings that name an evaluator.
     SIMULATED: worlds are `grid.worlds.simulated.Played`, for settings that name a simulator. DIAGNOSED: the truth about
     a plan can be computed. SOLVED_FIRST: if only one of two trajectories passed, the one that passed is better
     (`grid.roles.comparing.SOLVED_FIRST_RULE`).
 
-    A dataset that needs an evaluator has `asks`: it maps a kind of question (TEXTS, PLANS) to the dataset's key that
-    switches this question on. Without `asks`, the dataset has no such questions.
+    A dataset that needs an evaluator has `asks`, which maps a kind of question (TEXTS, PLANS) to the dataset's key that
+    enables it. Without `asks`, the dataset has no such questions.
     """
 
     @property
     def provides(self) -> frozenset[str]:
-        """What the dataset provides with its configuration."""
+        """The features that the dataset provides as configured."""
         ...
 
     @property
     def outline(self) -> Outline:
-        """The configured outline. A problem always has the case's own plan: the run layer applies this value."""
+        """The configured outline. A problem always has the case's own plan; the run layer applies this value."""
         ...
 
     @property
@@ -364,10 +365,10 @@ class Dataset(Protocol):
         ...
 
     def cluster(self, case_id: str) -> str:
-        """The name of the case's cluster; cases that were made from one template have the same cluster.
+        """The name of the case's cluster; cases generated from the same template are in the same cluster.
 
-        Cases of one template succeed and fail together, so intervals are computed over clusters. Planners do not see
-        the cluster.
+        Cases from one template tend to succeed or fail together, so intervals are computed over clusters. Planners do
+        not see the cluster.
         """
         ...
 
@@ -381,8 +382,8 @@ class Judged(Protocol):
     """A dataset whose problems have `examine`."""
 
     def unsolved(self, case_id: str) -> Mapping[str, Any]:
-        """The metrics of `examine` for an episode that broke off: by the benchmark's rule, the case is unsolved.
+        """The metrics of `examine` for an episode that ended early: by the benchmark's rule, the case is unsolved.
 
-        They need no model. With them, judged rates are over the same cases as success.
+        These metrics need no model. With them, judged rates cover the same cases as success.
         """
         ...

@@ -1,6 +1,6 @@
-"""The surroundings of our commands: the output may lack letters, and the cache may not be writable.
+"""The environment of our commands: the output may not support all letters, and the cache may not be writable.
 
-This module stands apart from `util`: commands use this module before they begin, while cells' classes use `util`.
+This module stands apart from `util` because commands use it before they start, while the classes of cells use `util`.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ from pathlib import Path
 import platformdirs
 
 _CACHE = "XDG_CACHE_HOME"
-_LONGEST = 17  # characters of the folder for temporary files: a socket's path has at most 107, Ray's part of it is 70
+_LONGEST = 17  # characters of the folder for temporary files: a socket's path has at most 107, of which Ray needs 70
 _PLAIN = {"●": "o", "├": "|", "┤": "|", "│": "|", "─": "-", "━": "-", "—": "-", "–": "-", "−": "-", "…": "~", "×": "x"}
 _PLAIN |= {"≥": ">", "≤": "<", "±": "~", "·": ".", "•": "*", "†": "+", "‡": "#", "→": ">", "’": "'", "‘": "'", "²": "2"}
-"""Replacements of the same width for letters that an output cannot show; a question mark replaces other letters."""
+"""Replacements of the same width for letters that an output cannot show; all other letters become a question mark."""
 
 
 @contextmanager
 def usable() -> Iterator[None]:
-    """Inside the context, printing works in any output encoding, and the cache has a place that can be written.
+    """Inside the context, printing works in any output encoding, and the cache is in a writable place.
 
-    If the cache cannot be written, a folder that only this user can enter replaces it, also for child processes, and a
-    printed line says so. At the end of the context, the output and the environment are as before.
+    If the cache is not writable, this process and its child processes use a folder instead that only this user can
+    enter, and a line says so. At the end of the context, the output and the environment are restored.
     """
     outputs = [one for one in (sys.stdout, sys.stderr) if isinstance(one, TextIOWrapper) and not _any_letter(one)]
     before = [one.errors for one in outputs]
@@ -52,7 +52,7 @@ def usable() -> Iterator[None]:
 
 
 def own_folder() -> Path:
-    """The folder for temporary files that only this user can enter: its path is short and always the same."""
+    """The folder for temporary files, which only this user can enter; its path is short and usually the same."""
     above = Path(tempfile.gettempdir())
     if len(str(above)) > _LONGEST:
         above = Path("/tmp")  # noqa: S108 - what follows is the user's own
@@ -60,7 +60,7 @@ def own_folder() -> Path:
     folder.mkdir(mode=0o700, exist_ok=True)
     found = folder.lstat()
     if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid():
-        folder = Path(tempfile.mkdtemp(dir=above, prefix="agent-grid-"))  # somebody else took the name
+        folder = Path(tempfile.mkdtemp(dir=above, prefix="agent-grid-"))  # someone else has taken the name
     folder.chmod(0o700)
     return folder
 
@@ -76,7 +76,7 @@ def _plain(error: UnicodeError) -> tuple[str, int]:
 
 
 def _writable(cache: Path) -> bool:
-    """Whether a folder exists or can be made, and files can be written in the folder and in its subfolders."""
+    """Whether a folder exists or can be created, and files can be written in it and in its subfolders."""
     try:
         cache.mkdir(parents=True, exist_ok=True)
         return all(os.access(one, os.W_OK | os.X_OK) for one in (cache, *cache.iterdir()) if one.is_dir())

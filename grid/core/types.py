@@ -21,17 +21,17 @@ ERRORS = ("E1", "E2", "E3", "E4", "E5", "E6")
 GRADES = (0.0, 0.2, 0.4, 0.6, 0.8, 1.0)
 """The possible grades of a plan (agent_planning_benchmark §3.3)."""
 Family: TypeAlias = Literal["holistic", "stepwise", "extraneous", "broken", "unsolvable", "costs", "stages"]
-"""The benchmark's tasks (agent_planning_benchmark §3.1, §5.4); `stages` asks for the next calls early and late in the
-trajectories of `stepwise` (§5.2, table 15); the benchmark's counts leave this task out.
+"""The benchmark's tasks (agent_planning_benchmark §3.1, §5.4). `stages` asks for the next calls early and late in the
+trajectories of `stepwise` (§5.2, table 15); the benchmark's counts do not include `stages`.
 """
 Stage: TypeAlias = Literal["early", "middle", "late"]
 
 
 @dataclass(frozen=True)
 class ChainCall:
-    """One node of a tool chain: the tool's name, its arguments and why it is called.
+    """One node of a tool chain: the tool's name, its arguments and the reason for the call.
 
-    An argument is a value, a reference `OUTPUT_FROM_STEP_i.field`, or words that say where the value comes from.
+    An argument is a value, a reference `OUTPUT_FROM_STEP_i.field`, or a text that describes where the value comes from.
     """
 
     name: str
@@ -43,10 +43,10 @@ class ChainCall:
 class Chain:
     """The plan that a planner predicts: its calls in order, or the reason for a refusal.
 
-    `plan` has the planner's words: the summary before the calls, the text after the calls, or the text in place of
-    calls.
+    `plan` contains the planner's own text: the summary before the calls, the text after the calls, or the text instead
+    of calls.
 
-    `first` is the number of the first call's step in references and texts.
+    `first` is the step number of the first call in references and texts.
     """
 
     calls: tuple[ChainCall, ...]
@@ -57,10 +57,11 @@ class Chain:
 
 @dataclass(frozen=True)
 class TaskKind:
-    """The benchmark's task that a case is (agent_planning_benchmark §3.1); the fields are columns of the same names.
+    """The benchmark task that a case belongs to (agent_planning_benchmark §3.1); each field is a column of that name.
 
-    `horizon_k` is the number of steps to predict, `stage` the place of these steps in the trajectory; both are None for
-    whole plans. `unsolvable_kind`: contradictory_constraints, missing_information, tool_removal or attachment_missing.
+    `horizon_k` is the number of steps to predict, `stage` the position of these steps in the trajectory; both are None
+    for whole plans. `unsolvable_kind`: contradictory_constraints, missing_information, tool_removal or
+    attachment_missing.
     """
 
     task_family: Family
@@ -73,9 +74,9 @@ class TaskKind:
 
 @dataclass(frozen=True)
 class Verdict:
-    """What a scorer says about a plan: whether it is right, its errors (of ERRORS) and its grade (of GRADES).
+    """A scorer's verdict on a plan: whether it is right, its errors (among ERRORS) and its grade (among GRADES).
 
-    `errors` and `grade` are None if the scorer was only asked whether the plan is right.
+    `errors` and `grade` are None if the scorer was asked only whether the plan is right.
     """
 
     is_correct: bool
@@ -98,9 +99,9 @@ Json: TypeAlias = "str | int | float | bool | list[Json] | dict[str, Json] | Non
 RESULT = "result"
 """The type of arguments whose value is an earlier call's result; also the field of an observation with the result."""
 NO_TOOL = "no_tool"
-"""The name of 'this substep takes no tool' among the options and in the tables."""
+"""The name of the option 'this substep needs no tool', also in tables."""
 MAX_SCORE = 10
-"""Judges score with whole numbers from 0 to this."""
+"""The highest score that judges give; scores are whole numbers from 0."""
 FINISH = "finish"
 """The name of the option 'finish with this answer', which is offered if there is no outline."""
 GIVE_UP = "give_up"
@@ -110,27 +111,27 @@ REJECT = "reject"
 BETWEEN = "; "
 """The separator between the values of an answer."""
 USER = "The user: "
-"""The beginning of a history's line that shows one of the user's later messages."""
+"""The beginning of a line in the history that shows one of the user's later messages."""
 TOKENS = ("input_tokens", "cached_input_tokens", "output_tokens", "reasoning_tokens")
 """The fields of a Usage that count tokens."""
 UNKNOWN = "unknown"
-"""The value of the arguments of a call that is wrong on purpose."""
+"""The value of all arguments in a call that is wrong on purpose."""
 
 
-# Like json.JSONEncoder(ensure_ascii=False, check_circular=False).encode, which makes a new encoder for every value.
+# Like json.JSONEncoder(ensure_ascii=False, check_circular=False).encode, which creates a new encoder for every value.
 _ENCODE = c_make_encoder(None, JSONEncoder().default, encode_basestring, None, ": ", ", ", False, False, True)
 T = TypeVar("T", bound=type)
 
 
 def to_json(value: object) -> str:
-    """The value as JSON on one line, with keys in their order; characters are only escaped if JSON requires it."""
+    """The value as JSON on one line, with keys in their order; characters are escaped only if JSON requires it."""
     return "".join(_ENCODE(value, 0))
 
 
 def hashed_once(cls: T) -> T:
-    """A decorator for frozen dataclasses that are keys of caches: an object's hash is computed once.
+    """A decorator for frozen dataclasses that serve as cache keys: an object's hash is computed once.
 
-    Texts hash differently in every process, so the hash is not pickled with the object.
+    Strings hash differently in every process, so the hash is not pickled with the object.
     """
     compute: Any = cls.__hash__
 
@@ -152,10 +153,10 @@ def hashed_once(cls: T) -> T:
 @hashed_once
 @dataclass(frozen=True)
 class Parameter:
-    """One argument of a tool; `type` is a JSON type name, several of them (`boolean|number`), `date`, or RESULT.
+    """One argument of a tool; `type` is a JSON type name, several of these (`boolean|number`), `date`, or RESULT.
 
-    `values` are the values that the argument's schema lists; without such a list, any value of the type is possible.
-    `schema` is the argument's whole JSON schema, if the schema says more than type and description.
+    `values` are the values listed in the argument's schema; without such a list, any value of the type is possible.
+    `schema` is the argument's whole JSON schema, if it contains more than type and description.
     """
 
     name: str
@@ -184,7 +185,7 @@ class ToolSpec:
 
     @kept
     def takes_results(self) -> bool:
-        """Whether any argument takes an earlier call's result. All other arguments are texts, as in KoPL."""
+        """Whether any argument accepts an earlier call's result. All other arguments are texts, as in KoPL."""
         return any(parameter.type == RESULT for parameter in self.parameters)
 
 
@@ -196,7 +197,7 @@ class ToolCall:
     arguments: Mapping[str, Json]
 
     def text(self) -> str:
-        """The call as JSON, arguments in the order given."""
+        """The call as JSON, with arguments in the given order."""
         return self._text
 
     @kept
@@ -247,7 +248,7 @@ class Plan:
 
 @dataclass(frozen=True)
 class UserMessage:
-    """A message of the user after the query; `tools` are only offered from this message on."""
+    """A user message after the query; `tools` are offered only from this message on."""
 
     text: str
     tools: frozenset[str] = frozenset()
@@ -257,20 +258,20 @@ class UserMessage:
 class Case:
     """The part of a case that a planner may know: the query, the plan to follow, and more.
 
-    `messages` are the user's later messages; a planner gets each message when the turn before it has ended. `done` are
-    steps of the reference that are given as already taken. `decisions` is the number of further decisions that are
-    allowed (None: as many as the planner's keys allow). `answered`: the planner finishes with an answer, which goes to
-    the world, and the world may refuse it; without `answered`, the results of the work count. `notes` explain the
-    things that the tools deal with, one per line; every planner shows them. `diagnosed`: the written chain of calls is
-    what counts, so a planner that plans ahead need not run the calls. `policy` has the rules that the work has to
-    follow; every planner and every judge sees them.
+    `messages` are the user's later messages; a planner receives each message after the preceding turn has ended. `done`
+    are steps of the reference that count as already taken. `decisions` is the number of further decisions that are
+    allowed (None: as many as the planner's keys allow). `answered`: the planner finishes with an answer, which is
+    passed to the world, and the world may refuse it; without `answered`, only the results of the work count. `notes`
+    explain the objects that the tools work with, one per line; every planner shows the notes. `diagnosed`: only the
+    written chain of calls is scored, so a planner that plans ahead need not run the calls. `policy` contains the rules
+    that the work has to follow; every planner and every judge sees these rules.
     """
 
     id: str
     query: str
     plan: Plan
     messages: tuple[UserMessage, ...] = ()
-    done: tuple[Step, ...] = field(default=(), hash=False)  # calls have no hash; the id tells cases apart
+    done: tuple[Step, ...] = field(default=(), hash=False)  # calls have no hash; the id distinguishes cases
     decisions: int | None = None
     answered: bool = False
     notes: tuple[str, ...] = ()
@@ -280,7 +281,7 @@ class Case:
 
 @dataclass(frozen=True)
 class Demonstration:
-    """A solved question of the training split; its calls may have arguments `OUTPUT_FROM_STEP_i.field`.
+    """A solved question from the training split; its calls may have arguments `OUTPUT_FROM_STEP_i.field`.
 
     `resolution` names the steps whose results are the answer; if it is empty, the last step's result is the answer.
     """
@@ -304,12 +305,12 @@ class Step:
     """One decision. `call` is None if no tool was called; `entropy` is in nats, or None if it was not computed.
 
     `call` is the call as it was run, `written` the call as the model wrote it, with references. `finished`: the step
-    ended the trajectory. In an answered case, `written` is then the finish, and the observation is the answer as the
-    world understood it. A finish that the world refused is a failed `call` and does not end the trajectory.
-    `candidates` are the tools that were offered, in the order shown. They are the tools of the whole query
-    (`whole_query`) or of the substep; `sought` is the further text that was used to retrieve them. Counts of tokens are
-    None if they were not reported. `reasoning` has the key of the server's message that contained a thought, and this
-    thought. `with_last`: the call came in the same answer as the call of the step before.
+    ended the trajectory. If the case needs an answer, `written` is then the finish, and the observation is the answer
+    as the world understood it. A finish that the world refused is a failed `call` and does not end the trajectory.
+    `candidates` are the offered tools, in the order shown. They are the tools for the whole query (`whole_query`) or
+    for the substep; `sought` is the additional text used to retrieve them. Token counts are None if they were not
+    reported. `reasoning` contains the key under which the server's message contained a thought, and this thought.
+    `with_last`: the call came in the same answer as the previous step's call.
     """
 
     branch: int
@@ -345,14 +346,14 @@ class Step:
 class Trajectory:
     """The result of a planner.
 
-    `steps` is the path that the planner chose in the end, one step per substep, and `end` is the world's state after
-    this path. `decisions` has every decision of all branches once. `branches` is the number of trajectories that were
-    tried after the first one. `branched_steps` is the number of different decisions of the first trajectory at which
-    other trajectories left it (None: the planner never branches). `chain` is a plan that the planner predicts without
+    `steps` is the path that the planner finally chose, one step per substep, and `end` is the world's state after this
+    path. `decisions` contains every decision of all branches once. `branches` is the number of trajectories tried after
+    the first one. `branched_steps` is the number of distinct decisions of the first trajectory at which later
+    trajectories branch off (None: the planner never branches). `chain` is a plan that the planner predicted without
     running it; the plan is then the result. `planned` is the plan that the planner wrote before it ran anything, if the
-    calls that it ran are the result. `unrefined` is the draft of `chain` or `planned` before a critique. `told_after`:
-    the answer was asked for after the last step. `measured` has the planner's own measurements, by the names of the
-    metrics that it declares.
+    result consists of the calls that it then ran. `unrefined` is the draft of `chain` or `planned` before a critique.
+    `told_after`: the answer was requested after the last step. `measured` contains the planner's own measurements,
+    keyed by the names of the metrics that it declares.
     """
 
     steps: tuple[Step, ...]
@@ -371,12 +372,12 @@ class Trajectory:
 
 @dataclass(frozen=True)
 class Usage:
-    """The use of an engine: generated completions, scoring passes, and tokens (input tokens include the cached ones).
+    """The usage of an engine: completions, scoring passes, and tokens (input tokens include cached tokens).
 
-    `resent_requests` were sent again because a replica with the request was lost or a server did not answer; the cost
-    of the lost tries is not known. `cut_answers` ended at the limit on tokens. `empty_answers` are the cut answers that
-    ended before their first word: thinking used the whole limit. `reasoning_tokens` are the output tokens of thoughts.
-    `uncounted_answers` came without a report of their tokens, so the sums of tokens lack them.
+    `resent_requests` were sent again because the replica with the request was lost or a server did not answer; the cost
+    of the lost attempts is not known. `cut_answers` ended at the token limit. `empty_answers` are the cut answers that
+    ended before their first word, because thinking used up the whole limit. `reasoning_tokens` are the output tokens of
+    thoughts. `uncounted_answers` came without token counts, so the token sums do not include them.
     """
 
     llm_calls: int = 0
@@ -391,7 +392,7 @@ class Usage:
     uncounted_answers: int = 0
 
     def known(self) -> dict[str, int | None]:
-        """The counts by name. With uncounted answers, the counts of tokens are None, because they would be too low."""
+        """The counts by name. With uncounted answers, token counts are None, because they would be too low."""
         counts: dict[str, int | None] = {**vars(self)}
         return counts | dict.fromkeys(TOKENS) if self.uncounted_answers else counts
 
@@ -401,9 +402,9 @@ class Usage:
 
 @dataclass(frozen=True)
 class Skipped:
-    """A dataset record that cannot be a case, and why.
+    """A dataset record that cannot become a case, and the reason.
 
-    `place` is the file and line of a task that the user wrote, `desk.jsonl:3`; empty for published records.
+    `place` is the file and line of a task that the user wrote, such as `desk.jsonl:3`; empty for published records.
     """
 
     record: str

@@ -7,7 +7,7 @@ import math
 import re
 from typing import Any
 
-_MAX_DIGITS = 300  # of an integer: a double can hold it
+_MAX_DIGITS = 300  # of an integer, so that a double can hold it
 _HALF_PAIR = re.compile("[\ud800-\udfff]")
 _MAY_BE_HALF = re.compile(r"\\u[dD][89a-fA-F]|[\ud800-\udfff]")
 
@@ -30,7 +30,7 @@ def _integer(text: str) -> int:
 
 
 def decoder(**options: Any) -> json.JSONDecoder:
-    """A decoder that only accepts finite numbers that a double can hold."""
+    """A decoder that accepts only finite numbers that a double can hold."""
     return json.JSONDecoder(parse_constant=_refuse, parse_float=_real, parse_int=_integer, **options)
 
 
@@ -59,9 +59,9 @@ def loads(text: str | bytes, by: json.JSONDecoder = DECODER) -> Any:
 
 
 def loads_storable(text: str | bytes, once: bool = False) -> Any:
-    """Like `loads`, but refuse texts with half a surrogate pair (ValueError), which no table and no prompt allows.
+    """Like `loads`, but raise ValueError for texts with half a surrogate pair, which tables and prompts do not allow.
 
-    `once`: also refuse an object that has a key twice; without `once` the key's last value counts, as in Python's
+    `once`: also refuse an object that contains a key twice; otherwise the key's last value is used, as in Python's
     decoder.
     """
     value = loads(text, _ONCE if once else DECODER)
@@ -72,11 +72,11 @@ def loads_storable(text: str | bytes, once: bool = False) -> Any:
 
 
 def check_storable(value: Any, text: str) -> None:
-    """Raise ValueError if a value that was read from a text has half a surrogate pair."""
+    """Raise ValueError if a value that was read from a text contains half a surrogate pair."""
     if not _MAY_BE_HALF.search(text):
         return  # the common case: large files are not searched a second time
     pending = [("", value)]
-    for place, found in pending:  # the list grows meanwhile
+    for place, found in pending:  # the list grows during the loop
         if isinstance(found, str):
             if not found.isascii() and _HALF_PAIR.search(found):
                 raise ValueError(f"{place or 'the text'} has half a surrogate pair: {found!r:.60}")
@@ -90,8 +90,8 @@ def check_storable(value: Any, text: str) -> None:
 def shown(text: str) -> str:
     r"""The text on one line with escapes (`\x1b`, `\u202e`) for characters that would not show as themselves.
 
-    These are control characters, line ends, marks that turn the direction of writing, half surrogate pairs and similar
-    characters. They could move a terminal's cursor, hide words or make a line look like another line.
+    These are control characters, line ends, marks that change the writing direction, half surrogate pairs and similar
+    characters. They could move a terminal's cursor, hide words or disguise one line as another.
     """
     if text.isprintable():
         return text
@@ -99,7 +99,7 @@ def shown(text: str) -> str:
 
 
 def shown_lines(text: str) -> str:
-    """Like `shown`, but line by line: line ends stay."""
+    """Like `shown`, but line by line, so that line ends are kept."""
     return "\n".join(map(shown, text.split("\n")))
 
 

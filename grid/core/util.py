@@ -1,4 +1,4 @@
-"""Caches of files and values that are made once; seeds derived from names; strict checks of values from YAML."""
+"""Caches for files and values that are created once; seeds derived from names; strict checks of values from YAML."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from pydantic import ConfigDict
 def made_once(dataset: str, key: str, files: Sequence[str], generate: Callable[[Path], None]) -> Path:
     """The folder for `key` in the dataset's cache, which contains `files`.
 
-    `generate` fills an empty folder the first time, and again if the folder in the cache is incomplete.
+    `generate` fills an empty folder the first time, and again if the cached folder is incomplete.
     """
     cache = platformdirs.user_cache_path("agent-grid") / dataset
     cache.mkdir(parents=True, exist_ok=True)
@@ -36,7 +36,7 @@ def made_once(dataset: str, key: str, files: Sequence[str], generate: Callable[[
     return target
 
 
-# Values that are made from a thing only once: they are remembered by the thing's identity, or with the thing.
+# Values that are computed only once for an object: they are cached by the object's identity, or in the object itself.
 
 
 H = TypeVar("H")
@@ -44,7 +44,7 @@ R = TypeVar("R")
 
 
 class kept(Generic[R]):  # noqa: N801 - as functools.cached_property, for which it stands
-    """functools.cached_property without a lock, as in Python 3.12 and later: the lock costs more than most values."""
+    """functools.cached_property without a lock, as in Python 3.12 and later; the lock costs more than most values."""
 
     def __init__(self, make: Callable[[Any], R]) -> None:
         self._make, self.__doc__ = make, make.__doc__
@@ -66,7 +66,7 @@ class kept(Generic[R]):  # noqa: N801 - as functools.cached_property, for which 
 
 
 def changed(thing: H, **fields: Any) -> H:
-    """Like dataclasses.replace, ten times as fast; for dataclasses that have no __post_init__ and no `kept` values."""
+    """Like dataclasses.replace but ten times as fast; for dataclasses without __post_init__ and `kept` values."""
     made = object.__new__(type(thing))
     made.__dict__.update(vars(thing), **fields)
     return made
@@ -74,12 +74,12 @@ def changed(thing: H, **fields: Any) -> H:
 
 @lru_cache(maxsize=4096)
 def can(kind: type, ability: type) -> bool:
-    """Whether a class has the methods of a protocol; cached, because isinstance looks for each method every time."""
+    """Whether a class has the methods of a protocol; cached, because isinstance looks up each method every time."""
     return issubclass(kind, ability)
 
 
 class Once(Generic[H, R]):
-    """A cache by the identity of things, for values that most planners and trials need again.
+    """A cache keyed by the identity of objects, for values that most planners and trials need again.
 
     Retrievers and datasets return the same tuple object for the same question, so that tuples of fifty tools need not
     be compared. Further arguments are compared by value. At most `most` values are kept.
@@ -90,7 +90,7 @@ class Once(Generic[H, R]):
         self._known: dict[Any, tuple[H, R]] = {}
 
     def __call__(self, thing: H, *key: Hashable) -> R:
-        """The value that is made from the thing and the key."""
+        """The value computed from the object and the key."""
         place = (id(thing), *key)
         known = self._known.get(place)
         if known and known[0] is thing:
@@ -102,7 +102,7 @@ class Once(Generic[H, R]):
         return found
 
 
-# Seeds that are derived from a seed and from names that say what they are for.
+# Seeds that are derived from a seed and from names that state their purpose.
 
 
 def derive_seed(seed: int, *key: object) -> int:

@@ -1,4 +1,4 @@
-"""Worlds: they define what tools do when called, as transition functions on states."""
+"""Worlds: they define the effects of tool calls, as transition functions on states."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from typing import NamedTuple, Protocol, TypeAlias, TypeVar, runtime_checkable
 from grid.core.types import Observation, Step, ToolCall
 
 State: TypeAlias = Hashable
-"""States are immutable, hashable and picklable; equal states behave alike. Planners keep states and never read them."""
+"""States are immutable, hashable and picklable; equal states behave alike. Planners store but never read states."""
 T = TypeVar("T")
 
 
 class World(Protocol):
-    """A case's world. A planner may continue from any state that it kept, also in parallel; nothing is restored."""
+    """A case's world. A planner may continue from any state that it has kept, even in parallel; nothing is restored."""
 
     @property
     def branches(self) -> bool:
-        """Whether a planner can continue from a state more than once, and begin again at the start.
+        """Whether a planner can continue from a state more than once, and start again from the beginning.
 
         A live service does not allow this.
         """
@@ -28,10 +28,10 @@ class World(Protocol):
         ...
 
     async def apply(self, state: State, call: ToolCall) -> tuple[State, Observation]:
-        """The state after a call, and what it returned.
+        """The state after a call, and the call's result.
 
         A call that failed leaves the state unchanged, with two exceptions: a call that is right although it fails
-        (`Reference.failing`), and worlds in which it matters that the call was made.
+        (`Reference.failing`), and worlds where it matters that the call was made.
 
         Raises:
             ToolError: the world itself breaks.
@@ -43,52 +43,52 @@ class World(Protocol):
         ...
 
     def answer(self, state: State) -> str | None:
-        """The answer to the case's question according to a state; None if the state gives none."""
+        """The answer to the case's question according to a state; None if the state gives no answer."""
         ...
 
 
 class Conversation(World, Protocol):
-    """The world of a case with several user messages; after the last turn, `resolved` is about all turns."""
+    """The world of a case with several user messages; after the last turn, `resolved` refers to all turns."""
 
     def next_turn(self, state: State) -> State:
         """The state after the user's next message."""
         ...
 
     def turn_resolved(self, state: State) -> bool:
-        """Whether all turns so far would be right if the present turn ended now."""
+        """Whether all turns so far would be right if the current turn ended now."""
         ...
 
 
 @runtime_checkable
 class Ending(Protocol):
-    """The further methods of a world that knows whether somebody has ended the work.
+    """The additional methods of a world that can tell whether the work has been ended.
 
     Calls after the end fail and change nothing.
     """
 
     def over(self, state: State) -> bool:
-        """Whether nothing can be done any more: for example, a user hung up."""
+        """Whether nothing more can be done, for example because a user hung up."""
         ...
 
     def ended(self, state: State, answer: str | None) -> State:
-        """The state after the planner itself ended the work with `answer`. Not for answered cases."""
+        """The state after the planner itself ended the work with `answer`. Not for cases whose finish is a call."""
         ...
 
 
 @runtime_checkable
 class Closing(Protocol):
-    """The further method of a world that has something to close when the episode ends, for example a process."""
+    """The additional method of a world that has to close something when the episode ends, such as a process."""
 
     async def close(self) -> None:
-        """Close it; further calls of this method do nothing."""
+        """Close the world; further calls of this method do nothing."""
         ...
 
 
 @runtime_checkable
 class Settling(Protocol):
-    """The further method of a world that has to examine the final state before `resolved` can answer.
+    """The additional method of a world that has to examine the final state before `resolved` can answer.
 
-    After `settle`, `resolved` answers for the state that was examined; before, it is false.
+    After `settle`, `resolved` answers for the state that was examined; before `settle`, it is false.
     """
 
     async def settle(self, state: State) -> None:
@@ -97,7 +97,7 @@ class Settling(Protocol):
 
 
 class Argument(NamedTuple):
-    """The facts about a tool's argument that say what its values mean."""
+    """An argument of a tool: the facts that explain the meaning of its values."""
 
     tool: str
     name: str
@@ -105,10 +105,10 @@ class Argument(NamedTuple):
 
 
 class Same(Protocol):
-    """A callable that says which free texts mean the same."""
+    """A callable that decides whether two free texts mean the same."""
 
     async def __call__(self, about: Argument, one: str, other: str) -> bool:
-        """Whether two values of an argument mean the same; their order does not matter."""
+        """Whether two values of an argument mean the same; the order of the two does not matter."""
         ...
 
 
@@ -116,26 +116,26 @@ class ComparesTexts(World, Protocol):
     """The world of a dataset that has the key `equivalence`."""
 
     def asking(self, same: Same) -> World:
-        """The same world, except that it asks `same` about free texts that its own rules find different."""
+        """The same world, except that it asks `same` about free texts that differ by the world's own rules."""
         ...
 
 
 @runtime_checkable
 class ByAnswer(Protocol):
-    """A world whose tools are live, and which knows whether an answer alone resolves the case."""
+    """A world with live tools that can tell whether an answer alone resolves the case."""
 
     def resolved_by_answer(self, answer: str | None) -> bool | None:
-        """Whether an episode with this answer resolves the case; None if more than the answer counts."""
+        """Whether an episode with this answer resolves the case; None if this does not depend on the answer alone."""
         ...
 
 
 def resolved_by(world: World, steps: Sequence[Step], end: State, broken_off: bool = False) -> bool:
     """Whether a path of `steps` that leads to `end` resolves the case.
 
-    If the case is also resolved by doing nothing, the planner must have chosen this in an answer that could be read. So
-    a path does not count if it is empty, if its last answer could not be read, or if it was `broken_off` before its own
-    end. It also does not count if there were answers before the last one and none of these could be read: they may have
-    been calls.
+    If doing nothing also resolves the case, the planner must have chosen to do nothing in an answer that could be read.
+    So in such a case a path does not count if it is empty, if its last answer could not be read, or if it was
+    `broken_off` before its own end. Nor does it count if there were answers before the last one and none of these could
+    be read, since they may have been calls.
     """
     if not world.resolved(end):
         return False

@@ -1,8 +1,8 @@
 """Agent Planning Benchmark, as released: planning tasks that a model judges (agent_planning_benchmark §3).
 
 The released runner puts `unsolvable_type`, `extraneous_tool_names`, `broken_tool_name` and `replacement_tool` into the
-prompts of planners. Here no planner sees them, as in the paper: extraneous tools and the replacement are listed among
-the other tools without a mark.
+prompts of planners. Here, as in the paper, planners do not see these fields: extraneous tools and the replacement are
+listed among the other tools without a mark.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from grid.episode.plan_judging import UNSOLVED, JudgedTask, by_rule, plan_examin
 from grid.worlds.layers import REJECT_TOOL, RecordingWorld
 
 ADAPTER = 2
-"""Increase it when the same files give other cases, tools or outcomes."""
+"""Increase this when the same files yield different cases, tools or outcomes."""
 RULES = "rules"
 MOST_FILES = 200
 CHEAPEST = "Every tool has a cost. The request is to be solved at the least total cost."
@@ -40,13 +40,13 @@ class Apb(RecordDataset[Record]):
     """The released records. `path` is a JSON Lines file, or a folder that contains such files.
 
     No tool can be run, so no computation can find out which plans are right. `scorer` is `judge` (the model given by
-    `model@judge=NAME`) or `rules`, without a model. Rules recognize whether a broken tool is replaced, retried or
-    refused, and decide nothing else.
+    `model@judge=NAME`) or `rules` (no model). Rules recognize whether a broken tool is replaced, retried or refused,
+    and decide nothing else.
 
     Args:
         family: one of the tasks; null: all.
         split: one of the released splits, by its name; null: all.
-        judge_reference: whether the judge sees the known solution; false: it is blind (§D.1).
+        judge_reference: whether the judge sees the known solution; if false, it judges blind (§D.1).
     """
 
     path: str | None = None
@@ -57,29 +57,29 @@ class Apb(RecordDataset[Record]):
 
     @property
     def provides(self) -> frozenset[str]:
-        """The usual features, with EXAMINED if a model judges the plans."""
+        """The usual features, plus EXAMINED if a model judges the plans."""
         return frozenset({BRANCHING, REFERENCES, *([EXAMINED] if self.asks else [])})
 
     @property
     def asks(self) -> Mapping[str, str]:
-        """The question to an evaluator, if one is configured: which plans are right."""
+        """The question for an evaluator, if one is configured: which plans are right."""
         return {PLANS: "scorer"} if self.scorer == JUDGED else {}
 
     def __post_init__(self) -> None:
-        """Refuse scorers that need computed right answers."""
+        """Refuse scorers that need to compute which plans are right."""
         if self.scorer not in (JUDGED, RULES):
             allowed = "judge or rules; right plans can be computed only with dataset=apb_synthetic"
             raise ConfigError("dataset.scorer", self.scorer, allowed)
 
     @cached_property
     def version(self) -> str:
-        """The adapter's version and the fingerprint of the files, their names included."""
+        """The adapter's version and a fingerprint of the files and their names."""
         names = hashlib.sha256("\0".join(self._files).encode()).hexdigest()[:6]
         return f"apb-a{ADAPTER}-{names}{fingerprint(*self._files.values())}"
 
     @cached_property
     def tools(self) -> Mapping[str, ToolSpec]:
-        """Every tool that any case offers, by name in alphabetical order; each case has its own definitions."""
+        """All tools that the cases offer, in alphabetical order; each case has its own definitions of its tools."""
         found: dict[str, ToolSpec] = {REJECT: REJECT_TOOL}
         for record in self.records.values():
             for name, tool in record.tools.items():
@@ -97,7 +97,7 @@ class Apb(RecordDataset[Record]):
         return self._read[0]
 
     def chosen(self) -> Sequence[str]:
-        """The ids of the records of the chosen task and split."""
+        """The ids of the records that have the chosen task and split."""
         found = [
             name
             for name, record in self.records.items()
@@ -115,7 +115,7 @@ class Apb(RecordDataset[Record]):
     def cluster(self, case_id: str) -> str:
         """A hash of the query.
 
-        So the steps of one trajectory are one cluster, and tasks that were made from one query too.
+        The steps of one trajectory therefore form one cluster, as do tasks that were made from the same query.
         """
         query = " ".join(self.records[case_id].query.casefold().split())
         return hashlib.sha256(query.encode()).hexdigest()[:12]
@@ -148,7 +148,7 @@ class Apb(RecordDataset[Record]):
         )
 
     def unsolved(self, case_id: str) -> Mapping[str, Any]:
-        """The scores of an episode that broke off: the episode has no plan, and so no right plan."""
+        """The scores of an aborted episode, which has no plan and therefore no right plan."""
         return UNSOLVED.get(self.scorer, {})
 
     @cached_property
@@ -188,7 +188,7 @@ def judged_task(record: Record) -> JudgedTask:
 
 
 def files_of(path: str | None) -> Mapping[str, Path]:
-    """The JSON Lines files by their names; raises ConfigError."""
+    """The JSON Lines files by name; raises ConfigError."""
     wanted = "a JSON Lines file, or a folder with .jsonl files"
     if path is None:
         raise ConfigError("dataset.path", None, wanted)
@@ -205,9 +205,9 @@ def files_of(path: str | None) -> Mapping[str, Path]:
 
 
 def _reference(record: Record) -> Reference:
-    """All calls from the start, with None for a tool that is no longer offered.
+    """All calls from the start; a call of a tool that is no longer offered is None.
 
-    For an unsolvable case, the call to reject it.
+    For an unsolvable case, only the call that rejects it.
     """
     if record.kind.unsolvable_kind is not None:
         calls: dict[str, ToolCall | None] = {"0": ToolCall(REJECT, {**_REFUSED})}
@@ -220,5 +220,5 @@ def _reference(record: Record) -> Reference:
 
 
 def _measure(task: JudgedTask, trajectory: Trajectory) -> Mapping[str, Any]:
-    """The scores that rules can give; `success` is None if rules cannot decide it."""
+    """The scores that rules can determine; `success` is None if rules cannot decide it."""
     return {"success": None, **by_rule(task, trajectory)}

@@ -1,7 +1,7 @@
-"""The released JSON Lines: the records that can be cases, and the reasons why other records cannot be cases.
+"""The released JSON Lines: which records can be cases, and why the others cannot.
 
-Fields that end in `_json` are JSON texts; if such a field has a parsed value already, the value is used as it is. The
-task of a record follows from its content, not from the name of its split.
+Fields whose names end in `_json` contain JSON text; a value that is already parsed is used as it is. A record's task is
+derived from its content, not from the name of its split.
 """
 
 from __future__ import annotations
@@ -37,10 +37,10 @@ from grid.datasets.grading import children, described, listed, type_of
 from grid.text.objects import MAX_DEPTH, depth
 
 MOST_FIELD = 1_000_000
-"""The most characters of a field."""
+"""Maximum length of a field, in characters."""
 MOST_FILES = 64
 MOST_STEPS = 8
-"""The most steps that are to be predicted."""
+"""Maximum number of steps to predict."""
 _PICTURES = {
     **dict.fromkeys((".png", ".jpg", ".jpeg", ".gif", ".webp", ".bmp", ".tif", ".tiff", ".svg", ".heic"), "image"),
     **dict.fromkeys((".mp4", ".mov", ".avi", ".mkv", ".webm", ".mpg", ".mpeg", ".flv"), "video"),
@@ -52,7 +52,7 @@ _KINDS = (
     (("contradict", "constraint", "conflict", "compliance"), "contradictory_constraints"),
     (("info", "missing", "context"), "missing_information"),
 )
-"""Words that a released name of a kind of unsolvable requests may contain (§B.4.3), and the kind's name here."""
+"""Words that identify a kind of unsolvable request in the released names (§B.4.3), and the kind's name here."""
 
 
 @dataclass(frozen=True)
@@ -77,7 +77,7 @@ class Record:
 
 
 def read(files: Mapping[str, Path]) -> tuple[dict[str, Record], list[Skipped]]:
-    """The records by their id, and the skipped records with file, line and reason.
+    """The records by id, and the skipped records with file, line and reason.
 
     Raises:
         DataError: a file cannot be read.
@@ -183,7 +183,7 @@ def _horizon(row: Mapping[str, Any]) -> int | None:
 
 
 def _stage(row: Mapping[str, Any], done: int) -> Stage | None:
-    """The third of the whole trajectory in which the prediction begins (figure 6); None if the length is not known."""
+    """The third of the whole trajectory in which the prediction begins (figure 6); None if its length is unknown."""
     left = calls_of(_value(row, "reference_remaining_steps"))
     if not left:
         return None
@@ -192,7 +192,7 @@ def _stage(row: Mapping[str, Any], done: int) -> Stage | None:
 
 
 def _reference(row: Mapping[str, Any], done: tuple[Step, ...]) -> tuple[ToolCall, ...]:
-    """The calls after the prefix: the steps to predict, the remaining steps, or the chain of the whole solution."""
+    """The calls after the prefix: the steps to predict, else the remaining steps, else the rest of the solution."""
     for name in ("ground_truth_steps", "reference_remaining_steps"):
         found = calls_of(_value(row, name))
         if found:
@@ -245,7 +245,7 @@ def _names(row: Mapping[str, Any], name: str) -> tuple[str, ...]:
 
 
 def _text(row: Mapping[str, Any], name: str) -> str | None:
-    """A field's text; None if the text is empty, or is a word for nothing such as `null`."""
+    """A field's text; None if the text is empty or a word for nothing, such as `null`."""
     found = row.get(name)
     need(found is None or isinstance(found, str), f"{name} is not a text")
     text = str(found or "").strip()[:500]
@@ -264,16 +264,16 @@ def _id(row: Mapping[str, Any]) -> str:
 
 
 def _rows(path: Path) -> Iterator[tuple[int, dict[str, Any] | str]]:
-    """(line number, object) of every line that is not blank.
+    """A pair (line number, object) for every line that is not blank.
 
-    A line that is not an object has a reason in place of the object.
+    If a line is not an object, its pair has a reason in place of the object.
     """
     try:
         with path.open("rb") as file:
             long = False
             for number, line in enumerate(iter(lambda: file.readline(MAX_LINE_BYTES + 1), b""), 1):
                 ended = line.endswith(b"\n")
-                if long:  # the rest of a line that is too long; `number` counts it as further lines
+                if long:  # the rest of an overlong line, which `number` counts as more lines
                     long = not ended
                 elif len(line) > MAX_LINE_BYTES:
                     long = not ended
@@ -292,12 +292,12 @@ def _object(line: bytes) -> dict[str, Any] | str:
     return found if isinstance(found, dict) else f"a JSON object is expected, not {type(found).__name__}"
 
 
-# The calls of a released record: solutions, and the steps before those to predict, as messages or as plain steps.
+# The calls of a released record: solutions, and the steps before the prediction, as messages or plain steps.
 
 
 MOST_CALLS = 256
 MOST_OUTCOME = 20_000
-"""The most characters of a step's result."""
+"""Maximum length of a step's result, in characters."""
 _MESSAGES = ("system", "user")
 _OUTCOMES = ("tool", "function", "observation", "environment")
 _OUTCOME_KEYS = ("observation", "result", "output", "response")
@@ -311,7 +311,7 @@ def chain_calls(rows: Any) -> tuple[ToolCall, ...]:
 
 
 def calls_of(rows: Any) -> tuple[ToolCall, ...]:
-    """The calls of a list of steps, in their order; outcomes and messages without calls are left out."""
+    """The calls of a list of steps, in order; outcomes and messages without calls are left out."""
     if rows is None:
         return ()
     rows = rows if isinstance(rows, list) else [rows]
@@ -321,7 +321,7 @@ def calls_of(rows: Any) -> tuple[ToolCall, ...]:
 
 
 def prefix_of(rows: Any, broken: str | None) -> tuple[Step, ...]:
-    """The steps that were done before: calls with their outcomes.
+    """The steps already taken: calls with their outcomes.
 
     The last call of the broken tool is marked as failed.
     """
@@ -354,14 +354,14 @@ def _is_outcome(row: Any) -> bool:
 
 
 def _calls(row: Any) -> Iterator[tuple[ToolCall, str]]:
-    """The calls of one step, with the thought before them."""
+    """The calls of one step, each with the step's thought."""
     need(isinstance(row, dict), "a step is not an object")
     if row.get("role") in _MESSAGES:
         return
     thought = str(row.get("thought") or row.get("content") or "")[:MOST_OUTCOME]
     listed = row.get("tool_calls")
     if listed is None and not isinstance(row.get("name", row.get("tool")), str):
-        return  # only words
+        return  # text without a call
     need(listed is None or isinstance(listed, list), "the tool_calls of a step are not a list")
     for one in [row] if listed is None else listed:
         yield _call(one), thought
@@ -388,7 +388,7 @@ def _read(text: str) -> Any:
 
 
 def _observed(outcome: Any, failed: bool) -> Observation:
-    """An outcome as an observation: an object's fields as they are, or a text, which is cut if it is long."""
+    """An outcome as an observation: an object's fields unchanged, or any other value; a long text is truncated."""
     if isinstance(outcome, dict) and not failed:
         return Observation(outcome)
     if isinstance(outcome, str) and len(outcome) > MOST_OUTCOME:
@@ -403,7 +403,7 @@ def _observed(outcome: Any, failed: bool) -> Observation:
 MOST_TOOLS = 256
 MOST_PARAMETERS = 128
 MOST_TEXT = 4_000
-"""The number of characters of a description that are kept."""
+"""Maximum number of characters that are kept of a description."""
 _TAKEN = (NO_TOOL, FINISH, GIVE_UP, REJECT)
 _REAL_TYPES = {"str": "string", "text": "string", "int": "integer", "float": "number", "bool": "boolean",
                "list": "array", "dict": "object"}  # fmt: skip
@@ -417,7 +417,7 @@ def need(condition: object, reason: str) -> None:
 
 
 def tools_of(rows: Any) -> tuple[dict[str, ToolSpec], dict[str, int]]:
-    """The tools by name, in their order, and the costs of the tools that have a cost. Raises UnusableError."""
+    """The tools by name, in their original order, and the costs of those tools that have one. Raises UnusableError."""
     if isinstance(rows, dict):  # name to definition
         rows = [{"name": name, **row} if isinstance(row, dict) else row for name, row in rows.items()]
     need(isinstance(rows, list) and 0 < len(rows) <= MOST_TOOLS, f"the record has no list of 1 to {MOST_TOOLS} tools")

@@ -1,13 +1,13 @@
-"""APIBench (Patil et al. 2023, "Gorilla"): which API call does what a user asks for, on one of three model hubs.
+"""APIBench (Patil et al. 2023, "Gorilla"): find the API call that fulfils a user's request, on one of three model hubs.
 
-The answer is one call. A planner answers by calling the tool of an API's record, and writes the identifying values
-itself. The world records the call without saying whether it is right, and the last call counts. If a planner finishes
-with code, that code is the answer, and its calls do not count. The answer is compared with the hub's APIs as the
-authors do it: it is right if the called API has the reference's domain.
+The answer is one call. A planner answers by calling the tool made from an API's record, and writes the identifying
+values itself. The world records the call without saying whether it is right, and the last call counts. If a planner
+finishes with code, that code is the answer, and its calls do not count. The answer is compared with the hub's APIs in
+the authors' way: it is right if the called API has the reference's domain.
 
-Records with the same call and domain are one tool: TensorFlow Hub has 696 records of 87 APIs. Records that are no
-Python call (`./run.sh ...`) are no tools. A reference that is not among the hub's records (Hugging Face: about one in
-ten) is added after them, so that every case can be solved with the available tools.
+Records with the same call and domain become one tool; TensorFlow Hub's 696 records, for example, describe 87 APIs.
+Records without a Python call (`./run.sh ...`) do not become tools. A reference that is not among the hub's records
+(Hugging Face: about one in ten) is added after them, so that every case can be solved with the available tools.
 """
 
 from __future__ import annotations
@@ -47,21 +47,22 @@ from grid.worlds.schema import ERROR
 
 # Gorilla's AST accuracy (Patil et al. 2023, §3.4 and the authors' `ast_eval_{hf,tf,th}.py`), without their parser.
 #
-# An answer is compared with the APIs of the hub in their order. For each API, the sub-tree of the answer counts whose
-# first child is the API's function. The called API is the first one whose identifying argument values are all in that
-# sub-tree's text. The answer is right if that API has the reference's domain, and a hallucination if there is no such
-# API. Code that cannot be read is neither.
+# An answer is compared with the hub's APIs in their order. For each API, the comparison uses the answer's sub-tree
+# whose first child is the API's function. The called API is the first one whose identifying argument values are all in
+# that sub-tree's text. The answer is right if that API has the reference's domain, and a hallucination if there is no
+# such API. Code that cannot be parsed is neither.
 #
-# If no sub-tree has the function, the last sub-tree that is looked at takes its place (the innermost at the left), as
-# in the authors' code. In `load('bert-base-uncased')` that is the text in the brackets, so that the name of a function
-# may be wrong if the value is right. Values are searched as parts of the text. In
-# `BartForConditionalGeneration.load('x')` the last sub-tree is the function. It contains `ner`, and so it is taken for
-# a call of `pipeline('ner')`: on Hugging Face some made-up models count as that API, and not as hallucinations.
+# If no sub-tree has the function, the last sub-tree visited (the innermost one on the left) is used instead, as in the
+# authors' code. In `load('bert-base-uncased')` that is the text in the brackets, so an answer with the right value
+# passes even if the name of its function is wrong. Values are searched for as substrings. In
+# `BartForConditionalGeneration.load('x')` the last sub-tree is the function. It contains `ner`, so the answer counts as
+# a call of `pipeline('ner')`. For this reason, some invented models on Hugging Face count as that API and not as
+# hallucinations.
 #
-# One thing is added: the reference's own record comes first. The hubs have the same call under several domains (Hugging
-# Face 3 calls, TensorFlow Hub 4), of which the authors' scorer knows only the first: the very call of the reference
-# would be wrong there. A call without any identifying value would be wrong too, because the authors' scorer never finds
-# it: a reference of that kind (1% of Hugging Face's) is recognized by its function.
+# There is one addition: the reference's own record is compared first. Some calls are listed under several domains (3
+# calls on Hugging Face, 4 on TensorFlow Hub), of which the authors' scorer considers only the first, so even the
+# reference's own call could be wrong there. A call without any identifying value would be wrong too, because the
+# authors' scorer never finds it; a reference of that kind (1% of Hugging Face's) is recognized by its function.
 
 
 Hub = Literal["huggingface", "tensorflow", "torchhub"]
@@ -70,7 +71,7 @@ _FENCED = re.compile(r"\s*```[a-z]*\n(.*?)\n\s*```\s*", re.S)
 
 
 class Api(NamedTuple):
-    """An API, as its call shows it: the function's text, the identifying values, and the API's domain."""
+    """An API: the text of the called function, the identifying values of the call, and the API's domain."""
 
     function: str
     values: tuple[str, ...]
@@ -85,7 +86,7 @@ class Verdict(NamedTuple):
 
 
 class Argument(NamedTuple):
-    """One argument of a call: its own text (with the name in front), its name, and the value's node."""
+    """One argument of a call: its full text (including the name), its name, and the node of its value."""
 
     text: str
     name: str | None
@@ -93,9 +94,9 @@ class Argument(NamedTuple):
 
 
 def call_in(code: Code) -> ast.Call | None:
-    """The call that begins the code: the first statement, or its first item if it is a bare tuple.
+    """The call at the start of the code: the first statement, or its first item if it is a bare tuple.
 
-    None if this code is not a call.
+    None if this is not a call.
     """
     first = code.tree.body[0]
     value = first.value if isinstance(first, ast.Expr) else None
@@ -117,11 +118,11 @@ def arguments_of(code: Code, call: ast.Call) -> Iterator[Argument]:
 
 
 def identifying(hub: Hub, code: Code, argument: Argument) -> str | None:
-    """The text of an argument that an answer must contain; None if the argument does not tell APIs apart.
+    """The text of an argument that an answer must contain; None if the argument does not distinguish APIs.
 
-    On Hugging Face it is every argument's value. On TensorFlow Hub it is the same, but a named argument other than
-    `model` keeps its name. On Torch Hub only named arguments whose text contains `repo_or_dir` or `model` tell APIs
-    apart, by their values.
+    On Hugging Face it is the argument's value. On TensorFlow Hub it is also the value, but a named argument other than
+    `model` keeps its name. On Torch Hub only named arguments whose text contains `repo_or_dir` or `model` distinguish
+    APIs, by their values.
     """
     text = argument.text
     if hub == "torchhub":
@@ -133,7 +134,7 @@ def identifying(hub: Hub, code: Code, argument: Argument) -> str | None:
 
 
 def read_api(hub: Hub, code: str, domain: str) -> Api | None:
-    """The API of a call; None if the code is not a call that can be read."""
+    """The API of a call; None if the code is not a call that can be parsed."""
     parsed = parse(code)
     call = call_in(parsed) if parsed else None
     if parsed is None or call is None:
@@ -143,9 +144,9 @@ def read_api(hub: Hub, code: str, domain: str) -> Api | None:
 
 
 def match(subtrees: Sequence[Subtree], apis: Sequence[Api]) -> int | None:
-    """The place of the first API that the code calls; None if no API is called.
+    """The index of the first API that the code calls; None if no API is called.
 
-    An API without values is never found.
+    An API without identifying values is never found.
     """
     first: dict[str, str] = {}
     for subtree in subtrees:
@@ -171,11 +172,11 @@ def score(answer: str, reference: Api, apis: Sequence[Api]) -> Verdict:
 
 
 def written_call(text: str) -> str | None:
-    """The call in an answer that is written in words; None if the answer contains no call.
+    """The call in an answer that is written as text; None if the answer contains no call.
 
     Answers are read as the authors read them: the call is the text after `api_call` and its colon, up to the last
-    bracket before `api_provider`. If an answer lacks the word `api_call`, the whole answer is the call; unlike the
-    authors' code, a code fence around it is removed. A text that is no code, or has no call in it, gives None.
+    bracket before `api_provider`. If an answer lacks the word `api_call`, the whole answer is the call; unlike in the
+    authors' code, a code fence around it is removed. The result is None if the text is not code or contains no call.
     """
     fenced = _FENCED.fullmatch(text)
     call = fenced[1] if fenced else text
@@ -189,26 +190,26 @@ def written_call(text: str) -> str | None:
     return call if calls else None
 
 
-# APIs as tools: the call that a record documents, with its arguments for the planner to write.
+# APIs as tools: the call that a record documents, whose arguments the planner writes.
 #
-# A tool is one API of the hub. A planner is told the record's functionality (those of all records if an API has
-# several), domain, description and example call. The arguments that identify an API (a model's name, a repository, a
-# handle) are required, and the caller writes their values, as in code. Nothing binds the caller to the values of the
-# example, so that it can name an API that does not exist. A call is rendered as the code that it represents.
+# A tool is one API of the hub. A planner sees the record's functionality (that of all records if an API has several),
+# domain, description and example call. The arguments that identify an API (a model's name, a repository, a handle) are
+# required, and the caller writes their values, as in code. The caller is not limited to the example's values, so it can
+# name an API that does not exist. A call is rendered as the code that it represents.
 
 
 RECORDED = "recorded"
-"""The field of an outcome that has the call's code."""
+"""The outcome field that contains the call's code."""
 _RESERVED = frozenset({FINISH, GIVE_UP, NO_TOOL})
-_MOST = 400  # characters of the functionality that the records of an API give
+_MOST = 400  # characters that are kept of the functionality in an API's records
 _TEXTS = ("domain", "api_name", "api_call", "description")
 
 
 class Slot(NamedTuple):
     """One argument of a call: its parameter's name, and how its value is written as code.
 
-    `keyword`: the name is written in front. `quote`: the quote that the record has around the value; empty if the
-    record's value is not a text.
+    `keyword`: the name is written in front. `quote`: the quotation mark around the value in the record; empty if that
+    value is not a string.
     """
 
     name: str
@@ -218,7 +219,7 @@ class Slot(NamedTuple):
 
 @plain_dataclass(frozen=True)
 class Record:
-    """An API that can be a tool. `code` is its documented call; `rest` are arguments such as `**kwargs`."""
+    """An API that can be a tool. `code` is its documented call; `rest` has arguments such as `**kwargs`."""
 
     code: str
     api: Api
@@ -292,9 +293,9 @@ def names_of(records: Sequence[Mapping[str, Any]]) -> list[str]:
 
 
 def _kind(value: ast.AST, text: str) -> tuple[str, str, Json]:
-    """A value's type, the quote around it, and the value itself.
+    """A literal's type, the quotation mark around it, and its value.
 
-    Any other code counts as a string without a quote.
+    Code that is not such a literal counts as a string without a quotation mark.
     """
     if isinstance(value, ast.Constant):
         if isinstance(value.value, str) and text[:1] in "'\"" and value.value == text[1:-1]:
@@ -307,9 +308,9 @@ def _kind(value: ast.AST, text: str) -> tuple[str, str, Json]:
 
 
 def _value(value: Json, quote: str) -> str:
-    """A value as code. A text gets the record's quotes.
+    """A value as code. A string gets the record's quotation marks.
 
-    If the record has no quotes there, the text is code, left as it is.
+    If the record has none there, the string is code and is left as it is.
     """
     if not isinstance(value, str):
         return repr(value)
@@ -340,7 +341,7 @@ class _Question:
 class APIBench(FileDataset[_Question]):
     """The evaluation pairs of one hub. `path` is a folder with `api/<hub>_api.jsonl` and `apibench/<hub>_eval.json`.
 
-    A case is resolved if its last call is right. `limit` draws a sample in which domains have their shares.
+    A case is resolved if its last call is right. `limit` draws a sample in proportion to the domains' sizes.
     """
 
     hub: Hub = "huggingface"
@@ -375,8 +376,8 @@ class APIBench(FileDataset[_Question]):
     def record(self, case_id: str, row: Mapping[str, Any]) -> _Question:
         """A pair as a case.
 
-        The instruction is taken from the pair itself. The file with the questions that the authors asked models has the
-        same texts, but leaves some out, so that its lines do not match those of the pairs.
+        The instruction is taken from the pair itself. The authors' file of the questions that they put to models has
+        the same texts but omits some, so its lines do not match the pairs.
         """
         told, own = row.get("code"), row.get("api_data")
         found = _QUERY.fullmatch(told) if isinstance(told, str) else None
@@ -388,11 +389,11 @@ class APIBench(FileDataset[_Question]):
         return _Question(re.sub(r"\n\s*\n", "\n", found[1]), tool)
 
     def strata(self) -> Sequence[Stratum]:
-        """Domains, and the references' calls inside a domain."""
+        """Domains, and the references' calls within a domain."""
         return self._domain, self.cluster
 
     def cluster(self, case_id: str) -> str:
-        """The call of the case's reference: the authors had several instructions written for one record."""
+        """The call of the case's reference, because the authors had several instructions written for each record."""
         return self._gold(case_id).code
 
     def problem(self, case_id: str) -> Problem:
@@ -425,7 +426,7 @@ class APIBench(FileDataset[_Question]):
 
     @cached_property
     def _same_function(self) -> dict[str, str]:
-        """For each tool, the first tool with the same call, whatever its domain."""
+        """For each tool, the first tool with the same call, regardless of its domain."""
         first: dict[str, str] = {}
         return {name: first.setdefault(record.code, name) for name, record in self._records.items()}
 
@@ -435,10 +436,10 @@ class APIBench(FileDataset[_Question]):
 
     @cached_property
     def _hub(self) -> tuple[dict[str, Record], dict[str, str | None], list[Skipped]]:
-        """Three things: the records that are tools, each API's tool, and the skipped records.
+        """The records that are tools, the name of each API's tool, and the skipped records.
 
-        The records of the hub come first, in its order, and then those of pairs. An API's tool is found by the API's
-        `_key`, and is None if the API's call cannot be read.
+        The hub's records come first, in the hub's order, followed by the pairs' own records. Tool names are listed by
+        the API's `_key`; the name is None if the API's call cannot be read.
         """
         hub = [row for _, row in read_jsonl(self.files[0])]
         apis: dict[str, list[dict[str, Any]]] = {}  # by `_key`, in the order of the hub
@@ -466,7 +467,7 @@ def _key(row: Mapping[str, Any]) -> str:
 
 
 def _number(pair: Mapping[str, Any], line: int) -> int:
-    """A pair's own number, which stays the same if only a part of the file is used; its line if it has no number."""
+    """A pair's own number, which stays the same if only a part of the file is used; its line number otherwise."""
     number = pair.get("question_id")
     return number if isinstance(number, int) and 0 < number < 1_000_000 else line
 
@@ -483,7 +484,7 @@ def measure(reference: Api, apis: Sequence[Api], trajectory: Trajectory) -> Mapp
     return {"accuracy": verdict.right, "hallucinated": verdict.hallucinated}
 
 
-# The world of a case of APIBench: it records the call that is made, and does not say whether it is right.
+# The world of an APIBench case, which records the calls that are made without saying whether they are right.
 
 
 @plain_dataclass(frozen=True)
@@ -505,7 +506,7 @@ class CallWorld:
     async def apply(self, state: State, call: ToolCall) -> tuple[str, Observation]:
         """Record the call as code.
 
-        An unknown tool, a name that is not valid in code, or too long a call is a failure.
+        The call fails if its tool is unknown, a name is not valid in code, or the code is too long.
         """
         before = own_state(state, str)
         record = self.records.get(call.tool)
@@ -514,7 +515,7 @@ class CallWorld:
         try:
             code = record.render(call.arguments)
             size = len(code.encode())
-        except ValueError as error:  # also half a surrogate pair
+        except ValueError as error:  # also raised for unpaired surrogates
             return before, Observation({ERROR: f"{error!s:.200}"}, failed=True)
         if size > MAX_BYTES:
             return before, Observation({ERROR: f"a call of more than {MAX_BYTES:,} bytes"}, failed=True)

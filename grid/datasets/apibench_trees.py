@@ -1,9 +1,9 @@
-"""Code as the sub-trees that Gorilla's scorer looks at. The code is parsed with `ast`, within limits, and never run.
+"""Code as the sub-trees that Gorilla's scorer examines. The code is parsed with `ast`, within limits, and never run.
 
 The authors parse code with tree-sitter. Their sub-trees are the nodes that have children; the scorer uses the text of
-each such node and the text of its first child. Both texts follow from the positions of nodes in Python's own tree, if
-three kinds of nodes are added: a call's list of arguments, a statement that is an expression, and a keyword with its
-name.
+each such node and the text of its first child. Both texts can be derived from the positions of nodes in Python's own
+tree if three kinds of nodes are added: a call's list of arguments, a statement that is an expression, and a keyword
+with its name.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from functools import lru_cache
 from typing import NamedTuple
 
 MAX_BYTES = 20_000
-"""The most bytes of code; the longest call of the benchmark has 300 bytes."""
+"""Maximum size of code in bytes; the benchmark's longest call has 300 bytes."""
 _LEAVES = (ast.Name, ast.Pass, ast.Break, ast.Continue)
 
 
 class Subtree(NamedTuple):
-    """The text of a node; `head` is the text of its first child, empty for a bracket, a quote or a keyword."""
+    """The text of a node; `head` is its first child's text, or empty for a bracket, a quotation mark or a keyword."""
 
     head: str
     text: str
@@ -38,7 +38,7 @@ class _Node(NamedTuple):
 
 
 class Code:
-    """Parsed code. Positions are bytes of the stripped text."""
+    """Parsed code. Positions are byte offsets in the stripped text."""
 
     def __init__(self, source: bytes, tree: ast.Module) -> None:
         self.tree, self._source = tree, source
@@ -51,9 +51,9 @@ class Code:
         return self._source[slice(*self._span(node))].decode()
 
     def subtrees(self) -> list[Subtree]:
-        """Every node that has children, and at least one.
+        """Every node that has children; there is at least one such node.
 
-        A node comes before the nodes inside it, of which the last comes first.
+        A node comes before the nodes inside it, and these come in reverse order.
         """
         pending: list[_Node] = [self._module()]
         found: list[Subtree] = []
@@ -77,10 +77,10 @@ class Code:
     def _node(self, node: ast.AST) -> _Node:
         start, end = self._span(node)
         children = list(_placed(node))
-        typed = node.annotation if isinstance(node, ast.AnnAssign) else None  # a name there is a node in a node
+        typed = node.annotation if isinstance(node, ast.AnnAssign) else None  # in tree-sitter, a name there has a child
         inside = tuple(child for child in children if child is typed or not _is_leaf(child))
         head = next((e for s, e in map(self._span, children[:1]) if s == start), start)
-        if isinstance(node, ast.Expr):  # a bare tuple's parts are the statement's own
+        if isinstance(node, ast.Expr):  # the parts of a bare tuple count as the statement's parts
             bare = isinstance(node.value, ast.Tuple) and self._source[start : start + 1] != b"("
             return self._node(node.value) if bare else _Node(start, end, end, inside)
         if isinstance(node, ast.Call):
@@ -94,21 +94,21 @@ class Code:
 
 @lru_cache(maxsize=4096)
 def parse(text: str) -> Code | None:
-    """The code; None if it cannot be read, is empty or is larger than `MAX_BYTES`.
+    """The code; None if it cannot be parsed, is empty or is larger than `MAX_BYTES`.
 
-    Two things that occur in the benchmark's own calls are accepted: a full stop after the code, and an argument without
-    a name after an argument with a name.
+    Two errors that occur in the benchmark's own calls are accepted: a full stop after the code, and a positional
+    argument after a named one.
     """
     source = text.strip().removesuffix(".").rstrip()
     try:
         encoded = source.encode()
-    except UnicodeEncodeError:  # half a surrogate pair
+    except UnicodeEncodeError:  # an unpaired surrogate
         return None
     if not encoded or len(encoded) > MAX_BYTES:
         return None
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # about invalid escapes
+            warnings.simplefilter("ignore")  # warnings about invalid escapes
             tree = _tree(source)
     except (SyntaxError, ValueError, MemoryError, RecursionError):  # the last two: nested too deeply
         return None
@@ -152,8 +152,8 @@ def _placed(node: ast.AST) -> Iterator[ast.AST]:
 
 
 def _is_leaf(node: ast.AST) -> bool:
-    """Whether tree-sitter's node has no children. Names and numbers have no children.
+    """Whether the node has no children in tree-sitter, like names and numbers.
 
-    The children of a text are its quotes.
+    A string's children are its quotation marks.
     """
     return isinstance(node, _LEAVES) or (isinstance(node, ast.Constant) and not isinstance(node.value, str | bytes))

@@ -1,7 +1,6 @@
-"""BFCL v4 (Berkeley Function-Calling Leaderboard): requests, each with functions and the calls that are accepted.
+"""BFCL v4 (Berkeley Function-Calling Leaderboard): requests, each with functions and the accepted calls.
 
-The categories here are those that run without a network and in Python: single turns, and several turns with simulated
-APIs.
+The categories here are those that need Python only and no network: single turns, and several turns with simulated APIs.
 """
 
 from __future__ import annotations
@@ -70,8 +69,8 @@ class _Record:
 class BFCL(FileDataset[_Record]):
     """The records of one `category`. `path` is a folder with `BFCL_v4_<category>.json` and `possible_answer`.
 
-    A record offers its own functions (`Problem.own`). Another record may define a function of the same name
-    differently: the library `tools` has the first definition of each name, and a problem's library has the definitions
+    A record offers its own functions (`Problem.own`). Because another record may define a function of the same name
+    differently, the library `tools` has the first definition of each name, but a problem's library has the definitions
     of its own record. `limit` draws a sample (`order`).
     """
 
@@ -95,7 +94,7 @@ class BFCL(FileDataset[_Record]):
 
     @property
     def version(self) -> str:
-        """The version of the base class; for several turns it also has the version of the simulated APIs."""
+        """The base class's version and, for several turns, also the version of the simulated APIs."""
         return super().version + (f"-apis{installed()}" if is_multi_turn(self.category) else "")
 
     @cached_property
@@ -114,7 +113,7 @@ class BFCL(FileDataset[_Record]):
         return " ".join(sorted(self.records[case_id].tools))
 
     def problem(self, case_id: str) -> Problem:
-        """One record, with the accepted calls in its world."""
+        """One record; its world contains the accepted calls."""
         record = self.records[case_id]
         library = {**self.tools, **record.tools}
         tools = tuple(library.values())
@@ -138,7 +137,7 @@ class BFCL(FileDataset[_Record]):
             yield case_id, (row, answers.get(case_id, {}))
 
     def record(self, case_id: str, row: tuple[Mapping[str, Any], Mapping[str, Any]]) -> _Record:
-        """A record of one or of several turns."""
+        """A record with one turn or several."""
         said, answer = row
         if said.get("id") != case_id:
             raise UnusableError("the id is not a text")
@@ -155,7 +154,7 @@ class BFCL(FileDataset[_Record]):
         return documents(read_docs(self.files[2:]))
 
 
-# BFCL's single turns: a record as a case, and a world that records calls and does nothing.
+# BFCL's single turns: a record as a case, and a world that only records calls.
 
 
 Calls: TypeAlias = tuple[tuple[str, str], ...]
@@ -168,11 +167,11 @@ _WITHOUT_GOLD = (
 
 @plain_dataclass(frozen=True)
 class Recorder:
-    """The functions of one record. The state is all calls made.
+    """The functions of one record. The state consists of all calls made.
 
-    A call is checked against its function's schema, never against the right calls. A call returns an error if the
+    A call is checked against its function's schema, never against the accepted calls. A call returns an error if the
     function is unknown, if a required argument is missing, or if the function does not have one of the arguments. Such
-    a call still counts as made, as in the authors' code, and is part of the state. `wanted` says when a state is
+    a call still counts as made, as in the authors' code, and is part of the state. `wanted` says when a state counts as
     resolved: when the calls are the `gold` calls (`bfcl_records.all_accepted`), when there is no call, or when there is
     at least one call.
     """
@@ -187,7 +186,7 @@ class Recorder:
         return ()
 
     async def apply(self, state: State, call: ToolCall) -> tuple[Calls, Observation]:
-        """The calls with this call added, and a receipt for the call; equal calls have equal receipts."""
+        """The state with this call added, and a receipt for the call; equal calls get equal receipts."""
         made: Calls = own_state(state, tuple)
         arguments = to_json(dict(sorted(call.arguments.items())))
         after = (*made, (call.tool, arguments))
@@ -198,7 +197,7 @@ class Recorder:
         return after, Observation({"status": "taken; nothing is returned here", "receipt": receipt})
 
     def resolved(self, state: State) -> bool:
-        """The result of the check of all calls."""
+        """Whether all calls together pass the check."""
         made: Calls = own_state(state, tuple)
         if self.wanted != "gold":
             return bool(made) == (self.wanted == "some")
@@ -206,7 +205,7 @@ class Recorder:
         return all_accepted(self.signatures, self.gold, calls)
 
     def answer(self, state: State) -> str | None:
-        """None: calls are the answer."""
+        """None, because the calls are the answer."""
         return None
 
     def _fault(self, call: ToolCall) -> str | None:
@@ -236,10 +235,10 @@ class Turn:
 
 
 def read_case(case_id: str, row: Mapping[str, Any], answer: Mapping[str, Any], wanted: Wanted, parallel: bool) -> Turn:
-    """A record as a case. For each wanted call the reference has the first accepted call.
+    """A record as a case. For each wanted call, the reference has the first call that the record accepts.
 
-    If the record accepts any call whatever, the reference is an example call of the first function. Nobody has to make
-    that call to resolve the case, since the record does not say which call is right.
+    If the record accepts any call at all, the reference is an example call of the first function. The case can be
+    resolved without that call, because the record does not say which call is right.
 
     Raises:
         UnusableError: the record cannot be a case.
@@ -265,8 +264,8 @@ def _specs(functions: Mapping[str, Function]) -> tuple[ToolSpec, ...]:
 def measured(world: Recorder, trajectory: Trajectory) -> Mapping[str, Any]:
     """The metric `usage`: among the wanted functions that were called, the share whose first call has accepted values.
 
-    A function's first call is compared with the first wanted call of that function. If a record accepts any call
-    whatever, there are no gold calls to compare with, and all metrics of tools and arguments are None.
+    A function's first call is compared with the first wanted call of that function. If a record accepts any call at
+    all, there are no gold calls to compare with, and all metrics of tools and arguments are None.
     """
     if world.wanted == "some":
         return dict.fromkeys(_WITHOUT_GOLD)
@@ -281,23 +280,23 @@ def measured(world: Recorder, trajectory: Trajectory) -> Mapping[str, Any]:
     return {"usage": sum(hits) / len(hits) if hits else None}
 
 
-# BFCL's cases of several turns: base, missing functions, missing parameters, long context (BFCL v3 and v4).
+# BFCL's multi-turn cases: base, missing functions, missing parameters, long context (BFCL v3 and v4).
 
 
-# The world of a BFCL case of several turns: the authors' classes, checked at the end of each turn as the authors do.
+# The world of a BFCL case of several turns: the authors' classes, checked at the end of each turn, as by the authors.
 #
 # A turn without gold calls passes (bfcl_eval `multi_turn_checker`). Any other turn passes if a call was made in it, all
-# public attributes of all objects are equal to those after the gold calls, and the results of the turn's gold calls are
-# among the results of the calls of all turns so far, as often and in any order.
+# public attributes of all objects are equal to those after the gold calls, and the results of the turn's gold calls
+# occur, at least as often and in any order, among the results of all calls so far.
 
 
 @plain_dataclass(frozen=True)
 class Talk:
     """The state of a conversation. Two states are equal when the same calls were made in the same turns.
 
-    `past` is a hash of the calls, without failed calls that the check of a turn does not see. `called` says whether a
-    call was made in the present turn. `results` has the returned texts among which a turn's check looks for the gold
-    results. `passed` says whether all earlier turns passed.
+    `past` is a hash of the calls, without those failed calls that do not affect the check of a turn. `called` says
+    whether a call was made in the current turn. `results` has those returned texts that equal gold results, for the
+    check of a turn. `passed` says whether all earlier turns passed.
     """
 
     past: str
@@ -309,7 +308,7 @@ class Talk:
 
 
 class GoldTurn(NamedTuple):
-    """The snapshots after the gold calls of a turn, and the outcome of each call."""
+    """The snapshots after a turn's gold calls, and each call's outcome."""
 
     snapshots: tuple[bytes, ...]
     outcomes: tuple[Invoked, ...]
@@ -317,10 +316,10 @@ class GoldTurn(NamedTuple):
 
 @plain_dataclass(frozen=True)
 class Conversation:
-    """One case. `tools` maps each function to the place of its object in `snapshots`; `gold` has each turn's calls.
+    """One case. `tools` maps each function to the index of its object in `snapshots`; `gold` has each turn's calls.
 
-    A failed call leaves the state as it was, except for three things that the check of a turn sees: the fact that a
-    call was made in this turn, the changes that the call made before it failed, and an error that the gold calls return
+    A failed call leaves the state unchanged, except for three things that affect the check of a turn: the fact that a
+    call was made in this turn, any changes made by the call before it failed, and an error that the gold calls return
     too.
     """
 
@@ -331,11 +330,11 @@ class Conversation:
     branches: ClassVar[bool] = True
 
     def start(self) -> Talk:
-        """The state with the scenario as it is loaded."""
+        """The state with the scenario just loaded."""
         return Talk(sha256(self.case_id.encode()).hexdigest(), snapshots=self.snapshots)
 
     async def apply(self, state: State, call: ToolCall) -> tuple[Talk, Observation]:
-        """The state after a call, and what the function returns: the fields of a mapping, other values as `result`."""
+        """The state after a call, and the function's result: a mapping's fields, or any other value as `result`."""
         talk = own_state(state, Talk)
         snapshots, outcome = self._performed(talk.snapshots, call)
         sought = outcome.text in self._sought
@@ -354,7 +353,7 @@ class Conversation:
         return replace(talk, past=_behind(talk, ""), called=False, turn=talk.turn + 1, passed=passed)
 
     def turn_resolved(self, state: State) -> bool:
-        """Whether all turns up to now would pass if the present turn ended now."""
+        """Whether all turns so far would pass if the current turn ended now."""
         talk = own_state(state, Talk)
         if not talk.passed or not self.gold[talk.turn]:
             return talk.passed
@@ -364,11 +363,11 @@ class Conversation:
         return all(map(same_public_state, talk.snapshots, expected.snapshots))
 
     def resolved(self, state: State) -> bool:
-        """Whether all turns pass, and this is the last."""
+        """Whether all turns pass and the current turn is the last."""
         return own_state(state, Talk).turn == len(self.gold) - 1 and self.turn_resolved(state)
 
     def answer(self, state: State) -> str | None:
-        """None: the case asks no question whose answer is a text."""
+        """None, because the case does not ask for an answer in text."""
         return None
 
     @cached_property
@@ -403,9 +402,9 @@ def _behind(talk: Talk, what: str) -> str:
 
 ADDED = "There are more functions now that you can call. Please try it again with them."
 """The user's message when held-back functions are handed over; the records have no text for it."""
-_MOST_CHARACTERS = 20_000  # of a gold call
+_MOST_CHARACTERS = 20_000  # maximum length of a gold call
 _MOST_TURNS = 50
-_MOST_CALLS = 100  # of a turn
+_MOST_CALLS = 100  # maximum number of calls in a turn
 
 Documents: TypeAlias = Mapping[str, Mapping[str, ToolSpec]]
 """The functions of each class by name, in the order of the class's file."""
@@ -426,7 +425,7 @@ class _Turn(NamedTuple):
 
 
 def documents(files: Mapping[str, Sequence[Mapping[str, Any]]]) -> Documents:
-    """The functions of each class. `files` has the files of documents by name; raises UnusableError for a broken file.
+    """The functions of each class. `files` has the documents' files by name; raises UnusableError for a broken file.
 
     A class whose file is missing has no functions.
     """
@@ -448,7 +447,7 @@ def read_talk(row: Mapping[str, Any], answer: Mapping[str, Any], known: Document
     Raises:
         UnusableError: the record cannot be a case, for example because a gold call cannot be read or a scenario cannot
             be loaded.
-        ConfigError: the package of the classes is not installed.
+        ConfigError: the package that contains the classes is not installed.
     """
     case_id, classes = str(row.get("id")), row.get("involved_classes")
     if not isinstance(classes, list) or not classes or not all(known.get(str(name)) for name in classes):
@@ -468,10 +467,7 @@ def read_talk(row: Mapping[str, Any], answer: Mapping[str, Any], known: Document
 
 
 def scenario(case_id: str) -> str:
-    """The name of the scenario.
-
-    The four categories of several turns have records that were made from the same scenario.
-    """
+    """The name of the scenario. Each of the four multi-turn categories has a record made from this scenario."""
     return f"multi_turn_{case_id.rpartition('_')[2]}"
 
 
@@ -486,7 +482,7 @@ def _initial(row: Mapping[str, Any], classes: Sequence[str]) -> tuple[bytes, ...
 
 
 def _reference(world: Conversation) -> Reference:
-    """The gold calls in their order, with None between two turns."""
+    """The gold calls in order, with None between two turns."""
     calls: dict[str, ToolCall | None] = {}
     failing = set()
     for turn, expected in zip(world.gold, world.expected, strict=True):
@@ -534,7 +530,7 @@ def _message(number: int, said: Any, added: Any, places: Mapping[str, int]) -> U
 
 
 def _call(text: str, classes: Sequence[str], places: Mapping[str, int]) -> ToolCall:
-    """A gold call `tool(1, name='x')` of literals; arguments without a name are the method's parameters in order."""
+    """A gold call of literals, `tool(1, name='x')`; positional arguments are the method's parameters in order."""
     try:
         node = ast.parse(text[: _MOST_CHARACTERS + 1].strip(), mode="eval").body
         if len(text) > _MOST_CHARACTERS or not isinstance(node, ast.Call) or not isinstance(node.func, ast.Name):

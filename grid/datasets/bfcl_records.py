@@ -24,16 +24,17 @@ from grid.worlds.functions import taken
 
 # Whether calls are the accepted ones: the Python part of BFCL's check of calls by their syntax trees.
 #
-# It gives the same results as the authors' check (`ast_checker.py` of bfcl-eval 2026.3.23), peculiarities included. If
-# theirs crashes, for example on a list in the place of objects, calls are not accepted. A record's gold is a list of
-# calls with several accepted values for each argument; "" among them means that the argument may be left out.
+# It gives the same results as the authors' check (`ast_checker.py` of bfcl-eval 2026.3.23), including its
+# peculiarities. If the authors' check crashes, for example on a list where objects are expected, the calls are not
+# accepted. A record's gold is a list of calls with several accepted values for each argument; "" among them means that
+# the argument may be left out.
 
 
 KINDS: Mapping[str, type] = {
     "string": str, "integer": int, "float": float, "boolean": bool, "array": list, "tuple": list, "dict": dict,
     "any": str,
 }  # fmt: skip
-"""The types of the functions' parameters, with the type of their values in Python."""
+"""The types of the functions' parameters, each with the Python type of its values."""
 LISTS = ("array", "tuple")
 OPTIONAL = ""
 """The accepted value that means that the argument may be left out."""
@@ -49,7 +50,7 @@ class Kind(NamedTuple):
 
 
 class Signature(NamedTuple):
-    """A function as it is checked: its parameters, and the names of the required parameters."""
+    """A function's signature for the check: its parameters, and the names of the required parameters."""
 
     parameters: Mapping[str, Kind]
     required: tuple[str, ...]
@@ -69,7 +70,7 @@ class Gold(NamedTuple):
 def all_accepted(signatures: Mapping[str, Signature], gold: Sequence[Gold], calls: Sequence[ToolCall]) -> bool:
     """Whether the calls are the wanted calls, each made once and in any order.
 
-    Each wanted call is matched with the first remaining call that it accepts, as in the authors' check.
+    Each wanted call is matched with the first remaining call that satisfies it, as in the authors' check.
     """
     if len(calls) != len(gold):
         return False
@@ -83,7 +84,7 @@ def all_accepted(signatures: Mapping[str, Signature], gold: Sequence[Gold], call
 
 
 def accepts(signatures: Mapping[str, Signature], wanted: Gold, call: ToolCall) -> bool:
-    """Whether a call is the wanted call."""
+    """Whether a call satisfies the wanted call."""
     if call.tool != wanted.tool:
         return False
     signature, given = signatures[wanted.tool], call.arguments
@@ -154,17 +155,17 @@ def _same_objects(value: list[Any], accepted: Any) -> bool:
 
 
 def _plain(value: Any) -> Any:
-    """A text in lower case, with double quotes and without blanks and the marks , . / - _ * ^.
+    """A text in lower case, with double quotes, and without spaces and the characters , . / - _ * ^.
 
-    Other values stay unchanged.
+    Values that are not texts stay unchanged.
     """
     return value.translate(_IGNORED).lower() if isinstance(value, str) else value
 
 
 # The simulated APIs of BFCL's multi-turn categories: Python classes of the authors' package `bfcl-eval`.
 #
-# Only the classes themselves are imported, and only when a case needs them. They need only mpmath of the package's
-# requirements; the others are pinned to versions that conflict with this project's.
+# Only the classes themselves are imported, and only when a case needs them. Of the package's requirements, they need
+# only mpmath; the other requirements are pinned to versions that conflict with this project's.
 
 
 PACKAGE = "bfcl-eval==2026.3.23"
@@ -190,7 +191,7 @@ LARGEST: Mapping[str, Mapping[str, int]] = MappingProxyType(
         "round_number": {"decimal_places": 1_000},
     }
 )
-"""For each function the arguments whose size decides how long the function runs, with the largest accepted size."""
+"""For each function, the arguments whose size determines how long it runs, with the largest accepted size."""
 _MODULES = "bfcl_eval.eval_checker.multi_turn_eval.func_source_code"
 _STATELESS = frozenset({"MathAPI"})
 
@@ -220,7 +221,7 @@ def parameters(name: str, method: str) -> tuple[str, ...]:
 
 
 def loaded(name: str, config: Mapping[str, Json], long_context: bool) -> bytes:
-    """A snapshot of a class's object with a scenario. With `long_context` the object is filled with much useless data.
+    """A snapshot of a class's object with a scenario. With `long_context`, much useless data is added.
 
     Raises:
         ConfigError: the package is not installed.
@@ -263,7 +264,7 @@ Category = Literal[
     "multi_turn_base", "multi_turn_miss_func", "multi_turn_miss_param", "multi_turn_long_context",
 ]  # fmt: skip
 Wanted: TypeAlias = Literal["gold", "none", "some"]
-"""What resolves a record: the calls that it accepts, no call at all, or any call."""
+"""The calls that resolve a record: those that it accepts, no call at all, or any call."""
 ANSWERS = "possible_answer"
 _DOCS = "multi_turn_func_doc"
 _PREFIX = "BFCL_v4_"
@@ -277,14 +278,14 @@ Answers: TypeAlias = Mapping[str, Mapping[str, Any]]
 
 @dataclass(frozen=True)
 class Function:
-    """A function as it is offered, and as it is checked."""
+    """A function: its definition for planners, and its signature for the check."""
 
     spec: ToolSpec
     signature: Signature
 
 
 def wanted_of(category: Category) -> Wanted:
-    """What resolves the records of a category of single turns."""
+    """The calls that resolve the records of a single-turn category."""
     return _UNLISTED.get(category, "gold")
 
 
@@ -299,7 +300,7 @@ def is_multi_turn(category: Category) -> bool:
 
 
 def files_of(path: str | None, category: Category) -> list[Path]:
-    """A category's records, its answers if it has any, and then, for several turns, the APIs' functions.
+    """The files with a category's records, its answers if any and, for several turns, the APIs' functions.
 
     `path` may also be the folder that contains `data`. Raises ConfigError for `path`.
     """
@@ -317,12 +318,12 @@ def files_of(path: str | None, category: Category) -> list[Path]:
 
 
 def read_docs(files: Sequence[Path]) -> dict[str, list[dict[str, Any]]]:
-    """The functions of each API, by its file's name without the extension; raises DataError."""
+    """The functions of each API, by the name of the API's file without the extension; raises DataError."""
     return {path.stem: [row for _, row in read_jsonl(path)] for path in files}
 
 
 def read_rows(files: Sequence[Path]) -> tuple[list[tuple[int, dict[str, Any]]], Answers]:
-    """The records with their lines, and the answers by id; raises DataError for a line that is no JSON."""
+    """The records with their line numbers, and the answers by id; raises DataError for a line that is not JSON."""
     answers = {str(row.get("id")): row for _, row in read_jsonl(files[1])} if len(files) > 1 else {}
     return list(read_jsonl(files[0])), answers
 
@@ -340,7 +341,7 @@ def query_of(row: Mapping[str, Any]) -> str:
 
 
 def functions_of(row: Mapping[str, Any]) -> dict[str, Function]:
-    """The functions of a record by name; of several with the same name the first. Raises UnusableError."""
+    """The functions of a record by name; the first one if several have the same name. Raises UnusableError."""
     given = row.get("function")
     if not isinstance(given, list) or not given:
         raise UnusableError("the record offers no function" if given == [] else "the functions are not a list")
@@ -429,9 +430,9 @@ def accepted_call(wanted: Gold, function: Function) -> ToolCall:
 
 
 def _concrete(value: Any, kind: Kind) -> Any:
-    """An accepted value as a call gives it. An accepted object has a list of values for each key.
+    """An accepted value as one value for a call.
 
-    The call has one of these values.
+    An accepted object has a list of values for each key, of which the call's object has one.
     """
     if kind.outer is dict and isinstance(value, dict):
         return _first_of(value)
@@ -441,13 +442,13 @@ def _concrete(value: Any, kind: Kind) -> Any:
 
 
 def _first_of(accepted: Accepted) -> dict[str, Json]:
-    """The first value of each key, without keys whose first value is OPTIONAL."""
+    """The first value of each key; keys whose first value is OPTIONAL are left out."""
     firsts = {key: values[0] for key, values in accepted.items() if isinstance(values, list) and values}
     return {key: value for key, value in firsts.items() if value != OPTIONAL}
 
 
 def example_call(function: Function) -> ToolCall:
-    """A call with the required arguments: the first listed value, or an example of the type."""
+    """A call with the required arguments; each value is the first listed one, or an example of the type."""
     kinds = function.signature.parameters
     values = {one.name: one.values for one in function.spec.parameters}
     arguments = {

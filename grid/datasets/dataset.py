@@ -1,8 +1,8 @@
-"""The base of data sets: cases made from records, some unusable, in an order of which every prefix is a sample.
+"""The base of data sets: cases made from records, some unusable, in an order in which every prefix is a sample.
 
-A data set that is read from files gives its `name`, `files`, `tools` and `rows`. It also says how a row becomes a
-`record`, which `cluster` a case belongs to, and how a record becomes a `problem`. All else is here (`ultratool` is an
-example in one file).
+A data set that is read from files defines its `name`, `files`, `tools` and `rows`. It also defines how a row becomes a
+`record`, which `cluster` a case belongs to, and how a record becomes a `problem`. This module does the rest
+(`ultratool` is an example in one file).
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from grid.core.types import Skipped, ToolSpec
 from grid.core.util import STRICT, derive_seed
 from grid.datasets.files import fingerprint, folder
 
-# The order in which a dataset's cases are taken: `limit` should draw a sample, but files are sorted by domain.
+# The order of a dataset's cases. Since files are sorted by domain, `limit` must draw a sample.
 
 
 Order: TypeAlias = Literal["sampled", "file"]
 Part: TypeAlias = Literal["all", "validation", "test"]
 Stratum: TypeAlias = Callable[[str], str]
-"""Gives, for a case id, the name of the part of the dataset that the case belongs to."""
+"""Maps a case id to the name of the part of the dataset that the case belongs to."""
 SEED = 0
 """The datasets' own seed. A sweep's `seed` does not change the cases, so that sweeps are compared on the same cases."""
 
@@ -37,17 +37,17 @@ SEED = 0
 def ordered(case_ids: Sequence[str], order: Order, strata: Sequence[Stratum] = ()) -> list[str]:
     """All cases, ordered so that every prefix is a sample. A longer prefix extends every shorter one.
 
-    Each stratum has its share of every prefix, to within about a case. `strata` gives the outermost strata first, then
-    strata inside them. With the order `file` the cases stay in the given order.
+    Each stratum has its proportional share of every prefix, to within about one case. `strata` gives the outermost
+    strata first, then strata inside them. With the order `file` the cases stay in the given order.
     """
     return list(case_ids) if order == "file" else _sampled(case_ids, strata, "")
 
 
 def part_of(case_ids: Sequence[str], part: Part) -> Sequence[str]:
-    """One of the two halves of a dataset's cases, in their order: of every two cases a random one is in `test`.
+    """One of the two halves of a dataset's cases, in their order: of every two cases, a random one is in `test`.
 
-    The two halves share no case, even if they are made with different limits: with a larger limit each half only gets
-    longer.
+    The two halves share no case, even if they are made with different limits, because a larger limit only adds cases to
+    each half.
     """
     if part == "all":
         return case_ids
@@ -66,7 +66,7 @@ def _sampled(case_ids: Sequence[str], strata: Sequence[Stratum], where: str) -> 
     for name, group in groups.items():
         inner = f"{where}/{name}"
         begins = derive_seed(SEED, "stratum", inner) / 2**63
-        # Evenly over [0, 1) from a random start: systematic sampling.
+        # Systematic sampling: cases are placed evenly over [0, 1) from a random start.
         for number, case_id in enumerate(_sampled(group, strata[1:], inner)):
             places[case_id] = (number + begins) / len(group)
     return sorted(places, key=places.__getitem__)
@@ -77,7 +77,7 @@ def _sampled(case_ids: Sequence[str], strata: Sequence[Stratum], where: str) -> 
 
 Item = TypeVar("Item")
 KQA, ATOMIC = (3, 5, 7, 9), (3, 5, 7)
-"""For KQA Pro and for Atomic KBQA: the largest number of nodes in each complexity bin, except the last bin."""
+"""For KQA Pro and for Atomic KBQA: the maximum number of nodes in each complexity bin except the last."""
 
 
 def bins(most: Sequence[int]) -> tuple[str, ...]:
@@ -101,8 +101,8 @@ def balanced(
 ) -> Iterator[Item]:
     """The usable items, one from each bin in turn, so that every prefix is balanced. `seed` decides the random order.
 
-    An empty bin is passed over. `usable` is called on an item only when the item is drawn. `within` groups the items of
-    a bin: its first function makes the outermost groups, which take turns, as do the groups inside them.
+    Empty bins are skipped. `usable` is called on an item only when the item is drawn. `within` groups the items of a
+    bin: its first function defines the outermost groups. Items are drawn from groups in turn, at every level.
     """
     rng = random.Random(derive_seed(seed, "balance"))
     groups: dict[str, list[Item]] = {name: [] for name in bins(most)}
@@ -121,7 +121,7 @@ def _spread(items: list[Item], within: Sequence[Callable[[Item], Hashable]], rng
 
 
 def _in_turns(groups: Iterable[Iterable[Item]]) -> Iterator[Item]:
-    """One item of each group, round after round."""
+    """One item from each group per round, until all groups are empty."""
     waiting = [iter(group) for group in groups]
     while waiting:
         left = []
@@ -133,7 +133,7 @@ def _in_turns(groups: Iterable[Iterable[Item]]) -> Iterator[Item]:
         waiting = left
 
 
-# The base of data sets: cases made from records, some unusable, in an order of which every prefix is a sample.
+# The base of data sets: cases made from records, some unusable, in an order in which every prefix is a sample.
 
 
 R = TypeVar("R")
@@ -148,8 +148,8 @@ class RecordDataset(ABC, Generic[R]):
     """Cases that are made from records, by id.
 
     Args:
-        limit: the largest number of cases; null: all.
-        order: `sampled`, so that the first cases have their share of each stratum, or `file`, the records' own order.
+        limit: the maximum number of cases; null: all.
+        order: `sampled`, so that the first cases represent all strata in proportion, or `file`, the records' own order.
         outline: the plan that planners have to follow (`grid.core.problem.Outline`).
     """
 
@@ -159,7 +159,7 @@ class RecordDataset(ABC, Generic[R]):
 
     @property
     def provides(self) -> frozenset[str]:
-        """The features that planners find in the cases (`grid.core.problem.Dataset`)."""
+        """The features that the cases offer to planners (`grid.core.problem.Dataset`)."""
         return frozenset({BRANCHING, REFERENCES})
 
     @property
@@ -175,11 +175,11 @@ class RecordDataset(ABC, Generic[R]):
     @property
     @abstractmethod
     def records(self) -> Mapping[str, R]:
-        """The records that cases are made from, by case id."""
+        """The records from which cases are made, by case id."""
 
     @abstractmethod
     def cluster(self, case_id: str) -> str:
-        """The name of the case's cluster. All cases that were made from one template are in one cluster."""
+        """The name of the case's cluster. All cases made from one template are in one cluster."""
 
     @abstractmethod
     def problem(self, case_id: str) -> Problem:
@@ -187,7 +187,7 @@ class RecordDataset(ABC, Generic[R]):
 
     @property
     def skipped(self) -> Sequence[Skipped]:
-        """No record is skipped: every record is a case."""
+        """Empty, because every record is a case."""
         return ()
 
     def chosen(self) -> Sequence[str]:
@@ -195,7 +195,7 @@ class RecordDataset(ABC, Generic[R]):
         return list(self.records)
 
     def strata(self) -> Sequence[Stratum]:
-        """The strata that have their shares in every prefix of the cases, the outermost strata first."""
+        """The strata that every prefix of the cases represents in proportion, the outermost strata first."""
         return (self.cluster,)
 
     def case_ids(self) -> Sequence[str]:
@@ -205,20 +205,20 @@ class RecordDataset(ABC, Generic[R]):
 
 @dataclass(config=STRICT)
 class FileDataset(RecordDataset[R]):
-    """Cases from released files, which may have errors: a record that cannot be a case is skipped, with the reason.
+    """Cases from released files, which may have errors. A record that cannot be a case is skipped with a reason.
 
     Args:
         path: the folder of the files. If a file is missing, the error says which files the folder must contain.
     """
 
     adapter: ClassVar[int] = 1
-    """Increase it when the same files give other cases, tools or outcomes."""
+    """Increase this when the same files yield different cases, tools or outcomes."""
     path: str | None = None
 
     @property
     @abstractmethod
     def name(self) -> str:
-        """The benchmark's name, with the values of the keys that choose among the benchmark's cases."""
+        """The benchmark's name, with the values of the keys that select some of the benchmark's cases."""
 
     @property
     @abstractmethod
@@ -233,12 +233,12 @@ class FileDataset(RecordDataset[R]):
     def record(self, case_id: str, row: Any) -> R:
         """A row as a record; raises UnusableError if it cannot be a case.
 
-        Any other error in this method, such as a KeyError, ends the reading of the file, because the mistake may be in
-        this code. The message names the case's id.
+        Any other error in this method, such as a KeyError, stops the reading of the files, because the mistake may be
+        in this code. The message names the case's id.
         """
 
     def folder(self, *needed: str) -> Path:
-        """The folder `path`.
+        """The folder at `path`.
 
         Raises ConfigError, which names the key, if the folder or one of its files is missing or empty.
         """

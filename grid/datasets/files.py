@@ -16,7 +16,7 @@ from grid.core.errors import ConfigError, DataError, nearest, one_line
 from grid.core.untrusted import DECODER, check_storable, loads_storable
 from grid.text.objects import LOADER
 
-# A JSON list of any length, read value by value: little more of its file than one value is in memory.
+# A JSON list of any length is read value by value, with little more than one value in memory at a time.
 
 
 _BLOCK = 1 << 20  # bytes
@@ -54,7 +54,7 @@ def read_json_list(path: Path) -> Iterator[tuple[int, Any]]:
 
 
 class _Window:
-    """The part of a file that is in memory; reading continues at `at`."""
+    """The part of a file that is in memory; parsing continues at `at`."""
 
     def __init__(self, file: IO[bytes]) -> None:
         self._file, self._decoder = file, codecs.getincrementaldecoder("utf-8")()
@@ -84,9 +84,9 @@ class _Window:
             value, end, broken = None, len(self.text), ""
             try:
                 value, end = DECODER.raw_decode(self.text, self.at)
-            except ValueError as error:  # perhaps only the rest is not read yet
+            except ValueError as error:  # the rest of the value may not have been read yet
                 broken = f"broken JSON: {error}"
-            if not broken and self.text[end : end + 1] in _BEHIND:  # otherwise a number may continue, like the 0 of 0.5
+            if not broken and self.text[end : end + 1] in _BEHIND:  # else a number may continue (0 of 0.5)
                 break
             if len(self.text) - self.at > MAX_LINE_BYTES:
                 raise ValueError(f"the value has more than {MAX_LINE_BYTES:,} characters, or is broken JSON")
@@ -127,7 +127,7 @@ def folder(key: str, path: str | None, *needed: str) -> Path:
     root = Path(path).expanduser()
     try:
         found = root.is_dir()
-    except OSError as error:  # a name that is too long, say
+    except OSError as error:  # for example, because a name is too long
         raise ConfigError(key, f"{path:.80}", f"a folder that can be read ({error.strerror})") from None
     if not found:
         raise ConfigError(key, path, f"no such folder{holding}")
@@ -142,8 +142,8 @@ def folder(key: str, path: str | None, *needed: str) -> Path:
 def read_jsonl(path: Path, own: bool = False) -> Iterator[tuple[int, dict[str, Any]]]:
     """Yield (line number from 1, object) for every line that is not blank; raises DataError for anything else.
 
-    If `own`, the user wrote the file, and a duplicate key is an error. A released file is read as its authors' code
-    reads it: the last of several equal keys counts.
+    If `own`, the user wrote the file, and a duplicate key is an error. In a released file, as in its authors' code, the
+    last of several equal keys counts.
     """
     with path.open("rb") as file:
         for number, line in enumerate(iter(lambda: file.readline(MAX_LINE_BYTES + 1), b""), 1):
@@ -161,7 +161,7 @@ def read_jsonl(path: Path, own: bool = False) -> Iterator[tuple[int, dict[str, A
 
 
 def wrong_line(error: ValidationError, form: type[BaseModel]) -> str:
-    """What is wrong with a line of a user's file, by its form: first the keys that it does not have, with those it has.
+    """The error in a line of a user's file: an unknown key, with the keys of the form, or else the first other error.
 
     No value is shown.
     """
@@ -178,7 +178,7 @@ def wrong_line(error: ValidationError, form: type[BaseModel]) -> str:
 
 
 def _keys(form: type[BaseModel], place: Sequence[str | int]) -> list[str]:
-    """The keys of the object at a place in an object of this form; those that are required come first."""
+    """The keys of the object at a place in an object of this form, the required keys first."""
     for key in place:
         if isinstance(key, str) and key in form.model_fields:
             form = next(iter(_forms(form.model_fields[key].annotation)), form)
@@ -186,7 +186,7 @@ def _keys(form: type[BaseModel], place: Sequence[str | int]) -> list[str]:
 
 
 def _forms(annotation: Any) -> Iterator[type[BaseModel]]:
-    """The forms of objects in an annotation such as `list[Call]`."""
+    """The object models in an annotation such as `list[Call]`."""
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         yield annotation
     for one in get_args(annotation):
@@ -196,7 +196,7 @@ def _forms(annotation: Any) -> Iterator[type[BaseModel]]:
 def read_json(path: Path, most: int = MAX_FILE_BYTES, own: bool = False) -> Any:
     """A whole file of at most `most` bytes as one JSON value; raises DataError if it is larger or cannot be read.
 
-    `own` is the same as for `read_jsonl`.
+    `own` has the same meaning as in `read_jsonl`.
     """
     try:
         if path.stat().st_size > most:
@@ -209,12 +209,12 @@ def read_json(path: Path, most: int = MAX_FILE_BYTES, own: bool = False) -> Any:
 
 
 def read_stock(path: Path) -> Any:
-    """A YAML file that the project ships, read as plain values."""
+    """A YAML file of this project, read as plain values."""
     return yaml.load(path.read_text(encoding="utf-8"), LOADER)  # noqa: S506 - it loads plain values only
 
 
 def fingerprint(*paths: Path) -> str:
-    """Twelve hexadecimal digits of the files' contents, in the order given."""
+    """Twelve hexadecimal digits of a hash of the files' contents, in the order given."""
     digest = hashlib.sha256()
     for path in paths:
         with path.open("rb") as file:

@@ -1,9 +1,9 @@
 """Small datasets: tasks in a JSON Lines file, and tools that are Python functions.
 
 A line has a `question` and the `calls` that answer it ({"tool", "arguments"}; `OUTPUT_FROM_STEP_0.result` is replaced
-by the result of the first call, and `OUTPUT_FROM_STEP_0.year` by the field `year` of a returned dict). If tasks are
-made from one template, a line also has the template's name as `cluster`. It may have `milestones` and `forbidden` calls
-(`grid.datasets.milestones`).
+by the result of the first call, and `OUTPUT_FROM_STEP_0.year` by the field `year` of a returned dict). If several tasks
+are made from one template, their lines also have the template's name as `cluster`. A line may also have `milestones`
+and `forbidden` calls (`grid.datasets.milestones`).
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from grid.text import references
 from grid.worlds.functions import Function, FunctionWorld, Outcome, called, outcome
 
 ADAPTER = 1
-"""Increase it when the same file gives other cases, tools or outcomes."""
+"""Increase this when the same file yields different cases, tools or outcomes."""
 
 
 class _Call(BaseModel):
@@ -67,9 +67,9 @@ class FunctionTasks(ABC):
     not matter which calls were made before.
 
     Args:
-        path: the file; None: the file beside the class's module that has the module's name.
-        limit: the largest number of cases; None: all.
-        order: `sampled`, so that every prefix of the cases has its share of each cluster, or `file`, the file's order.
+        path: the file; None: the file that is next to the class's module and has its name.
+        limit: the maximum number of cases; None: all.
+        order: `sampled`, so that every prefix represents all clusters in proportion, or `file`, the file's order.
         outline: the plan that planners have to follow; the cases themselves have no plans.
     """
 
@@ -169,7 +169,7 @@ class FunctionTasks(ABC):
         return _Task(record.question, calls, outcome(call, found), record.cluster or case_id, *named)
 
 
-# Python functions as planners see them: signature and docstring become a tool's description.
+# Python functions as planners see them: the signature and docstring become a tool's description.
 
 
 _NAMED = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
@@ -184,7 +184,7 @@ def tool_of(function: Function) -> ToolSpec:
     If the function returns a TypedDict, the tool's outcome has the TypedDict's fields, otherwise the field `result`.
 
     Raises:
-        ConfigError: the function has no docstring, or an argument without a name or without a type that JSON has.
+        ConfigError: the function has no docstring, or an argument has no name or no type that exists in JSON.
     """
     name, text = function.__name__, inspect.getdoc(function) or ""
     if not text:
@@ -217,9 +217,9 @@ def _parameter(tool: str, one: inspect.Parameter, hint: Any, description: str) -
     chosen = choices[0] if len(choices) == 1 else schema
     default = {} if one.default in (one.empty, None) else {"default": one.default}
     told = chosen | {"description": description} | default
-    values = listed(chosen)  # functions that are handed over natively need them as `enum`
+    values = listed(chosen)  # native function calling needs them as `enum`
     kept = to_json(chosen) if values else whole(chosen) if len(choices) > 1 else ""
-    kept = "" if "$defs" in schema else kept  # the $defs have no place in it
+    kept = "" if "$defs" in schema else kept  # a kept schema cannot contain the $defs
     return Parameter(one.name, type_text(chosen), details(told), one.default is one.empty, values, kept)
 
 

@@ -1,7 +1,8 @@
 """GTA (Wang et al. 2024, "GTA: A Benchmark for General Tool Agents"): queries on images, and fourteen typed tools.
 
-No tool runs: a call of the gold path returns its recorded result, and any other call finds nothing. So figures compare
-planners with each other on the gold path's calls. Planners know images only through the tools' results.
+No tool runs: a call on the gold path returns its recorded result, and any other call finds nothing. The figures
+therefore only compare planners with each other, on the gold paths' calls. Planners know images only through the tools'
+results.
 """
 
 from __future__ import annotations
@@ -42,42 +43,42 @@ from grid.retrievers.scored import embedder_of
 from grid.retrievers.sources import fingerprint as model_fingerprint
 from grid.worlds.lookup import Entry, LookupSimulator, build_entries
 
-# Whether an answer to a query of GTA is right, according to the authors' evaluator (their `gta_bench.py`).
+# Whether an answer to a GTA query is right, according to the authors' evaluator (their `gta_bench.py`).
 
 
 IMAGE_TOOLS = ("DrawBox", "AddText", "Plot", "TextToImage", "ImageStylization")
-"""The tools whose result is an image."""
+"""The tools whose results are images."""
 Alike: TypeAlias = Callable[[str, str], float]
-"""The cosine of two texts' sentence embeddings; the authors' model is all-mpnet-base-v2."""
+"""The cosine similarity of two texts' embeddings; the authors' model is all-mpnet-base-v2."""
 
 
 @plain_dataclass(frozen=True)
 class Lists:
     """A test of an answer.
 
-    It must contain one alias of every group in the white list, and no alias in the black list.
+    The answer must contain one alias from every group in the white list, and no alias from the black list.
     """
 
     whitelist: tuple[tuple[str, ...], ...]
     blacklist: tuple[tuple[str, ...], ...]
 
     def allow(self, answer: str) -> bool:
-        """Whether an answer is right. It must contain aliases as whole words, ignoring case."""
+        """Whether an answer is right. Aliases are matched as whole words, ignoring case."""
         said = all(_says(answer, group) for group in self.whitelist)
         return said and not any(_says(answer, group) for group in self.blacklist)
 
 
 Wanted: TypeAlias = Lists | tuple[str, ...] | None
-"""What an answer is compared with: lists for facts, right answers for free texts.
+"""The standard for an answer: lists for facts, right answers for free texts.
 
-It is None if the query asks for an image.
+None if the query asks for an image.
 """
 
 
 def answer_score(answer: str | None, wanted: Lists | Sequence[str], alike: Alike | None) -> float | None:
-    """A score from 0 to 1. Lists give 0 or 1.
+    """A score from 0 to 1; with lists, it is 0 or 1.
 
-    Free texts give the likeness to the nearest text, or None without `alike`.
+    For a free text, it is the similarity to the most similar right answer, or None without `alike`.
     """
     if isinstance(wanted, Lists):
         return float(bool(answer) and wanted.allow(answer or ""))
@@ -87,10 +88,10 @@ def answer_score(answer: str | None, wanted: Lists | Sequence[str], alike: Alike
 
 
 def image_score(made: Sequence[ToolCall], gold: Sequence[ToolCall], alike: Alike) -> float:
-    """A score from 0 to 1: the product of the likenesses of arguments, over the gold calls that make images.
+    """A score from 0 to 1: the product of the arguments' similarities over the gold calls that make images.
 
-    The arguments of each such gold call are compared with those of the last call of the same tool. If a tool was not
-    called, the score is 0.
+    The arguments of each such gold call are compared with the arguments of the last call of the same tool. If a tool
+    was not called, the score is 0.
     """
     last: Mapping[str, Mapping[str, Json]] = {call.tool: call.arguments for call in made}
     score = 1.0
@@ -111,7 +112,7 @@ def _says(answer: str, aliases: Sequence[str]) -> bool:
 
 FILE = "dataset.json"
 _MAX_BYTES = 100_000_000
-_MOST = 64  # of the tools, files, messages, groups and aliases of a record
+_MOST = 64  # maximum number of tools, files, messages, groups or aliases of a record
 _LONGEST_ALIAS = 1_000  # characters
 _KEYS: Mapping[str, type] = {"tools": list, "files": list, "dialogs": list}
 _TYPES = {"int": "integer", "float": "number", "bool": "boolean", "text": "string"}
@@ -123,8 +124,8 @@ _PATHS = ("image", "audio", "video", "file")
 class Record:
     """A query with its files (type and path), the calls of its gold path, their results, and the gold answers.
 
-    `conclusion` is the last message of the gold path, None if the path ends with a tool's result. `tools` has the tools
-    that the benchmark offers for the query.
+    `conclusion` is the last message of the gold path, or None if the path ends with a tool's result. `tools` has the
+    tools that the benchmark offers for the query.
     """
 
     query: str
@@ -137,7 +138,7 @@ class Record:
 
 
 def read(file: Path) -> dict[str, dict[str, Any]]:
-    """The records by their number; raises DataError if the file is of another version."""
+    """The records by number; raises DataError if the file has a different version."""
     rows = read_json(file, _MAX_BYTES)
     if not isinstance(rows, dict) or not rows:
         raise DataError(file, None, "an object with records by number is expected (GTA, release 0.1.0)")
@@ -162,7 +163,7 @@ def tools_of(file: Path, rows: Mapping[str, Mapping[str, Any]]) -> dict[str, Too
 def _check_version(file: Path, number: str, row: Any) -> None:
     """Refuse a record without GTA's keys.
 
-    The later GTA-2 has `sub_tasks`, has tools without inputs, and has no answers.
+    The later GTA-2 has `sub_tasks`, tools without inputs, and no answers.
     """
     if not isinstance(row, dict):
         raise DataError(file, None, f"record {number:.20} is not an object (GTA, release 0.1.0)")
@@ -248,7 +249,7 @@ def _call(message: Any, tools: Mapping[str, ToolSpec]) -> ToolCall:
 
 
 def _outcome(call: Any, message: Any) -> dict[str, Json]:
-    """A tool's result as an outcome. The file has a text, or an object with the result's type and content."""
+    """A tool's result as an outcome. In the file, it is a text, or an object with a type and content."""
     _need(isinstance(message, dict) and message.get("role") == "tool", "a call is not followed by its result")
     name = call["tool_calls"][0]["function"]["name"]
     _need(message.get("name", name) == name, "a result comes from another tool than the call before it")
@@ -268,7 +269,7 @@ def _files(rows: list[Any]) -> tuple[tuple[str, str], ...]:
 
 
 def _wanted(answer: Any) -> Wanted:
-    """The gold answers. If the file has None, [] or {}, no answer is wanted, because the query asks for an image."""
+    """The gold answers. If the file has None, [] or {}, none is wanted, because the query asks for an image."""
     if not answer:
         return None
     if isinstance(answer, dict):
@@ -315,7 +316,7 @@ class Gold:
     def world(self, place: int | None) -> LookupSimulator:
         """The world in which all gold calls are to be made.
 
-        With a `place`, only the call at this place is to be made, after the calls before it.
+        With a `place`, only the call at this place is to be made; the earlier calls have already been made.
         """
         if place is None:
             return LookupSimulator(self.entries, frozenset(self.reference.calls))
@@ -329,15 +330,15 @@ class Gold:
 class Gta(FileDataset[Gold]):
     """The released queries. `path` is the folder that contains `dataset.json` of release 0.1.0.
 
-    With `mode: end_to_end` a case is a query. It is resolved when the outcomes of all calls of its gold path were
-    obtained. Other calls and the answer make no difference to this; `answer_score` scores the answer. With
-    `step_by_step` a case is one step of a gold path, after the steps before it were made. The step is one decision: a
-    call or, after the last call, the answer.
+    With `mode: end_to_end`, a case is a query. It is resolved when the outcomes of all calls on its gold path have been
+    obtained. Other calls and the answer do not affect this; `answer_score` scores the answer. With `step_by_step`, a
+    case is one step of a gold path, with the earlier steps already taken. The step is one decision: a call or, after
+    the last call, the answer.
 
     Args:
-        sentence_model: a folder of all-mpnet-base-v2 (sentence-transformers), which scores free texts and images as the
-            authors do; without this model, free texts and images have no `answer_score`.
-        equivalence: the way to decide which arguments mean the same (`grid.core.problem.Equivalence`).
+        sentence_model: a folder of all-mpnet-base-v2 (sentence-transformers), which scores free texts and images as in
+            the authors' evaluator; without this model, free texts and images have no `answer_score`.
+        equivalence: how to decide which arguments mean the same thing (`grid.core.problem.Equivalence`).
     """
 
     mode: Literal["end_to_end", "step_by_step"] = "end_to_end"
@@ -348,7 +349,7 @@ class Gta(FileDataset[Gold]):
 
     @property
     def asks(self) -> Mapping[str, str]:
-        """The question to an evaluator, if one is configured: which texts mean the same."""
+        """The question for an evaluator, if one is configured: which texts mean the same thing."""
         return {TEXTS: "equivalence"} if self.equivalence == JUDGED else {}
 
     @property
@@ -358,7 +359,7 @@ class Gta(FileDataset[Gold]):
 
     @cached_property
     def files(self) -> Sequence[Path]:
-        """The file of queries, which is the only file."""
+        """The only file, which contains the queries."""
         return (self.folder(FILE) / FILE,)
 
     @cached_property
@@ -368,15 +369,15 @@ class Gta(FileDataset[Gold]):
 
     @cached_property
     def tools(self) -> Mapping[str, ToolSpec]:
-        """Every tool that any query offers."""
+        """All tools that the queries offer."""
         return tools_of(self.files[0], self._rows)
 
     def rows(self) -> Iterable[tuple[str, dict[str, Any]]]:
-        """The queries by their number."""
+        """The queries by number."""
         return self._rows.items()
 
     def record(self, case_id: str, row: dict[str, Any]) -> Gold:
-        """A query whose gold path can be played."""
+        """A query whose gold path can be replayed."""
         record = _record(row, _tools(row["tools"]))
         calls: dict[str, ToolCall] = {str(place): call for place, call in enumerate(record.calls)}
         outcomes = {str(place): outcome for place, outcome in enumerate(record.outcomes)}
@@ -392,11 +393,11 @@ class Gta(FileDataset[Gold]):
         return list(self.cases)
 
     def strata(self) -> Sequence[Stratum]:
-        """The kinds of wanted answers (facts, a free text or an image), and queries inside a kind."""
+        """The kinds of wanted answers (facts, a free text or an image), and the queries of each kind."""
         return self._kind, self.cluster
 
     def cluster(self, case_id: str) -> str:
-        """The query: the steps of one query are a cluster."""
+        """The query, because the steps of one query form a cluster."""
         return self.cases[case_id][0].number
 
     def problem(self, case_id: str) -> Problem:
@@ -429,7 +430,7 @@ class Gta(FileDataset[Gold]):
 
     @cached_property
     def cases(self) -> dict[str, tuple[Gold, int | None]]:
-        """The record of each case id and, if the mode is `step_by_step`, the step's place."""
+        """For each case id, its record and, if the mode is `step_by_step`, the step's place."""
         if self.mode == "end_to_end":
             return {f"gta-{number}": (gold, None) for number, gold in self.records.items()}
         return {
@@ -463,7 +464,7 @@ def measure(gold: Gold, alike: Alike | None, plan_f1: PlanF1, trajectory: Trajec
     """The metrics of `end_to_end`: tool_counts, answer_score and ToolTree's four F1.
 
     If the query asks for an image, answer_score is `image_score`, or None without a sentence model. If an answer is
-    wanted but was not given, it is 0.
+    wanted but was not given, answer_score is 0.
     """
     made, wanted = [step.call for step in trajectory.steps if step.call], gold.record.wanted
     if wanted is not None:
@@ -500,9 +501,9 @@ def _query(record: Record) -> str:
 
 
 def _of_step(reference: Reference, place: int) -> Reference:
-    """A step's reference. It has all calls, for an engine that is shown the reference.
+    """A step's reference. It contains all calls, because some engines are shown the reference.
 
-    Only this step is its resolution.
+    Only this step is needed to resolve the case.
     """
     return Reference(
         reference.calls, tuple({str(place)} & reference.calls.keys()), followed=False, answer=reference.answer
@@ -514,7 +515,7 @@ def _cosine(model: Path, one: str, other: str) -> float:
     return float(first @ second)
 
 
-# GTA's metrics, counted as in the authors' evaluator (their `gta_bench.py`).
+# GTA's metrics, computed as in the authors' evaluator (their `gta_bench.py`).
 
 
 CATEGORIES = {
@@ -527,15 +528,15 @@ CATEGORIES = {
 
 
 def category_of(tool: str) -> str:
-    """A tool's category; empty for other tools, such as those that a pool adds."""
+    """A tool's category; empty for tools outside `CATEGORIES`, such as those that a pool adds."""
     return next((name for name, tools in CATEGORIES.items() if tool in tools), "")
 
 
 def tool_counts(made: Sequence[str], gold: Sequence[str]) -> dict[str, list[int]]:
-    """For each category the numbers of hits, of calls made and of gold calls. Their sums over all cases give the F1.
+    """For each category, the numbers of hits, calls made and gold calls. Their sums over all cases give the F1.
 
-    As in the published code, every gold call whose tool was called at least once is a hit: a tool that is twice in the
-    gold path and was called once gives two hits.
+    As in the published code, every gold call whose tool was called at least once is a hit, so a tool that occurs twice
+    in the gold path and was called once gives two hits.
     """
     called = set(made)
     return {
@@ -551,10 +552,10 @@ def tool_counts(made: Sequence[str], gold: Sequence[str]) -> dict[str, list[int]
 def step_scores(step: Step | None, gold: ToolCall | None) -> dict[str, float | None]:
     """instruction_accuracy, tool_accuracy and argument_accuracy of one decision.
 
-    `gold` is the right call, or None if the right decision is to answer. instruction_accuracy: the decision was a call
-    if a call was right, and an answer if an answer was right. tool_accuracy: the right tool was called.
-    argument_accuracy: the right tool was called with exactly the gold arguments. The last two are left out if an answer
-    was right. A decision that cannot be read, or no decision, is wrong in each.
+    `gold` is the right call, or None if the right decision is to answer. instruction_accuracy: the decision was of the
+    right kind, a call or an answer. tool_accuracy: the right tool was called. argument_accuracy: the right tool was
+    called with exactly the gold arguments. The last two are left out if an answer was right. A missing or unreadable
+    decision is wrong in all of them.
     """
     call = step.call if step and not step.malformed else None
     if gold is None:

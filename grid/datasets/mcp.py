@@ -31,14 +31,14 @@ from grid.text.answers import exact_match, f1
 
 
 ADAPTER = 1
-"""Increase it when the same file and listing give other cases or outcomes."""
+"""Increase this when the same file and listing yield different cases or outcomes."""
 SHORT = "An answer is short: a name, a date, a number, or a few words."
 _PREFIX = re.compile(r"[A-Za-z0-9]+([_-][A-Za-z0-9]+)*")
 _LONGEST_PREFIX = 32
 
 
 class One(BaseModel):
-    """One of several servers. Its keys are the same as the keys of the dataset for a single server."""
+    """One of several servers. It has the same keys as the dataset has for a single server."""
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
     command: str | None = None
@@ -67,7 +67,7 @@ class One(BaseModel):
 
 @dataclass(config=STRICT)
 class Mcp(RecordDataset[Task]):
-    """The tasks of `path` (JSON Lines) for the tools that one or several servers list.
+    """The tasks in `path` (JSON Lines) for the tools that one or more servers list.
 
     A task with an answer is resolved by the answer, any other task by its calls; in both cases the task's expectations
     must hold as well (`McpWorld`). Each episode starts the server anew in a copy of `folder`, so that no episode sees
@@ -78,16 +78,16 @@ class Mcp(RecordDataset[Task]):
         path: the file of tasks.
         command: the server's program, by its path or its name on PATH.
         args: the arguments of the program.
-        env: the names of the environment variables that the server gets besides PATH; it gets no others.
+        env: the names of the environment variables that the server gets in addition to PATH; it gets no others.
         folder: each process has a copy of this folder as its working directory; None: an empty folder.
-        url: the URL of a server over HTTP (streamable), in place of a command.
-        headers: for each header's name, the name of the environment variable with its value.
-        servers: several servers by name, each with the six keys above; a tool's name begins with the name of its server
+        url: the URL of a server over HTTP (streamable), instead of a command.
+        headers: maps each header's name to the name of the environment variable that contains its value.
+        servers: several servers by name, each with the six keys above; a tool's name then starts with its server's name
             (`shop__buy`).
         start_seconds: the time limit for the server's start, and for listing its tools.
         seconds: the time limit for one call.
-        result_characters: the most characters of one result; a call with a longer result fails.
-        max_tools: the most tools that the server may list.
+        result_characters: the maximum length of one result in characters; a call with a longer result fails.
+        max_tools: the maximum number of tools that the server may list.
     """
 
     path: str | None = None
@@ -96,7 +96,7 @@ class Mcp(RecordDataset[Task]):
     env: list[str] = Field(default_factory=list, max_length=200)
     folder: str | None = None
     url: str | None = None
-    headers: Any = None  # checked by `One`, which shows no value
+    headers: Any = None  # checked by `One`, which never shows values
     servers: Annotated[dict[str, Any], Field(min_length=1, max_length=20)] | None = None
     start_seconds: Annotated[float, Field(gt=0, le=600)] = 30.0
     seconds: Annotated[float, Field(gt=0, le=3600)] = 30.0
@@ -134,7 +134,7 @@ class Mcp(RecordDataset[Task]):
 
     @cached_property
     def records(self) -> Mapping[str, Task]:
-        """The usable tasks by their ids."""
+        """The usable tasks by id."""
         found = {task.id: task for task in self._tasks.values() if self._unusable(task) is None}
         if not found:
             why = next((one.reason for one in self.skipped), "the file is empty")
@@ -142,14 +142,14 @@ class Mcp(RecordDataset[Task]):
         return found
 
     def cluster(self, case_id: str) -> str:
-        """The cluster that the task names; otherwise the task's id."""
+        """The cluster that the task names, if any; otherwise the task's id."""
         return self.records[case_id].cluster or case_id
 
     def problem(self, case_id: str) -> Problem:
         """One task, with its own world, which starts a server at the first call."""
         task, tools = self.records[case_id], tuple(self.tools.values())
         calls, asked = task.reference(), task.answer is not None
-        answered = asked and self.outline == HIDDEN  # an outline itself says where the work ends
+        answered = asked and self.outline == HIDDEN  # an outline itself defines the end of the work
         last = tuple(calls)[-1:] if asked else tuple(calls)
         notes = (SHORT,) if asked else ()
         world = McpWorld(self._servers, self.tools, calls, task.answer, answered, tuple(task.expect))
@@ -176,9 +176,9 @@ class Mcp(RecordDataset[Task]):
 
     @cached_property
     def _servers(self) -> Mapping[str, Server]:
-        """The servers by name. With several servers, a tool's name begins with its server's name.
+        """The servers by name; a single server's name is empty.
 
-        The name of a single server is empty.
+        With several servers, a tool's name starts with its server's name.
         """
         own = {name: getattr(self, name) for name in One.model_fields}
         limits = {name: getattr(self, name) for name in ("start_seconds", "seconds", "result_characters", "max_tools")}
@@ -205,10 +205,7 @@ class Mcp(RecordDataset[Task]):
         return {name: _listed(server) for name, server in self._servers.items()}
 
     def _told(self, name: str, server: Server) -> list[Any]:
-        """A server's own description, its tools and the contents of its folder.
-
-        The server's location is left out.
-        """
+        """A server's name and version, its tools and the contents of its folder, but not its location."""
         listing = self._listings[name]
         tools = sorted(listing.tools, key=lambda tool: str(tool["name"]))
         return [*([name] if name else []), listing.server, tools, contents(server)]
@@ -240,7 +237,7 @@ class Mcp(RecordDataset[Task]):
 def _one(key: str, keys: object) -> One:
     """A server's keys, checked.
 
-    Raises ConfigError, which shows no value, because the value may be a secret in a header.
+    Raises ConfigError, which shows no value, because a value may be a header's secret.
     """
     try:
         return One.model_validate(keys)
@@ -268,9 +265,9 @@ def _tool(left_out: Skipped) -> str:
 
 
 def _measured(wanted: str | None, world: McpWorld, trajectory: Trajectory) -> Mapping[str, Any]:
-    """The metrics of a task: HotpotQA's metrics of the answer, if an answer is wanted.
+    """The metrics of a task: HotpotQA's metrics for the answer, if an answer is wanted.
 
-    If the task has expectations, also the share of them that held, and the first that did not hold.
+    If the task has expectations, also the share of expectations that held, and the first that did not hold.
     """
     given = trajectory.answer or ""
     found: dict[str, Any] = {}
@@ -285,7 +282,7 @@ def _measured(wanted: str | None, world: McpWorld, trajectory: Trajectory) -> Ma
     return found
 
 
-# The folder of which a server's process gets a copy.
+# The folder that is copied for a server's process.
 
 
 _FILES, _BYTES = 5_000, 64 * 2**20
@@ -295,7 +292,7 @@ def contents(server: Server) -> list[list[str]]:
     """(path, digest) of each file in a server's folder, in order; empty without a folder.
 
     Raises:
-        ConfigError: the folder cannot be read, is too large, or has a link.
+        ConfigError: the folder cannot be read, is too large, or contains a link.
     """
     folder, key = server.folder, f"{server.key}.folder"
     if folder is None:

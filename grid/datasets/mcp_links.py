@@ -30,10 +30,10 @@ if TYPE_CHECKING:
 
 
 MESSAGE_BYTES = 4 * 2**20
-"""The largest message of a server."""
+"""Maximum size of a server's message, in bytes."""
 MESSAGES = 10_000
-"""The most messages that a server may send before it answers a request. Notifications among them are dropped."""
-_SECRET = 4  # characters from which on a variable's value is hidden in texts that are shown
+"""Maximum number of messages that a server may send before it answers a request; notifications are dropped."""
+_SECRET = 4  # characters; a variable's value of at least this length is hidden in shown texts
 _VARIABLE = re.compile(r"[A-Z_][A-Z0-9_]*")
 _HEADER = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,100}")
 _OWN_HEADERS = re.compile(
@@ -42,15 +42,15 @@ _OWN_HEADERS = re.compile(
 
 
 class ServerError(Exception):
-    """The reason why a server cannot be used any more, as an unfinished sentence."""
+    """The reason why a server can no longer be used, as part of a sentence."""
 
 
 class AwayError(ServerError):
-    """The error of a server that cannot be reached, or that refuses access. Such a server may work again later."""
+    """The error for a server that cannot be reached, or that refuses access. Such a server may work again later."""
 
 
 class RefusedError(Exception):
-    """The reason why a server did not carry out a request, as an unfinished sentence. The server can still be used."""
+    """The reason why a server did not carry out a request, as part of a sentence. The server can still be used."""
 
 
 @dataclass(frozen=True)
@@ -58,16 +58,16 @@ class Server:
     """A program that speaks MCP over its standard input and output, or a server that does so over HTTP.
 
     Attributes:
-        command: the program, by its path or its name on PATH; None: there is a `url`.
+        command: the program, by its path or its name on PATH; None if there is a `url`.
         args: the arguments of the program.
-        env: the names of the environment variables that the program gets besides PATH.
+        env: the names of the environment variables that the program gets in addition to PATH.
         folder: a folder; each process works in its own copy of it; None: an empty folder.
         start_seconds: the time limit for the server's start, and for listing all its tools.
         seconds: the time limit for one call.
-        result_characters: the most characters of one call's result.
-        max_tools: the most tools that the server may list.
+        result_characters: the maximum length of one call's result, in characters.
+        max_tools: the maximum number of tools that the server may list.
         url: the URL of a server over HTTP.
-        headers: (header, name of the environment variable with its value), sent with every request.
+        headers: pairs of a header and the name of the environment variable with its value, sent with every request.
         key: the key in the config under which the server is described.
     """
 
@@ -89,7 +89,7 @@ class Server:
         return (f"{self.key}.command", self.command) if self.url is None else (f"{self.key}.url", self.url)
 
     def program(self) -> str:
-        """The program's path; raises ConfigError if there is no program that can be run."""
+        """The program's path; raises ConfigError if no such program can be run."""
         found = shutil.which(os.path.expanduser(self.command or ""))
         if found is None:
             raise ConfigError(
@@ -100,7 +100,7 @@ class Server:
         return os.path.abspath(found)
 
     def environment(self) -> dict[str, str]:
-        """PATH and the variables that are passed on; raises ConfigError if a variable is not set."""
+        """PATH and the variables for the program; raises ConfigError if a variable is not set."""
         missing = [name for name in self.env if name not in os.environ]
         if missing:
             raise ConfigError(f"{self.key}.env", missing[0], "names of environment variables that are set")
@@ -123,7 +123,7 @@ class Server:
         for header, name in self.headers:
             if not _HEADER.fullmatch(header) or _OWN_HEADERS.fullmatch(header):
                 raise ConfigError(key, header, "headers that the protocol does not set itself, such as Authorization")
-            if not _VARIABLE.fullmatch(name):  # it may be the value itself, so it is not shown
+            if not _VARIABLE.fullmatch(name):  # `name` may be the value itself, so it is not shown
                 allowed = (
                     f"for {header}, the name of an environment variable in capital letters, never the value itself"
                 )
@@ -141,7 +141,7 @@ class Server:
 
 
 class Link(Protocol):
-    """Carries messages to a server and back until `end`; `gone` waits until nothing of the server is left."""
+    """Carries messages to a server and back until `end`; `gone` waits until the server is completely removed."""
 
     def lines(self) -> AsyncIterator[bytes]:
         """The server's messages, one by one, until the server has ended; raises ServerError."""
@@ -152,11 +152,11 @@ class Link(Protocol):
         ...
 
     async def ending(self) -> str:
-        """How the server ended without being told to end, as an unfinished sentence."""
+        """How the server ended without being told to, as part of a sentence."""
         ...
 
     def hidden(self, value: Any) -> Any:
-        """A value from the server, read from JSON, with the secrets in it hidden."""
+        """A value from the server, read from JSON, with any secrets in it hidden."""
         ...
 
     def end(self) -> None:
@@ -164,21 +164,21 @@ class Link(Protocol):
         ...
 
     async def gone(self) -> None:
-        """End the server, and make sure that nothing of it is left."""
+        """End the server, and make sure that it is completely removed."""
         ...
 
 
-# One process of an MCP server: in its own session and folder, read with limits, ended with all its children.
+# One process of an MCP server: it has its own session and folder, is read with limits and is killed with its children.
 
 
-_KEPT = 4_000  # bytes of its standard error
-_PROCESS_SHOWN = 300  # characters of them that are shown
+_KEPT = 4_000  # bytes of its standard error that are kept
+_PROCESS_SHOWN = 300  # characters of these that are shown
 _REAP_SECONDS = 5.0
 _LOOK_SECONDS = 0.1
 
 
 class ServerProcess:
-    """A server process that was started; `end` kills it, `gone` waits until nothing of it is left."""
+    """A running server process; `end` kills it, `gone` waits until it is completely removed."""
 
     def __init__(self, process: asyncio.subprocess.Process, folder: Path, secrets: tuple[str, ...]) -> None:
         self._process, self._folder, self._secrets = process, folder, secrets
@@ -237,19 +237,19 @@ class ServerProcess:
         """Send the process a message, as one line."""
         assert self._process.stdin is not None  # noqa: S101
         line = message.message.model_dump_json(by_alias=True, exclude_unset=True)
-        with suppress(OSError):  # it ended: the reader of its output reports that
+        with suppress(OSError):  # if it has ended, the reader of its output reports that
             self._process.stdin.write(line.encode() + b"\n")
             await self._process.stdin.drain()
 
     def hidden(self, value: Any) -> Any:
-        """The value unchanged: a message may repeat what the server was given.
+        """The value unchanged, because a message may repeat the values that were sent to the server.
 
-        Only the standard error hides secrets.
+        Secrets are hidden only in the standard error.
         """
         return value
 
     async def ending(self) -> str:
-        """How the process ended without being killed, and the last part of its standard error."""
+        """How the process ended if `end` did not kill it, and the last part of its standard error."""
         return f"{await self.status()}; it wrote: {self.told() or 'nothing'}"
 
     def told(self) -> str:
@@ -261,9 +261,9 @@ class ServerProcess:
         return flat if len(flat) <= _PROCESS_SHOWN else f"...{flat[-_PROCESS_SHOWN:]}"
 
     async def status(self) -> str:
-        """How the process ended without being killed, as an unfinished sentence."""
+        """How the process ended if `end` did not kill it, as part of a sentence."""
         with suppress(TimeoutError):
-            async with asyncio.timeout(1.0):  # its output is closed, so that it is about to end
+            async with asyncio.timeout(1.0):  # its output is closed, so it is about to end
                 await asyncio.shield(self._listening)
                 code = await self._process.wait()
                 return f"it was ended by signal {-code}" if code < 0 else f"it ended with status {code}"
@@ -280,7 +280,7 @@ class ServerProcess:
                 os.killpg(self._process.pid, signal.SIGKILL)
 
     async def gone(self) -> None:
-        """Kill the process, and make sure that neither the process nor its folder is left."""
+        """Kill the process, and make sure that the process and its folder are gone."""
         self.end()
         try:
             with suppress(TimeoutError):
@@ -298,17 +298,17 @@ class ServerProcess:
             self._errors = (self._errors + part)[-_KEPT:]
 
     async def _watch(self) -> None:
-        """Kill the children that an ended server leaves: they may keep its pipes open, which would hide its end."""
+        """Kill the children of an ended server, which may keep its pipes open and so hide that it has ended."""
         while self._process.returncode is None:
             await asyncio.sleep(_LOOK_SECONDS)
         self.end()
 
 
 def _dying_with_parent() -> tuple[str, ...]:
-    """The words before a command that make the kernel kill it when the thread that started it ends.
+    """A command's prefix that makes the kernel kill the command when the thread that started it ends.
 
-    They are empty without `setpriv`. They are needed because a killed worker cannot end its servers itself, and a
-    server that hangs would not notice that its input is closed.
+    It is empty without `setpriv`. It is needed because a killed worker cannot end its servers itself, and a hanging
+    server would not notice that its input is closed.
     """
     setpriv = shutil.which("setpriv")
     return (setpriv, "--pdeathsig", "KILL", "--") if setpriv else ()
@@ -318,15 +318,15 @@ def _dying_with_parent() -> tuple[str, ...]:
 
 
 _REDIRECTS = 3
-_PART = 16  # characters from which on a single word of a header's value is hidden too
-_BODY = 2_000  # bytes of an error's body
+_PART = 16  # characters; a single word of a header's value is also hidden from this length on
+_BODY = 2_000  # bytes of an error's body that are read
 _PARTING_SECONDS = 2.0
 _QUEUE = 16
 _ID = "mcp-session-id"
 
 
 class Connection:
-    """A session with a server over HTTP. No message is sent twice, because the call in it may have been made already.
+    """A session with a server over HTTP. No message is sent twice, because its call may have been made already.
 
     A redirect is followed only on the same host, because the headers are for that host.
     """
@@ -340,8 +340,8 @@ class Connection:
         secrets = {value for value in values.values() if len(value) >= _SECRET} | words
         self._secrets = sorted(secrets, key=len, reverse=True)
         self._http = httpx2.AsyncClient(
-            headers={"Accept-Encoding": "identity", **values},  # an unpacked answer could exceed its limit
-            timeout=None,  # the session has a limit for a whole request
+            headers={"Accept-Encoding": "identity", **values},  # else a decompressed answer could exceed the limit
+            timeout=None,  # the session limits a whole request
             follow_redirects=False,
             trust_env=not is_loopback(self._url),
         )
@@ -350,7 +350,7 @@ class Connection:
         self._posts = set[asyncio.Task[None]]()
 
     async def lines(self) -> AsyncIterator[bytes]:
-        """The server's messages, one by one; raises ServerError for anything that ends them."""
+        """The server's messages, one by one; raises ServerError when they end for any reason."""
         while True:
             found = await self._heard.get()
             if isinstance(found, ServerError):
@@ -360,7 +360,7 @@ class Connection:
     async def say(self, message: SessionMessage) -> None:
         """Send a message. If an answer is expected, a separate task sends the message.
 
-        Otherwise wait until the server accepted it.
+        Otherwise, wait until the server has accepted the message.
         """
         from mcp_types import JSONRPCRequest
 
@@ -374,11 +374,11 @@ class Connection:
         task.add_done_callback(self._posts.discard)
 
     async def ending(self) -> str:
-        """A text that is never used: if a server over HTTP ends, `lines` raises an error."""
+        """A text that is never used, because `lines` raises an error if a server over HTTP ends."""
         return "it ended"
 
     def hidden(self, value: Any) -> Any:
-        """The value, with the values of headers in it hidden."""
+        """The value, with headers' values in it hidden."""
         if isinstance(value, str):
             for secret in self._secrets:
                 value = value.replace(secret, "***")
@@ -388,7 +388,7 @@ class Connection:
         return {self.hidden(key): self.hidden(one) for key, one in value.items()} if isinstance(value, dict) else value
 
     def end(self) -> None:
-        """Break off the sending of all messages that are under way."""
+        """Cancel all messages that are being sent."""
         for post in self._posts:
             post.cancel()
 
@@ -407,7 +407,7 @@ class Connection:
             await self._http.aclose()
 
     async def _post(self, message: SessionMessage, asked: str | int | None) -> None:
-        """Send a message, and pass on the server's answers, or the reason why the server gave no answer."""
+        """Send a message, and pass on the server's answers, or the reason why there is no answer."""
         import httpx2
 
         try:
@@ -429,7 +429,7 @@ class Connection:
             "accept": "application/json, text/event-stream",
             "content-type": "application/json",
             **({_ID: self._session} if self._session else {}),
-            **(told or {}),  # the protocol's version
+            **(told or {}),  # contains the protocol's version
         }
         body = message.message.model_dump_json(by_alias=True, exclude_unset=True)
         response = await self._sent(self._http.build_request("POST", self._url, content=body, headers=headers))
@@ -516,7 +516,7 @@ class Connection:
 def _answers(text: str | bytes, asked: str | int) -> bool:
     """Whether a message answers a request.
 
-    A broken message counts as an answer: the code that reads it reports the error.
+    A broken message counts as an answer, because the code that reads it reports the error.
     """
     try:
         found = loads(text)

@@ -1,9 +1,9 @@
 """A session with an MCP server: the official client over our own links (`mcp_links`).
 
-The client's `stdio_client` keeps a line of any length in memory, logs everything that is no message, and inherits the
-standard error. Its `streamable_http_client` keeps an answer of any length, and does not report the HTTP error of a
-failure. The links here have limits for all of this, and report such errors. The same task must enter and leave the
-client's cancel scopes. So each session has its own task, and requests are handed to that task.
+The client's `stdio_client` keeps lines of any length in memory, logs everything that is not a message, and inherits the
+standard error. Its `streamable_http_client` keeps answers of any length, and does not report HTTP errors. The links
+here have limits for all of this, and report such errors. The client's cancel scopes must be entered and left by the
+same task, so each session has its own task, to which requests are handed.
 """
 
 from __future__ import annotations
@@ -46,14 +46,14 @@ class Listing(NamedTuple):
 
 
 def listed(server: Server) -> Listing:
-    """The listing of a server, which is started only for this.
+    """The listing of a server, which is started only for this purpose.
 
     Raises:
         ConfigError: the client is not installed, or the server can never start.
         RefusedError: the listing is not valid.
         ServerError: the server ends, hangs or sends too much, such as more tools than `max_tools`.
     """
-    with ThreadPoolExecutor(1) as thread:  # this thread may have a running loop already
+    with ThreadPoolExecutor(1) as thread:  # the current thread may already have a running loop
         return thread.submit(lambda: asyncio.run(_listed(server))).result()
 
 
@@ -89,18 +89,18 @@ async def _every_tool(client: ClientSession, most: int) -> list[dict[str, Any]]:
 T = TypeVar("T")
 Work = Callable[["ClientSession"], Awaitable[T]]
 EXTRA = "pip install 'agent-grid[mcp]'"
-_SHOWN = 300  # characters of a server's error message
+_SHOWN = 300  # characters shown of a server's error message
 _CLOSING_SECONDS = 5.0
-_STARTS = 2  # servers that may start at the same time
+_STARTS = 2  # number of servers that may start at the same time
 _STARTING: WeakKeyDictionary[asyncio.AbstractEventLoop, anyio.Semaphore] = WeakKeyDictionary()
 
 
 class Session:
     """The link to one server and the client that talks to it, from `start` to `close`.
 
-    When the server has ended, has sent too much or has not answered in time, the session cannot be used any more. Then
-    `why` is the error, and each further request raises this error. `told` has the server's name and version, as the
-    server gives them.
+    If the server has ended, has sent too much or has not answered in time, the session can no longer be used. Then
+    `why` is the error, which each further request raises. `told` has the server's name and version, as reported by the
+    server.
     """
 
     def __init__(self, server: Server) -> None:
@@ -127,7 +127,7 @@ class Session:
 
         Raises:
             RefusedError: the server answers with an error, or its answer is not valid.
-            ServerError: the server cannot be used any more, or does not answer in time.
+            ServerError: the server can no longer be used, or does not answer in time.
         """
         if self._owner is None or self.why is not None:
             raise self.why or ServerError("it was not started")
@@ -147,17 +147,17 @@ class Session:
         raise self._end(ServerError(f"it did not answer within {seconds:g} s, and was ended"))
 
     async def close(self) -> None:
-        """End the server, whatever it is doing. A server process is killed first; only then does the method wait."""
+        """End the server at any time. A server process is killed first; only then does the method wait."""
         self._end(ServerError("it was ended"))
         if self._owner is None:
             return
         self._owner.cancel()
         await asyncio.wait([self._owner], timeout=_CLOSING_SECONDS)
         if self._owner.done() and not self._owner.cancelled():
-            self._owner.exception()  # the requests have raised it already
+            self._owner.exception()  # the requests have already raised this exception
 
     def _end(self, why: ServerError) -> ServerError:
-        """End the link. If the session has a reason for its end already, that reason stays."""
+        """End the link. If the session already has a reason for its end, that reason is kept."""
         self.why = self.why or why
         if self._link:
             self._link.end()
@@ -193,7 +193,7 @@ class Session:
             first = error.errors(include_url=False, include_context=False, include_input=False)[0]
             place = ".".join(map(str, first["loc"]))
             problem = RefusedError(one_line(f"its answer is none: {place}: {first['msg']}", _SHOWN))
-        except RuntimeError as error:  # a result that does not fit its schema, or an unknown version of the protocol
+        except RuntimeError as error:  # a result that does not fit its schema, or an unknown protocol version
             problem = RefusedError(one_line(f"its answer is none: {error}", _SHOWN))
         except (RefusedError, ServerError) as error:
             problem = error
@@ -219,7 +219,7 @@ class Session:
         return await stack.enter_async_context(ClientSession(read, write))
 
     async def _hear(self, link: Link, incoming: Any) -> None:
-        """Pass on the server's answers and requests. Notifications, and lines that are no messages, are dropped."""
+        """Pass on the server's answers and requests. Notifications, and lines that are not messages, are dropped."""
         import anyio
 
         async with incoming:
@@ -236,7 +236,7 @@ class Session:
             except ServerError as error:
                 why = ServerError(f"{error}; the server was ended")
             except (anyio.BrokenResourceError, anyio.ClosedResourceError):
-                return  # the client is closed and reads no more
+                return  # the client is closed and no longer reads
             self._end(why)
 
     async def _say(self, link: Link, outgoing: Any) -> None:
@@ -251,14 +251,14 @@ def installed() -> None:
         import mcp  # noqa: F401
     except ImportError:
         raise ConfigError("dataset", "mcp", f"a package is not installed: {EXTRA}") from None
-    for name in ("mcp", "client", "httpx2", "httpcore2"):  # they log the errors of untrusted servers, and headers
+    for name in ("mcp", "client", "httpx2", "httpcore2"):  # these log untrusted servers' errors, and headers
         logging.getLogger(name).setLevel(logging.CRITICAL + 1)
 
 
 def _starting() -> anyio.Semaphore:
-    """The event loop's semaphore for starts.
+    """The event loop's semaphore for server starts.
 
-    If many servers started at once, none would finish within its time limit.
+    If too many servers started at once, none of them would be ready within the time limit.
     """
     import anyio
 
@@ -271,10 +271,10 @@ async def _initialize(session: ClientSession) -> str:
 
 
 def _message(line: bytes, link: Link) -> SessionMessage | None:
-    """A line as an answer or a request; None for a notification, and for other output of a server.
+    """A line as an answer or a request; None for a notification, and for any other output of a server.
 
     Raises:
-        ServerError: the line is an object but not a message. It may be the answer for which a request waits.
+        ServerError: the line is an object but not a message. It may be the answer that a request is waiting for.
     """
     from mcp.shared.message import SessionMessage
     from mcp_types import JSONRPCNotification, jsonrpc_message_adapter
@@ -294,22 +294,22 @@ def _message(line: bytes, link: Link) -> SessionMessage | None:
 
 
 _NAME = re.compile(r"[A-Za-z0-9_./-]{1,128}")
-_SCHEMA = 50_000  # characters of a schema
-_DESCRIPTION = 20_000  # characters of a description
+_SCHEMA = 50_000  # maximum length of a schema, in characters
+_DESCRIPTION = 20_000  # maximum length of a description, in characters
 _PARTS = 10_000
-_VALUES = ("default", "enum", "const", "examples")  # their values are not schemas
+_VALUES = ("default", "enum", "const", "examples")  # keys whose values are not schemas
 _REFERENCE = re.compile(r"#/(?:\$defs|definitions)/([^/]+)")
 
 
 class BrokenError(Exception):
-    """The reason why a tool cannot be offered, as an unfinished sentence."""
+    """The reason why a tool cannot be offered, as part of a sentence."""
 
 
 def specs(tools: Sequence[dict[str, Any]]) -> tuple[dict[str, ToolSpec], list[Skipped]]:
     """The tools by name, in the server's order, and the tools that are left out.
 
     Raises:
-        ValueError: two tools have the same name, so that a call would not say which of them it means.
+        ValueError: two tools have the same name, so a call would be ambiguous.
     """
     found, skipped, seen = dict[str, ToolSpec](), list[Skipped](), set[str]()
     for tool in tools:
@@ -366,7 +366,7 @@ def _checked(schema: Any) -> Any:
 class _Filling:
     """Replaces a schema's references by their definitions.
 
-    Definitions can multiply a schema's parts, so there is a limit.
+    There is a limit, because definitions can multiply a schema's parts.
     """
 
     def __init__(self, root: Any) -> None:

@@ -1,4 +1,4 @@
-"""Tasks for the tools of MCP servers, read strictly from JSON Lines, and what each task expects after an episode."""
+"""Tasks for the tools of MCP servers, read strictly from JSON Lines, and each task's expectations after an episode."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from grid.text.objects import MAX_DEPTH
 from grid.text.references import misfit
 
 _MOST = 100_000
-"""The most tasks of a file."""
+"""Maximum number of tasks in a file."""
 _FORM = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False, frozen=True)
 
 
@@ -53,7 +53,7 @@ class Call(BaseModel):
 
 
 class Expectation(BaseModel):
-    """A call that is made after an episode, and its expected outcome: `result`, or a text that it `contains`."""
+    """A call that is made after an episode, and its expected outcome: its `result`, or a text that it `contains`."""
 
     model_config = _FORM
     tool: Name
@@ -75,7 +75,7 @@ class Expectation(BaseModel):
     def holds(self, content: Mapping[str, Json]) -> bool:
         """Whether the call's outcome is the expected one.
 
-        If the outcome has only the field `result`, its value is compared.
+        If the outcome has only the field `result`, this field's value is compared.
         """
         told = content[RESULT] if [*content] == [RESULT] else dict(content)
         if self.contains is not None:
@@ -86,8 +86,8 @@ class Expectation(BaseModel):
 def _same(told: Json, wanted: Json, depth: int = 0) -> bool:
     """Whether a value equals the wanted value. An object must have all wanted keys, and may have others.
 
-    If the value is a text but the wanted value is not, the text is read as JSON. Blanks at both ends of a text are
-    ignored.
+    If the value is a text but the wanted value is not, the text is parsed as JSON. Leading and trailing spaces in a
+    text are ignored.
     """
     if depth > MAX_DEPTH:
         return False
@@ -147,7 +147,7 @@ def file_of(path: str | None) -> Path:
 
 
 def read_tasks(file: Path) -> dict[int, Task]:
-    """All tasks by line; raises DataError for a line that is not a task, and for an id that comes twice."""
+    """All tasks by line; raises DataError for a line that is not a task, and for a repeated id."""
     tasks, ids = dict[int, Task](), set[str]()
     try:
         for line, row in read_jsonl(file, own=True):

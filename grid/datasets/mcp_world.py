@@ -28,13 +28,13 @@ if TYPE_CHECKING:
 
 # The tools of MCP servers: each episode has its own sessions, which cannot go back to an earlier state.
 #
-# The effects of a call are in the server. A state has only what was seen of them: the number of calls made, the
-# reference calls among them with their results, and the answer.
+# The effects of a call stay in the server. A state has only the observed part: the number of calls made, the reference
+# calls among them with their results, and the answer.
 
 
 ANSWER = "answer"
 BETWEEN = "__"
-"""The text between a server's name and its tool's name, if there are several servers."""
+"""The text between a server's name and a tool's name, if there are several servers."""
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ class McpState:
 
 @dataclass(frozen=True)
 class Seen:
-    """The result of the check after an episode: its last state, and why each unmet expectation does not hold."""
+    """The result of the check after an episode: its last state, and a reason for each unmet expectation."""
 
     state: McpState
     unmet: tuple[str, ...]
@@ -61,21 +61,21 @@ class Seen:
 
 @dataclass(eq=False)
 class McpWorld:
-    """The world of one episode. A session with a server begins with the first call of its tools, and ends with `close`.
+    """The world of one episode. A session with a server starts at the first call of its tools, and ends with `close`.
 
-    A call makes a step of the reference if it succeeds and its arguments mean the same as the step's. One call makes at
-    most one step. With a `wanted` answer the case is resolved by the answer alone (`same_answer`), otherwise when all
-    reference calls were made. If `answered`, the answer is the text of the finish, otherwise the last result. In both
-    cases the expectations must hold as well: `settle` checks them in the same sessions, and before that check the case
-    is not resolved.
+    A call completes a step of the reference if it succeeds and its arguments mean the same as the step's. One call
+    completes at most one step. With a `wanted` answer, the case is resolved by the answer alone (`same_answer`),
+    otherwise when all reference calls have been made. If `answered`, the answer is the text of the finish, otherwise
+    the last result. With or without an answer, the expectations must hold as well: `settle` checks them in the same
+    sessions, and before that check the case is not resolved.
 
     Attributes:
-        servers: the servers by name. With several servers, a tool's name begins with its server's name; the name of a
+        servers: the servers by name. With several servers, a tool's name starts with its server's name; the name of a
             single server is empty.
         tools: the servers' tools by name.
         calls: the reference's calls by step.
         wanted: the reference's answer.
-        answered: whether a finish gives the answer; otherwise the last result is the answer.
+        answered: whether a finish gives the answer; if not, the last result is the answer.
         expect: the calls after the episode, with their expected outcomes.
         seen: the result of these calls; None before they are made.
     """
@@ -96,11 +96,11 @@ class McpWorld:
         return McpState()
 
     async def apply(self, state: State, call: ToolCall) -> tuple[McpState, Observation]:
-        """The state after a call, and the server's result. A refused call has failed.
+        """The state after a call, and the server's result. A refused call counts as failed.
 
         Raises:
-            ToolError: the server has ended, hangs or sends too much, or was ended before; or the state is not the
-                newest.
+            ToolError: the server has ended, hangs or sends too much, or was ended earlier; or the state is not the
+                latest.
             EngineError: the server cannot be reached, or refuses access.
         """
         before = own_state(state, McpState)
@@ -123,10 +123,10 @@ class McpWorld:
         return replace(made, obtained=(*made.obtained, *more), last=_whole(found.content)), found
 
     async def settle(self, state: State) -> None:
-        """Make the calls of `expect` after the last state. These calls are no steps, and no planner sees them.
+        """Make the calls of `expect` after the last state. These calls are not steps, and planners do not see them.
 
         Raises:
-            ToolError: a result cannot be read, or the server cannot be used any more.
+            ToolError: a result cannot be read, or the server can no longer be used.
             EngineError: the same as for `apply`.
         """
         if not self.expect:
@@ -154,7 +154,7 @@ class McpWorld:
     def resolved(self, state: State) -> bool:
         """Whether all expectations hold and the answer is right.
 
-        If no answer is wanted, the reference calls must be made.
+        If no answer is wanted, the reference calls must have been made.
         """
         own = own_state(state, McpState)
         if self.expect and (self.seen is None or self.seen.state != own or self.seen.unmet):
@@ -165,7 +165,7 @@ class McpWorld:
         return given is not None and same_answer(given, self.wanted)
 
     def resolved_by_answer(self, answer: str | None) -> bool | None:
-        """Whether an episode with this answer resolves the case; None if calls or expectations count."""
+        """Whether an episode with this answer resolves the case; None if that depends on calls or expectations."""
         if self.wanted is None or self.expect:
             return None
         return answer is not None and same_answer(answer, self.wanted)
@@ -178,7 +178,7 @@ class McpWorld:
         return own.answer if self.answered else own.last and own.last.strip()
 
     async def close(self) -> None:
-        """End all sessions; the next call begins a new one."""
+        """End all sessions; the next call starts a new one."""
         sessions, self._sessions, self._made = [*self._sessions.values()], {}, 0
         await asyncio.gather(*(session.close() for session in sessions))
 
@@ -220,10 +220,7 @@ class McpWorld:
         return session
 
     def _step(self, state: McpState, call: ToolCall) -> str | None:
-        """The first step of the reference that a call makes, among the steps not made before.
-
-        None if it makes no step.
-        """
+        """The reference's first step, among those not yet completed, that a call completes; None if there is none."""
         outcomes, spec = state.outcomes(), self.tools[call.tool]
         parameters = {parameter.name: parameter for parameter in spec.parameters}
         for step, reference in self.calls.items():
@@ -241,7 +238,7 @@ def _named(server: str) -> str:
 
 
 def _broken(error: Exception, what: str) -> GridError:
-    """The error to raise: EngineError, which is retried, for a server that cannot be reached, otherwise ToolError."""
+    """The error to raise: EngineError (which is retried) if the server cannot be reached, otherwise ToolError."""
     kind = EngineError if isinstance(error, AwayError) else ToolError
     return kind(f"{what}: {error}")
 
@@ -249,8 +246,8 @@ def _broken(error: Exception, what: str) -> GridError:
 def same_answer(given: str, wanted: str) -> bool:
     """Whether two answers mean the same. Punctuation and articles are ignored only if the wanted answer has no digits.
 
-    A planner that plans ahead can only give a whole result as its answer. So an object or a list of objects that
-    contains a single value counts as that value.
+    A planner that plans ahead can only give a whole result as its answer. Therefore, an object or a list of objects
+    that contains a single value counts as that value.
     """
     digits = any(char.isdigit() for char in wanted)
     told = (given, *_only_value(given))
@@ -258,7 +255,7 @@ def same_answer(given: str, wanted: str) -> bool:
 
 
 def _only_value(text: str) -> tuple[str, ...]:
-    """The only value in an object or a list; empty if there is no value, or more than one."""
+    """The only value in an object or a list of objects; empty if there are none or several."""
     found = objects(text) if len(text) <= MAX_CHARACTERS else []
     if len(found) != 1 or found[0].why or (found[0].start, found[0].end) != (0, len(text)):
         return ()
@@ -295,8 +292,8 @@ def _whole(content: Mapping[str, Json]) -> str:
 async def called(client: ClientSession, call: ToolCall) -> CallToolResult:
     """The result of a tool call.
 
-    The client's own `call_tool` is not used: it checks a result against the server's schema, whose regular expressions
-    may take for ever. Nothing here depends on that check.
+    The client's own `call_tool` is not used, because it checks a result against the server's schema, whose regular
+    expressions may run forever. Nothing here depends on that check.
     """
     from mcp_types import CallToolRequest, CallToolRequestParams, CallToolResult
 
@@ -312,9 +309,8 @@ def failed(why: str) -> Observation:
 def observation(result: CallToolResult, most: int) -> Observation:
     """The fields of a result's structured content, if any; otherwise its texts, one per line, as the field `result`.
 
-    Images, sounds and resources are only named. A result that is an error becomes a failed call with the error's text.
-    A result of more than `most` characters becomes a failed call too, which shows nothing of the result, since a part
-    might mislead.
+    Images, sounds and resources are only named. An error becomes a failed call with the error's text. A result of more
+    than `most` characters also becomes a failed call; it shows no part of the result, because a part might mislead.
     """
     structured = result.structured_content
     told = "\n".join(_text(block) for block in result.content)

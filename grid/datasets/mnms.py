@@ -1,7 +1,7 @@
-"""m&m's (Ma et al. 2024): requests that need one or several of 33 multi-modal tools, each with its plan.
+"""m&m's (Ma et al. 2024): requests, each with a plan that uses one or more of 33 multi-modal tools.
 
-No tool is run: a call returns only names. So figures tell whether the right calls were made with the right links, as
-the benchmark's own metrics of plans do. They tell nothing about the content of real outputs.
+No tool is run: a call returns only names. Like the benchmark's own plan metrics, the figures therefore tell whether the
+right calls were made with the right links. They tell nothing about the content of real outputs.
 """
 
 from __future__ import annotations
@@ -57,13 +57,13 @@ from grid.worlds.schema import ERROR
 
 # The tools of m&m's, simulated by names: no image is drawn and no text is written.
 #
-# A call that fits its tool returns a handle such as `image-3fa91c07` for each field of its output. The handle is made
-# from the call alone: the same call has the same handles in all cases, and they reveal nothing about a reference.
+# A call that fits its tool returns a handle such as `image-3fa91c07` for each field of its output. The handle depends
+# on the call alone, so a call has the same handles in all cases, and handles reveal nothing about a reference.
 
 
 _FIELDS = "|".join(sorted({field for tool in TOOLS.values() for field in tool.gives}))
 _HANDLE = re.compile(rf"\b(?:{_FIELDS})-[0-9a-f]{{8}}\b")
-_SHOWN = 80  # characters of a value in an error
+_SHOWN = 80  # characters shown of a value in an error
 _WANTED: Mapping[Kind, str] = {
     "image": "an image file of the request or an earlier image",
     "audio": "an audio file of the request",
@@ -75,7 +75,7 @@ _WANTED: Mapping[Kind, str] = {
 
 
 class _RefusedError(Exception):
-    """The reason why a call does not fit, and is refused."""
+    """The reason why a call does not fit and is refused."""
 
 
 @plain_dataclass(frozen=True)
@@ -92,12 +92,12 @@ class MadeState:
 
 @plain_dataclass(frozen=True)
 class MnmsWorld:
-    """One case's tools. The case is resolved when all calls of one of its `plans` were made, as often as in the plan.
+    """One case's tools. A case is resolved when all calls of one of its `plans` were made, as often as in the plan.
 
-    Any other calls may be made as well. Two calls are equal if their values are equal as the scorer compares them: as
-    texts, ignoring case. Arguments of images, audio and objects accept an earlier output of their kind, or one of
-    `files` with a suffix of that kind; any other value is refused with the reason. Calls with missing arguments, or
-    with arguments that the tool does not have, are refused too.
+    Other calls may be made as well. Two calls are equal if their values are equal for the scorer, which compares them
+    as texts, ignoring case. Arguments for images, audio and objects accept an earlier output of their kind, or one of
+    `files` with a suffix of that kind; any other value is refused with a reason. Calls with missing arguments, or with
+    arguments that the tool does not have, are refused too.
     """
 
     files: frozenset[str]
@@ -106,11 +106,11 @@ class MnmsWorld:
     branches: ClassVar[bool] = True
 
     def start(self) -> MadeState:
-        """The state after the calls that were made before the case begins."""
+        """The state after the calls that precede the case."""
         return self.begin
 
     async def apply(self, state: State, call: ToolCall) -> tuple[MadeState, Observation]:
-        """The state and handles by output field; `{"error"}` if the call does not fit."""
+        """The new state, and the handles by output field; `{"error"}` if the call does not fit."""
         return self.respond(own_state(state, MadeState), call)
 
     def respond(self, state: MadeState, call: ToolCall) -> tuple[MadeState, Observation]:
@@ -124,16 +124,16 @@ class MnmsWorld:
         return MadeState(tuple(sorted((*state.calls, (call.tool, digest))))), Observation(outputs)
 
     def resolved(self, state: State) -> bool:
-        """Whether all calls of a plan were made."""
+        """Whether all calls of any plan were made."""
         made = Counter(own_state(state, MadeState).calls)
         return any(Counter(plan.calls) <= made for plan in self.plans)
 
     def answer(self, state: State) -> str | None:
-        """None: handles are no answers."""
+        """None, because handles are not answers."""
         return None
 
     def run(self, plan: Calls) -> tuple[list[Step], MadeState, str | None]:
-        """A plan's steps from the empty state, the state after them, and the first failing step's error, if any."""
+        """A plan's steps from the empty state up to the first failure, the state after them, and the error, if any."""
         state, steps = MadeState(), list[Step]()
         for place, written in enumerate(map(as_references, plan)):
             call = references.resolve(written, references.outputs_of(steps))
@@ -173,14 +173,14 @@ class MnmsWorld:
 
 
 def _digest(call: ToolCall) -> str:
-    """Eight hexadecimal digits, equal for calls of one tool whose values are equal as the scorer compares values."""
+    """Eight hexadecimal digits, which are the same for calls of one tool whose values are equal for the scorer."""
     values = {name: str(value).lower() for name, value in sorted(call.arguments.items())}
     return hashlib.blake2b(to_json([call.tool, values]).encode(), digest_size=4).hexdigest()
 
 
 @plain_dataclass(frozen=True)
 class _Usable:
-    """A record whose plan runs in its world, and the steps of that plan. The world has the end states of all plans."""
+    """A record whose plans run in its world, and the steps of the first plan. The world has all plans' end states."""
 
     record: Record
     world: MnmsWorld
@@ -189,7 +189,7 @@ class _Usable:
     def behind(self, place: int) -> MnmsWorld:
         """The world of one call of the plan.
 
-        It begins after the plan's calls before that call, and the call resolves it.
+        It starts after the plan's earlier calls, and the call resolves it.
         """
         own = self.record.plans[0]
         begin, end = (self.world.run(own[:count])[1] for count in (place, place + 1))
@@ -198,9 +198,9 @@ class _Usable:
     def closed_set(
         self, trajectory: Trajectory, reference: Reference, place: int | None, plan_f1: PlanF1
     ) -> Mapping[str, Any]:
-        """ToolTree's four F1 of a path, or of the step at a place, against the reference, ignoring alternatives.
+        """ToolTree's four F1 for a path, or for the step at a place, against the reference, ignoring alternatives.
 
-        If a call contains an earlier output literally, also within a text, the output counts as a reference to it.
+        If a call contains an earlier output literally, even inside a text, this counts as a reference to the output.
         """
         done = self.steps[: place or 0]
         plan, made = made_plan((*done, *trajectory.steps)), [step for step in trajectory.steps if step.call]
@@ -219,12 +219,11 @@ class _Usable:
 class Mnms(FileDataset[_Usable]):
     """The requests of one file. `path` is a folder with `<split>.json`, as released.
 
-    `mode=end_to_end`: a case is a request. It is resolved when all calls of its plan were made with the plan's
-    arguments and links; their order and any other calls make no difference. `step_by_step`: a case is one call of a
-    plan, which has to be made in one decision after the plan's calls before it. With `alternatives` a path may also
-    follow one of the further plans that the release gives for a request. Then the path is compared with the plan whose
-    tools are most similar to the path's tools (the scorer's `use_best_match`, which the authors' own command does not
-    use).
+    `mode=end_to_end`: a case is a request. It is resolved when all calls of its plan have been made with the plan's
+    arguments and links, in any order; other calls make no difference. `step_by_step`: a case is one call of a plan,
+    which must be made in one decision, after the plan's earlier calls. With `alternatives`, a path may also follow one
+    of the further plans that the release gives for a request. The path is then compared with the plan whose tools are
+    most similar to its own (the scorer's `use_best_match`, which the authors' own command does not use).
     """
 
     split: Split = "test_human_verified_filtered"
@@ -253,16 +252,16 @@ class Mnms(FileDataset[_Usable]):
     def tools(self) -> Mapping[str, ToolSpec]:
         """The closed set of tools.
 
-        No file defines these tools, but if the file of requests is missing, the error is raised here too.
+        No file defines these tools, but the error for a missing file of requests is raised here too.
         """
         return SPECS if self.files else {}
 
     def rows(self) -> Iterator[tuple[str, Mapping[str, Any]]]:
-        """The requests by their ids."""
+        """The requests by id."""
         return ((f"mnms-{name}", row) for name, row in read_rows(self.files[0]))
 
     def record(self, case_id: str, row: Mapping[str, Any]) -> _Usable:
-        """A request whose plans run."""
+        """A request whose plans can be run."""
         record = read_record(row, self.alternatives)
         world, ends = MnmsWorld(record.files), list[MadeState]()
         for plan in record.plans:
@@ -279,11 +278,11 @@ class Mnms(FileDataset[_Usable]):
         return list(self._cases)
 
     def strata(self) -> Sequence[Stratum]:
-        """The lengths of plans and, among plans of one length, the plans' tools."""
+        """The lengths of plans and, within a length, the plans' tools."""
         return lambda case_id: str(len(self._steps(case_id))), self.cluster
 
     def cluster(self, case_id: str) -> str:
-        """The tools of the case's plan in their order. The authors made the requests for given chains of tools."""
+        """The tools of the case's plan, in order, because the authors wrote the requests for given chains of tools."""
         return "\n".join(step.call.tool for step in self._steps(case_id) if step.call)
 
     def problem(self, case_id: str) -> Problem:
@@ -315,7 +314,7 @@ class Mnms(FileDataset[_Usable]):
 
     @cached_property
     def _cases(self) -> dict[str, tuple[str, int | None]]:
-        """For each case id the record, and the place of the call if a case is a step."""
+        """For each case id, its record and, if cases are steps, the place of the call."""
         if self.mode == "end_to_end":
             return {name: (name, None) for name in self.records}
         return {
@@ -324,35 +323,35 @@ class Mnms(FileDataset[_Usable]):
 
 
 def measure(golds: Sequence[Labels], trajectory: Trajectory) -> Mapping[str, Any]:
-    """The metrics of m&m's for a path (`plan_scores`)."""
+    """m&m's metrics for a path (`plan_scores`)."""
     made = labels_of(made_plan(trajectory.steps))
     return plan_scores(nearest(golds, made), made)
 
 
 def measure_step(gold: ToolCall, done: Sequence[Step], trajectory: Trajectory) -> Mapping[str, Any]:
-    """The metrics of the one decision after the steps `done`, compared with the plan's call (`step_scores`)."""
+    """The metrics for the one decision after the steps `done`, compared with the plan's call (`step_scores`)."""
     made = made_plan((*done, *trajectory.steps))[len(done) :]
     return step_scores(gold, made[0] if made else None)
 
 
 # The metrics of m&m's (Ma et al. 2024, §4; the authors' `mnms/evaluation`), one case at a time.
 #
-# Their scorer writes a plan as lines of Python, reads each line again, and compares the results. So do we, since that
-# decides what is equal: texts are compared ignoring case, numbers as texts, and a call whose line cannot be read (a new
-# line or a backslash at the end of a value) does not count on either side. Nothing is evaluated.
+# Their scorer writes a plan as lines of Python, parses each line, and compares the results. We do the same, because it
+# affects which values are equal: texts are compared ignoring case, numbers as texts, and a call whose line cannot be
+# parsed (a line break, or a backslash at the end of a value) does not count on either side. Nothing is evaluated.
 #
-# If their scorer divides sums over all cases (argument names and values, edges), a case's column has the case's own
-# sums.
+# Where their scorer divides sums over all cases (argument names and values, edges), a case's column is computed from
+# the case's own sums.
 
 
 _KINDS = {name.replace(" ", "_"): name for name in TOOLS}
 _LINK = re.compile(r"<node-\d+>\.\w+")
-_LONGEST = 20_000  # characters of a line that is read
+_LONGEST = 20_000  # maximum length of a line that is parsed, in characters
 _SEPARATOR = "--"
 
 
 class _UnwritableError(Exception):
-    """Raised for a plan that the authors' scorer cannot write as code. Such a plan counts as a plan without calls."""
+    """Raised for a plan that the authors' scorer cannot write as code, which then counts as a plan without calls."""
 
 
 @plain_dataclass(frozen=True)
@@ -368,7 +367,7 @@ class Labels:
 
     @cached_property
     def edges(self) -> frozenset[str]:
-        """The pairs of tools in which the second is called directly after the first."""
+        """The pairs of tools of which the second is called directly after the first."""
         return frozenset(map(_SEPARATOR.join, zip(self.tools, self.tools[1:], strict=False)))
 
 
@@ -395,7 +394,7 @@ def _line(place: int, call: ToolCall) -> str:
 
 
 def _value(value: Json) -> str:
-    """A value as code: a link as `output0['text']`, a text with links as a formatted text, all else as a text."""
+    """A value as code: a link as `output0['text']`, a text with links as an f-string, anything else as a string."""
     if not isinstance(value, str):
         return f'"{value}"'
     if value.startswith("<node-") and " " not in value:
@@ -413,10 +412,10 @@ def _output(link: str) -> str:
 
 
 def _filled(text: str) -> str:
-    """The text with its links filled in as `str.format` does, which treats braces in the text itself as fields too.
+    """The text with its links filled in as by `str.format`, which also treats braces in the text itself as fields.
 
-    A number in such braces stands for the link with that number. A field that has more than a number is refused, even
-    if `format` could process it: a format specification can ask for gigabytes.
+    A number in such braces stands for the link with that number. A field with more than a number is refused, even if
+    `format` could process it, because a format specification can ask for gigabytes.
     """
     links = [_output(link) for link in _LINK.findall(text)]
     filled: list[str] = []
@@ -438,12 +437,12 @@ def _filled(text: str) -> str:
 
 
 def _read(line: str) -> tuple[str, dict[str, str]] | None:
-    """The tool and the arguments of a line of code, sorted by the arguments' names; None if the line is not a call."""
+    """The tool and the arguments (sorted by name) of a line of code; None if the line is not a call."""
     if len(line) > _LONGEST:
         return None
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # about invalid escapes
+            warnings.simplefilter("ignore")  # warnings about invalid escapes
             tree = ast.parse(line.strip())
         assigned = next((node for node in ast.walk(tree) if isinstance(node, ast.Assign)), None)
         if assigned is None or not isinstance(assigned.targets[0], ast.Name):
@@ -458,7 +457,7 @@ def _read(line: str) -> tuple[str, dict[str, str]] | None:
 
 
 def made_plan(steps: Sequence[Step]) -> Calls:
-    """The calls that were made, including failed ones, as a plan with links by place."""
+    """The calls made, including failed ones, as a plan whose links refer to places."""
     plan: list[ToolCall] = []
     places: dict[str, int] = {}
     handles: dict[str, tuple[int, str]] = {}
@@ -477,7 +476,7 @@ def made_plan(steps: Sequence[Step]) -> Calls:
 def nearest(golds: Sequence[Labels], made: Labels) -> Labels:
     """Among the reference and the alternatives, the plan whose tools are most similar to the called tools.
 
-    Of several equally similar plans it is the first.
+    If several plans are equally similar, the first of them.
     """
     return max(golds, key=lambda gold: round(100 * (_f1(set(gold.tools), set(made.tools)) or 0.0), 2))
 
@@ -488,9 +487,10 @@ def plan_scores(gold: Labels, made: Labels) -> dict[str, Any]:
     argument_name_f1, argument_value_f1, edge_f1: the F1 of two sets of labels; None if both sets are empty.
     plan_accuracy, plan_names_accuracy, plan_values_accuracy: whether two lists of labels are equal. edit_distance: 1
     minus the Levenshtein ratio of the lists of tools, 2 LCS / (length + length); all tools outside the closed set count
-    as the same tool. tool_counts: for each tool three numbers, 0 or 1: whether it is a hit (called and in the
-    reference), whether it was called, and whether it is in the reference. The scorer's tool F1 is a mean over the
-    tools. A tool's F1 is 2 hits / (predicted + gold), each summed over the cases, and 0 if both sums are 0.
+    as the same tool. tool_counts: for each tool, three numbers that are 0 or 1: whether it is a hit (called and in the
+    reference), whether it was called, and whether it is in the reference. The scorer's tool F1 is the mean over the
+    tools of 2 hits / (predicted + gold), where each count is summed over the cases; it is 0 for a tool if both sums are
+    0.
     """
     return {
         "argument_name_f1": _f1(set(gold.names), set(made.names)),
@@ -505,7 +505,7 @@ def plan_scores(gold: Labels, made: Labels) -> dict[str, Any]:
 
 
 def step_scores(gold: ToolCall, made: ToolCall | None) -> dict[str, Any]:
-    """The columns of one step after the reference's own steps, according to GTA's definitions.
+    """The columns of one step that follows the reference's own steps, according to GTA's definitions.
 
     instruction_accuracy: a call was made. tool_accuracy: the call has the right tool. argument_accuracy: the call also
     has the right arguments, compared as texts ignoring case, with links to the same outputs. tool_counts: the same

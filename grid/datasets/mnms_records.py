@@ -1,8 +1,8 @@
-"""The released files of m&m's: one JSON object per line, in which plans are texts of Python literals.
+"""The released files of m&m's: one JSON object per line, in which plans are Python literals as text.
 
 A line has `id`, `user_request`, `plan_str` (a list of `{"id", "name", "args"}`), `code_str` (the same plan as Python,
 which is not read) and `alt_plans_str` (a list of further plans, or null). The authors' code runs `eval` on plans; here
-they are read as literals, and everything else in them is refused.
+they are parsed as literals, and anything else is refused.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ from grid.text.references import PATTERN, reference
 
 Split: TypeAlias = Literal["test_human_verified_filtered", "test_human_verified", "test_raw"]
 Calls: TypeAlias = tuple[ToolCall, ...]
-"""A plan. A link `<node-k>.field` in an argument refers to the call at place k; places begin with 0."""
+"""A plan. A link `<node-k>.field` in an argument refers to the call at place k, counted from 0."""
 FIELDS = ("id", "user_request", "plan_str", "alt_plans_str")
 SUFFIXES: Mapping[str, tuple[str, ...]] = {"image": (".jpg", ".jpeg", ".png"), "audio": (".flac",)}
-_LONGEST = 200_000  # characters of a plan
+_LONGEST = 200_000  # maximum length of a plan, in characters
 _MOST_CALLS = 100
 _LINK = re.compile(r"<node-(\d+)>\.(\w+)")
 _FILE = re.compile(r"(?<![\w./-])[\w./-]+\.(?:jpg|jpeg|png|flac)\b")
@@ -35,14 +35,14 @@ _FILE = re.compile(r"(?<![\w./-])[\w./-]+\.(?:jpg|jpeg|png|flac)\b")
 
 @dataclass(frozen=True)
 class Record:
-    """One request. `plans` has the reference first and then, if they are wanted, the alternatives."""
+    """One request. `plans` has the reference first, followed by the alternatives if they are wanted."""
 
     query: str
     plans: tuple[Calls, ...]
 
     @property
     def files(self) -> frozenset[str]:
-        """The files that the request or a plan names. Tools can open only these files."""
+        """The files named in the request or a plan. Tools can open only these files."""
         values = [value for plan in self.plans for call in plan for value in call.arguments.values()]
         return frozenset(name for text in (self.query, *map(str, values)) for name in _FILE.findall(text))
 
@@ -51,7 +51,7 @@ def read_rows(path: Path) -> list[tuple[str, Mapping[str, Any]]]:
     """The records, each with its id.
 
     Raises:
-        DataError: a line is not a JSON object, an id comes twice, or no line has the release's fields.
+        DataError: a line is not a JSON object, an id is repeated, or no line has the release's fields.
     """
     found: dict[str, Mapping[str, Any]] = {}
     for line, row in read_jsonl(path):
@@ -88,7 +88,7 @@ def _literal(text: Any) -> Any:
 
 
 def read_plan(nodes: Any) -> Calls:
-    """A list of nodes as calls, with links by place.
+    """A list of nodes as calls whose links refer to places.
 
     Raises:
         UnusableError: the plan is not a list of calls of the closed set, or a link names no field of an earlier call.
@@ -151,11 +151,11 @@ def as_references(call: ToolCall) -> ToolCall:
 
 
 def as_links(call: ToolCall, places: Mapping[str, int], handles: Mapping[str, tuple[int, str]]) -> ToolCall:
-    """A call that was made, in the form of a plan: references and literal copies of earlier outputs become links.
+    """A planner's call in the form used by plans: references and literal copies of earlier outputs become links.
 
     Args:
         call: the call as the planner wrote it.
-        places: the places of the earlier calls, by the numbers of their steps.
+        places: the places of the earlier calls, by the ids of their steps.
         handles: for each value that an earlier call returned, that call's place and the field.
     """
 
@@ -185,12 +185,12 @@ def _each_text(call: ToolCall, change: Callable[[str], str]) -> ToolCall:
 
 
 Kind: TypeAlias = Literal["text", "image", "audio", "integer", "objects", "object"]
-"""The kind of a value of an argument or a field.
+"""The kind of an argument's or a field's value.
 
-`objects` is a list of found objects, `object` one object of a list.
+`objects` is a list of detected objects, `object` one object of such a list.
 """
 MODEL, PROCESSING, API = "ml model", "data processing", "public api"
-_TYPES: Mapping[Kind, str] = {"integer": "integer"}  # all others are texts: a value or an earlier output
+_TYPES: Mapping[Kind, str] = {"integer": "integer"}  # all other kinds are texts: a value or an earlier output
 _TAKES: Mapping[Kind, str] = {
     "text": "a text",
     "image": "an image: a file of the request, or an earlier output",
@@ -215,11 +215,11 @@ _MEANS: Mapping[str, str] = {
     "lon": "the longitude",
     "lat": "the latitude",
 }
-"""Descriptions by argument name, for arguments whose kind says too little."""
+"""Descriptions by argument name, for arguments whose kind alone says too little."""
 
 
 class Tool(NamedTuple):
-    """A tool as planners see it, with the kinds of its arguments (`takes`) and of its output's fields (`gives`)."""
+    """A tool as planners see it, with the kinds of its arguments (`takes`) and of its output fields (`gives`)."""
 
     spec: ToolSpec
     takes: Mapping[str, Kind]

@@ -1,4 +1,4 @@
-"""Tools from JSON schemas: a parameter's description in words, and its schema if the words do not say all of it."""
+"""Tools from JSON schemas: a parameter's description in words, and its schema if the words do not cover it."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from grid.datasets.grading import children, described, required
 
 
 def details(schema: Any) -> str:
-    """The content of a parameter's schema besides its type, on one line: text, form, listed values and default."""
+    """The rest of a parameter's schema apart from its type, on one line: text, form, listed values and default."""
     (told, *more), form = _said(schema), _form(schema)
     parts = [told, f"Form: {form}." if form != type_text(schema) else "", *more]
     return " ".join(filter(None, parts))
 
 
 def _said(schema: Any) -> list[str]:
-    """Three texts: description, listed values and default. A text is empty if the schema does not have that part."""
+    """Three texts: description, listed values and default. A text is empty if the schema lacks that part."""
     told = " ".join(described(schema).split())
     listed = schema.get("enum") if isinstance(schema, dict) else None
     return [
@@ -51,21 +51,21 @@ def _alternative(schema: Any) -> str:
     return f"{_form(schema)}{f' ({said})' if said else ''}"
 
 
-# JSON schemas with several valid forms: their types, their parts in one place, and the schema that a tool keeps.
+# JSON schemas with several valid forms: their types, their parts merged, and the schema that a tool keeps.
 
 
 EITHER = ("anyOf", "oneOf")
 ANY_TYPE = "string"
-"""The name for a type that a schema does not give."""
+"""The type of a value whose schema does not give one."""
 _SEVERAL = "|"
 _PYTHON = {"float": "number", "dict": "object", "tuple": "array", "any": ANY_TYPE}
 _OF_VALUES = {bool: "boolean", int: "integer", float: "number", str: "string", list: "array", dict: "object"}
 _SAID_ELSEWHERE = frozenset({"type", "description", "title", "default", "examples", "$schema", "$id"})
-_DATA = ("default", "enum", "const", "examples")  # their values are not schemas
+_DATA = ("default", "enum", "const", "examples")  # keys whose values are not schemas
 
 
 def json_type(kind: str) -> str:
-    """The JSON type for a schema's type, which may have Python's name."""
+    """The JSON type for a schema's type, which may be named as in Python."""
     return _PYTHON.get(kind, kind)
 
 
@@ -75,13 +75,13 @@ def type_text(schema: Any) -> str:
 
 
 def alternatives(schema: Any) -> list[Any]:
-    """The alternative schemas of a value, without the schema of null; empty if the schema has no alternatives."""
+    """The alternative schemas of a value, except the schema for null; empty if the schema has no alternatives."""
     given = [schema[key] for key in EITHER if isinstance(schema.get(key), list)] if _is(schema) else []
     return [one for one in given[0] if not (_is(one) and one.get("type") == "null")] if given else []
 
 
 def flat(schema: Any) -> dict[str, Any]:
-    """A schema into which its `allOf` and the properties of all its alternatives are merged.
+    """A schema merged with its `allOf` and with the properties of all its alternatives.
 
     A property is also required if all alternatives require it.
     """
@@ -100,16 +100,16 @@ def flat(schema: Any) -> dict[str, Any]:
 
 
 def choices(schema: Any) -> list[list[str]]:
-    """What each alternative of an object requires.
+    """The properties that each alternative of an object requires.
 
-    Empty if an alternative requires nothing, or all require the same.
+    Empty if an alternative requires nothing, or if all require the same properties.
     """
     several = [[*map(str, flat(one).get("required", ()))] for one in alternatives(schema)]
     return several if all(several) and len({tuple(sorted(one)) for one in several}) > 1 else []
 
 
 def whole(schema: Any) -> str:
-    """A parameter's schema as JSON; empty if the parameter's type and description already say everything in it."""
+    """A parameter's schema as JSON; empty if the parameter's type and description already express all of it."""
     if not _is(schema):
         return ""
     said = {key for key in schema if key not in _SAID_ELSEWHERE}
@@ -119,7 +119,7 @@ def whole(schema: Any) -> str:
 
 
 def _kinds(schema: Any) -> list[str]:
-    """The types that a schema allows, except null; empty if it gives none."""
+    """The types that a schema allows, except null; empty if it does not give any."""
     if not _is(schema):
         return []
     given = schema.get("type")
@@ -157,7 +157,7 @@ def _properties(schema: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _with_items(schema: Any) -> Any:
-    """The schema with `items` in every list, because servers refuse a list without it."""
+    """The schema with `items` in every list, because servers refuse lists without `items`."""
     if isinstance(schema, list):
         return [_with_items(one) for one in schema]
     if not _is(schema):

@@ -1,4 +1,4 @@
-"""Questions with gold plans over one set of tools, and their nearest solved questions (planning_horizon B.1)."""
+"""Questions with gold plans over one set of tools, and the most similar solved questions (planning_horizon B.1)."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ from grid.retrievers.sources import Wheel, model_folder
 from grid.retrievers.sources import fingerprint as model_fingerprint
 from grid.worlds.kopl.queries import same_answer
 
-# Demonstrations: the solved questions nearest to a question, by words or by meaning (planning_horizon B.1).
+# Demonstrations: the solved questions most similar to a question, by words or by meaning (planning_horizon B.1).
 
 
 _NAME = re.compile(r"\b[A-Z]\w*")
 _WORD = re.compile(r"[a-z]+")
 T = TypeVar("T")
 HoldOut = Literal["template", "question"]
-"""The solved questions that are not shown with a case: all of its template, or only itself (planning_horizon B.1)."""
+"""The solved questions not shown with a case: all with its template, or only the case itself (planning_horizon B.1)."""
 
 
 class Nearest(Generic[T]):
-    """An index of solved questions. It finds the nearest ones to a text, in the form in which planners see them."""
+    """An index of solved questions, which finds those nearest to a text, in the form in which planners see them."""
 
     def __init__(
         self,
@@ -44,22 +44,22 @@ class Nearest(Generic[T]):
         templates: Sequence[Set[str]],
         parts: Sequence[Set[str]] | None = None,
     ) -> None:
-        """`solved` gives the shown form of the question at a place. `scorer` scores all questions for a text.
+        """`solved` gives the shown form of the question at an index. `scorer` scores all questions for a text.
 
-        `templates` has the templates of each question; a question that asks several things has several templates.
-        `parts` has the parts of which each question is made, if questions share parts.
+        `templates` has each question's templates; a question that asks several things has several templates. `parts`
+        has each question's parts, if questions share parts.
         """
         self._texts, self._solved, self._score, self._parts = texts, solved, scorer, parts
         self._of_text, self._of_template = _places([text] for text in texts), _places(templates)
         self._found = lru_cache(maxsize=8192)(self._nearest)
 
     def __call__(self, text: str, count: int, templates: Set[str]) -> tuple[T, ...]:
-        """At most `count` solved questions, nearest first; ties in the order of the questions.
+        """At most `count` solved questions, nearest first; ties keep the order of the questions.
 
-        The question itself is left out. Questions that have one of the `templates` are left out too, since they would
-        be the same question with other names; the caller gives the question's own templates, or none. The next nearest
-        questions take the places of those left out; if too few questions remain, there are fewer demonstrations. If
-        questions are made of parts, questions that share no part with one another come first: otherwise ten questions
+        The question itself is left out. Questions that have one of the `templates` are left out too, because they would
+        be the same question with different names; the caller gives the question's own templates, or none. The next
+        nearest questions replace those left out; if too few questions remain, there are fewer demonstrations. If
+        questions have parts, questions that share no part with one another come first, because otherwise ten questions
         with a common part would show this part ten times.
         """
         return self._found(text, count, frozenset(templates))
@@ -75,7 +75,7 @@ class Nearest(Generic[T]):
 
 
 def _places(keys: Iterable[Iterable[str]]) -> Mapping[str, Sequence[int]]:
-    """For each key, the places of the items that have this key."""
+    """For each key, the indices of the items that have the key."""
     found: dict[str, list[int]] = {}
     for place, own in enumerate(keys):
         for key in own:
@@ -84,7 +84,7 @@ def _places(keys: Iterable[Iterable[str]]) -> Mapping[str, Sequence[int]]:
 
 
 def _apart(ranked: Iterable[int], parts: Sequence[Set[str]], count: int) -> list[int]:
-    """At most `count` places in ranked order: first places that share no part with one another, then other places."""
+    """At most `count` indices in ranked order: first those whose questions share no part, then the others."""
     used: set[str] = set()
     apart: list[int] = []
     others: list[int] = []
@@ -102,8 +102,8 @@ def _apart(ranked: Iterable[int], parts: Sequence[Set[str]], count: int) -> list
 def question_words(text: str) -> list[str]:
     """A question's words without its names. Stop words such as 'which' and 'when' are kept.
 
-    Stop words say what is asked, while names do not. Over `kqa_synthetic` the nearest question ends in the same
-    function in 56% of cases. If names are kept and stop words are left out, it does so in 47%.
+    Stop words indicate the kind of question; names do not. On `kqa_synthetic`, the nearest question's program ends with
+    the same function in 56% of cases, compared to 47% if names are kept and stop words are left out.
     """
     return _WORD.findall(_NAME.sub("", text[:1].lower() + text[1:]))
 
@@ -113,8 +113,8 @@ def sentence_model_folder(
 ) -> Path:
     """The folder of a dataset's sentence model, according to its keys `hub`, `wheel` and `sentence_model`.
 
-    Raises ConfigError if there is no model, or no package that can load it. `asked_by` has the key that needs a model,
-    and the value of this key.
+    Raises ConfigError if there is no model, or no package to load it. `asked_by` has the key that needs a model, and
+    this key's value.
     """
     if find_spec("sentence_transformers") is None:
         raise ConfigError(*asked_by, "a package is not installed: pip install 'agent-grid[dense]'")
@@ -128,11 +128,11 @@ def sentence_model_folder(
 # The base of data sets of questions with gold plans over one set of tools (planning_horizon B.1).
 
 
-# Baselines that do not read the question: they give the most common training answer, overall or by last function.
+# Baselines that do not read the question but give the most common training answer, overall or by last function.
 
 
 class Solved(Protocol):
-    """A question with its answer as a text, and the function in which its program ends."""
+    """A question with its answer as a text, and the last function of its program."""
 
     @property
     def answer(self) -> str:
@@ -146,10 +146,10 @@ class Solved(Protocol):
 
 
 class Constants:
-    """The most common answers of training questions; of equally common answers the first in the file.
+    """The most common answers to training questions; among equally common answers, the first in the file.
 
-    There is also a most common answer for each last function. It uses the last function of a test question's program,
-    which no planner knows.
+    There is also a most common answer for each last function. This baseline uses the last function of a test question's
+    program, which planners do not know.
     """
 
     def __init__(self, trainings: Iterable[Solved]) -> None:
@@ -194,12 +194,12 @@ class Planned(Solved, Protocol):
 
     @property
     def right(self) -> str:
-        """All right answers to the question, for the grader: their names, and their ids if they have ids."""
+        """All right answers to the question, for the grader, with names and any ids."""
         ...
 
     @property
     def template(self) -> str:
-        """The question's logical form without entities and values. Questions of one template differ only in these."""
+        """The question's logical form without entities and values. Questions with one template differ only in these."""
         ...
 
 
@@ -207,11 +207,11 @@ Q = TypeVar("Q", bound=Planned)
 
 
 class QuestionAnswering(Generic[Q]):
-    """A data set of questions, with solved questions as demonstrations. The last step of its plan resolves a question.
+    """A data set of questions, with solved questions as demonstrations. A question is resolved by its plan's last step.
 
-    `demonstrations_by` says how near two questions are: by their words (bm25), or by the cosine of their embeddings
-    from the sentence-transformers model of `hub`, `wheel` or `sentence_model`. `demonstrations_hold_out` says which
-    questions are never shown with a case.
+    `demonstrations_by` says how the similarity of questions is measured: by their words (bm25), or by the cosine of
+    their embeddings from the sentence-transformers model given by `hub`, `wheel` or `sentence_model`.
+    `demonstrations_hold_out` says which questions are never shown with a case.
     """
 
     provides: ClassVar[frozenset[str]] = frozenset({DEMONSTRATIONS, BRANCHING, REFERENCES, EXAMINED})
@@ -225,7 +225,7 @@ class QuestionAnswering(Generic[Q]):
 
     @property
     def tools(self) -> Mapping[str, ToolSpec]:
-        """All tools; they are the same for every question."""
+        """All tools, which are the same for every question."""
         raise NotImplementedError
 
     @property
@@ -235,7 +235,7 @@ class QuestionAnswering(Generic[Q]):
 
     @property
     def trainings(self) -> Sequence[Q]:
-        """The questions that are shown solved."""
+        """The questions that are shown with their solutions."""
         raise NotImplementedError
 
     def world(self, question: Q, answered: bool) -> World:
@@ -243,9 +243,9 @@ class QuestionAnswering(Generic[Q]):
         raise NotImplementedError
 
     def problem(self, case_id: str) -> Problem:
-        """One question with its tools. Its reference is the gold plan, resolved by the last step."""
+        """One question with its tools. Its reference is the gold plan, whose last step resolves the question."""
         question, tools = self.questions[case_id], self.tools
-        answered = self.outline == HIDDEN  # an outline itself ends the work, and its last result is the answer
+        answered = self.outline == HIDDEN  # an outline ends the work itself; its last result is the answer
         return Problem(
             case=Case(case_id, question.text, Plan(()), answered=answered, notes=self.notes),
             reference=Reference(question.calls, (list(question.calls)[-1],), followed=False),
@@ -260,14 +260,14 @@ class QuestionAnswering(Generic[Q]):
         )
 
     def unsolved(self, case_id: str) -> Mapping[str, Any]:
-        """The grade of an episode that broke off: it gave no answer."""
+        """The grade of an aborted episode, which gave no answer."""
         return {**WITHOUT_AN_ANSWER}
 
     def demonstrations(self, case_id: str, count: int) -> tuple[Demonstration, ...]:
         """The training questions nearest to a case's, nearest first (B.1.1 and B.1.2), without those held out.
 
-        In the paper only the question itself is held out (`question`). Then a demonstration may be the same question
-        about other entities, and a planner only has to copy its plan. `template` leaves such questions out.
+        In the paper, only the question itself is held out (`question`). A demonstration may then be the same question
+        about different entities, so that a planner only has to copy its plan. `template` leaves such questions out.
         """
         question = self.questions[case_id]
         held_out = {question.template} if self.demonstrations_hold_out == "template" else set[str]()
@@ -276,7 +276,7 @@ class QuestionAnswering(Generic[Q]):
     def _model_version(self) -> str:
         """The end of the version: the fingerprint of the folder `sentence_model`.
 
-        The config itself names a hub's model.
+        A model on the hub needs no fingerprint, since the config names it.
         """
         if self.demonstrations_by != "embeddings" or self.sentence_model is None:
             return ""
@@ -303,6 +303,6 @@ class QuestionAnswering(Generic[Q]):
         return Demonstration(question.text, question.calls, question.told)
 
     def _model(self) -> Path:
-        """The folder of the sentence model; raises ConfigError if there is no model, or no package that can load it."""
+        """The folder of the sentence model; raises ConfigError if there is no model, or no package to load it."""
         asked_by = "dataset.demonstrations_by", self.demonstrations_by
         return sentence_model_folder(self.hub, self.wheel, self.sentence_model, asked_by)

@@ -1,8 +1,8 @@
 """RestBench (Song et al. 2023, "RestGPT"): requests to a REST API, each with the endpoints of its gold path.
 
-No server is reached: the API is simulated from its OpenAPI file (`restbench_world`), and its responses are examples. So
-the figures only compare planners with each other, on calls that an API of this form allows; no response comes from the
-real service.
+No server is contacted: the API is simulated from its OpenAPI file (`restbench_world`), and its responses are examples.
+The figures therefore only compare planners with each other, on calls that an API of this form allows; no response comes
+from the real service.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ FULFILLED = Section(
         "returned.",
     ),
 )
-_PASSED = 0.5  # scores of at least this are a yes
+_PASSED = 0.5  # scores of at least this count as yes
 _MAX_BYTES = 100_000_000
 
 
@@ -61,8 +61,8 @@ class _Record:
 class RestBench(FileDataset[_Record]):
     """The requests of one API. `path` is a folder with `datasets/<api>.json` and `specs/<api>_oas.json`.
 
-    A case is resolved when the endpoints of its gold path were called in the path's order, each with success; other
-    calls may come between them. `limit` draws a sample in which gold paths have their shares (`order`).
+    A case is resolved when the endpoints of its gold path have been called successfully in the path's order; other
+    calls may come between them. `limit` draws a sample in proportion to the frequencies of gold paths (`order`).
     """
 
     provides: ClassVar[frozenset[str]] = frozenset({BRANCHING, REFERENCES, EXAMINED})
@@ -75,7 +75,7 @@ class RestBench(FileDataset[_Record]):
 
     @cached_property
     def files(self) -> tuple[Path, Path]:
-        """The requests and the API file."""
+        """The files with the requests and the API."""
         names = f"datasets/{self.api}.json", f"specs/{self.api}_oas.json"
         root = self.folder(*names)
         return root / names[0], root / names[1]
@@ -116,11 +116,11 @@ class RestBench(FileDataset[_Record]):
         )
 
     def unsolved(self, case_id: str) -> Mapping[str, Any]:
-        """The scores of an episode that broke off: it counts as not passed."""
+        """The scores of an aborted episode, which counts as not passed."""
         return {"passed": 0.0}
 
     def rows(self) -> Iterator[tuple[str, Any]]:
-        """The requests, by their places in the file."""
+        """The requests, numbered by their places in the file."""
         rows = read_json(self.files[0], _MAX_BYTES)
         if not isinstance(rows, list) or not rows:
             raise DataError(self.files[0], None, "a list of requests is expected, each with a query and a solution")
@@ -143,10 +143,10 @@ class RestBench(FileDataset[_Record]):
 
 
 def measure(gold: Sequence[str], trajectory: Trajectory) -> Mapping[str, Any]:
-    """Correct path and extra calls (RestGPT, 'Evaluation Metrics'), whatever the calls returned.
+    """Correct path and extra calls (RestGPT, 'Evaluation Metrics'), regardless of the calls' results.
 
     correct_path: the gold path is a subsequence of the endpoints called. extra_calls: if the path is correct, the
-    number of calls minus the length of the gold path, otherwise None. usage: None, since the benchmark names no
+    number of calls minus the length of the gold path, otherwise None. usage: None, because the benchmark does not give
     arguments.
     """
     called = [step.call.tool for step in trajectory.steps if step.call]
@@ -158,25 +158,25 @@ def measure(gold: Sequence[str], trajectory: Trajectory) -> Mapping[str, Any]:
 async def examine(query: str, trajectory: Trajectory, evaluator: Evaluator) -> Mapping[str, Any]:
     """passed: 1 if the evaluator says that the request was fulfilled, otherwise 0.
 
-    None if the evaluator's answer cannot be read.
+    `passed` is None if the evaluator's answer cannot be read.
     """
     prompt = Prompt((FULFILLED, query_section(query), done_section(trajectory), WHOLE), ScoreAnswer())
     score = await evaluator.score(prompt, "passed")
     return {"passed": None if score is None else float(score >= _PASSED)}
 
 
-# A gold path, which names only endpoints, as calls with arguments that the simulated service accepts.
+# A gold path, which names only endpoints, is turned into calls with arguments that the simulated service accepts.
 
 
 _QUOTED = re.compile(r'["“]([^"“”]+)["”]')
 _NAME = re.compile(r"(?<=\s)[A-Z][\w'-]*(?:\s(?:(?:of|the|and|from)\s)*[A-Z0-9][\w'-]*)*")
 _BY_TYPE: dict[str, Json] = {"integer": 1, "number": 1.0, "boolean": True, "date": "2024-01-01", "object": {}}
 _PLANTED = 1_000
-"""The first identifier given to a world if no response can contain one. Simulated identifiers are all larger."""
+"""The first identifier given to a world if no response can contain one. All simulated identifiers are larger."""
 
 
 class _Found(NamedTuple):
-    """An identifier in an earlier response, with its age in calls, its endpoint, and the keys that lead to it."""
+    """An identifier in an earlier response, with its age in calls, its endpoint, and the keys on the way to it."""
 
     ago: int
     endpoint: str
@@ -193,12 +193,12 @@ class Derived(NamedTuple):
 
 
 def derive(world: RestWorld) -> Derived:
-    """The world's path as calls, in its order, each with its required arguments and no others.
+    """The calls of the world's path, in order, each with its required arguments only.
 
-    Identifiers are taken from earlier responses: from a field that has the parameter's name, otherwise from the first
-    item in the latest list, otherwise from an item that was requested before. If no earlier response has an identifier,
-    the world is given one that it accepts. The words of a search are a name in the query; if the query has several
-    names, each search gets a different name. Every other required argument gets a value of its type.
+    Identifiers are taken from earlier responses: from a field with the parameter's name, otherwise from the first item
+    in the latest list, otherwise from an item requested earlier. If no earlier response contains an identifier, the
+    world is given one that it accepts. The search text is a name in the query; if the query has several names, each
+    search gets a different one. Every other required argument gets a value of its type.
     """
     calls: dict[str, ToolCall] = {}
     searches = sum(world.endpoints[name].search is not None for name in world.path)
@@ -226,7 +226,7 @@ def derive(world: RestWorld) -> Derived:
 
 
 def _behind(world: RestWorld, state: RestState, call: ToolCall, found: list[_Found]) -> tuple[list[_Found], RestState]:
-    """After a call, the known identifiers, the newest first, and the state.
+    """The known identifiers (newest first) and the state after a call.
 
     Raises ValueError if the call is refused.
     """
@@ -239,7 +239,7 @@ def _behind(world: RestWorld, state: RestState, call: ToolCall, found: list[_Fou
 
 
 def _identifiers(value: Json, keys: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], Json]]:
-    """The values of fields whose names end in `id`, with the keys that lead to each; a place in a list is no key."""
+    """The values of fields whose names end in `id`, each with the keys on the way to it; list indices are not keys."""
     if isinstance(value, list):
         for item in value:
             yield from _identifiers(item, keys)
@@ -252,7 +252,7 @@ def _identifiers(value: Json, keys: tuple[str, ...]) -> Iterator[tuple[tuple[str
 
 
 def _rank(one: _Found, item: Input) -> tuple[int, int]:
-    """How well an identifier fits a parameter; lower is better."""
+    """A rank for the fit of an identifier to a parameter; lower is better."""
     kind = {stem for stem in stems(item.name) if stem not in ("id", "uri")}
     *above, own = one.keys
     if own == item.name or (own == "id" and kind & set(stems(" ".join(above)))):
@@ -267,9 +267,9 @@ def _rank(one: _Found, item: Input) -> tuple[int, int]:
 
 
 def _of_type(item: Input, value: Json) -> Json:
-    """An identifier in the type of its parameter. A text becomes a number for an integer parameter.
+    """An identifier converted to its parameter's type: a text becomes a number for an integer parameter.
 
-    Any other identifier stays as it is.
+    Any other identifier is unchanged.
     """
     return int(value) if item.type == "integer" and isinstance(value, str) else value
 
@@ -285,28 +285,28 @@ def _value(item: Input, query: str, following: str) -> Json:
 
 
 def names_in(query: str, most: int) -> list[str]:
-    """The longest names in a query, at most `most`, in the query's order. If there are no names, the query itself.
+    """The longest names in a query, at most `most`, in the query's order; the query itself if it has no names.
 
-    Names are the texts in quotes, otherwise runs of capitalized words.
+    Names are quoted texts or, if there are none, sequences of capitalized words.
     """
     found = [name.strip().removesuffix("'s") for name in _QUOTED.findall(query) or _NAME.findall(query)]
     longest = sorted(found, key=len, reverse=True)[: max(most, 1)]
     return [name for name in dict.fromkeys(found) if name in longest] or [query]
 
 
-# OpenAPI 3 files as endpoints: one tool per method and path. Read with limits; no reference out of the file is
-# followed.
+# OpenAPI 3 files as endpoints: one tool per method and path. They are read with limits; references to other files are
+# refused.
 #
-# A reference is checked only if an operation uses it: in an extension (`x-...`), an example, or an unused component it
-# may lead anywhere.
+# A reference is checked only if an operation uses it. References in an extension (`x-...`), an example, or an unused
+# component may lead anywhere.
 
 
 MAX_BYTES = 60_000_000
 _METHODS = ("get", "put", "post", "delete", "patch", "head", "options", "trace")
 _MEDIA = "application/json"
 _VARIABLE = re.compile(r"\{[^{}]*\}")
-_MOST_LINKS = 32  # references that lead to references
-_LONGEST = 400  # characters of a description
+_MOST_LINKS = 32  # maximum number of references in a chain
+_LONGEST = 400  # maximum length of a description, in characters
 _NO_TOOL = re.compile(r"[(:\n\r\"\\]")
 """Characters that would end a tool's name in a list of options, or need an escape."""
 
@@ -322,17 +322,17 @@ class Service:
     def named(self, text: str) -> str | None:
         """The endpoint that a text names.
 
-        Blanks around the text are ignored, and so are the names of variables in its path.
+        Leading and trailing spaces, and the names of variables in the path, are ignored.
         """
         return self._same.get(_form(text))
 
 
 def read_service(path: Path, category: str) -> Service:
-    """The endpoints of an OpenAPI 3.0 or 3.1 file in JSON; all are of one `category`.
+    """The endpoints of an OpenAPI 3.0 or 3.1 file in JSON, all with the same `category`.
 
     Raises:
-        DataError: the file has another format or version, is too large, or has a broken reference in an operation: it
-            leads out of the file, to nothing, or through references back to itself. Schemas may contain themselves.
+        DataError: the file has a different format or version, is too large, or has a broken reference in an operation,
+            which leads out of the file, to nothing, or back to itself. Schemas may contain themselves.
     """
     raw = read_json(path, MAX_BYTES)
     _check(path, raw)
@@ -362,7 +362,7 @@ def _check(path: Path, raw: Any) -> None:
 
 
 class _Reading:
-    """One file, whose form has been checked."""
+    """One file, whose format has been checked."""
 
     def __init__(self, path: Path, raw: dict[str, Any], category: str) -> None:
         self._path, self._raw, self._category = path, raw, category
@@ -397,7 +397,7 @@ class _Reading:
         inputs: dict[str, tuple[Input, str]] = {}
         for found in (*self._parameters(shared, operation), *self._body(operation)):
             inputs.setdefault(found[0].name, found)
-        for variable in _VARIABLE.findall(name):  # a path's variable may be described nowhere
+        for variable in _VARIABLE.findall(name):  # a path's variable may be declared nowhere
             bare = variable[1:-1]
             inputs.setdefault(bare, (Input(bare, "path", "string", True), ""))
         parameters = tuple(
@@ -411,7 +411,7 @@ class _Reading:
     def _parameters(self, shared: Mapping[str, Any], operation: Mapping[str, Any]) -> Iterator[tuple[Input, str]]:
         """The parameters in path and query.
 
-        A parameter of the operation replaces its path's parameter of the same name.
+        An operation's parameter replaces the path's parameter with the same name.
         """
         found: dict[tuple[str, str], Mapping[str, Any]] = {}
         for item in (*(shared.get("parameters") or ()), *(operation.get("parameters") or ())):
@@ -442,7 +442,7 @@ class _Reading:
             yield self._input(name, "body", own, name in needed, described(item) or described(own))
 
     def _properties(self, schema: Mapping[str, Any], depth: int) -> tuple[dict[str, Any], set[str]]:
-        """An object's properties, including the properties in `allOf`, and the names of the required properties."""
+        """An object's properties, including those in `allOf`, and the names of the required properties."""
         found: dict[str, Any] = {}
         needed: set[str] = set()
         for part in (schema.get("allOf") or ()) if depth < _MOST_LINKS else ():
@@ -466,7 +466,7 @@ class _Reading:
     def _example(self, operation: Mapping[str, Any]) -> Mapping[str, Json] | None:
         """The example of the first success response, or only its status if it has no content.
 
-        None without such a response.
+        None if there is no success response.
         """
         responses = operation.get("responses") or {}
         codes = sorted(code for code in map(str, responses) if re.fullmatch(r"2(\d\d|XX)", code))
@@ -497,7 +497,7 @@ class _Reading:
 
 
 def _plain(text: str) -> str:
-    """A description on one line: its first part, up to a heading, without links' addresses."""
+    """A description on one line: its first part, up to a heading or table, without the addresses of links."""
     own = re.split(r"(?m)^\s*#{1,6} |^\s*\|", text, maxsplit=1)[0]
     own = re.sub(r"\[([^\[\]]*)\]\([^()]*\)", r"\1", own)
     flat = " ".join(re.sub(r"[*_`]{2,}|`", "", own).split())

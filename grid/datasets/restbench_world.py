@@ -1,8 +1,8 @@
-"""A simulated REST service: its responses are examples from its OpenAPI file, drawn by case and call.
+"""A simulated REST service whose responses are examples from its OpenAPI file, chosen by case and call.
 
-No figure from such a world tells what the real service would have returned. But the world refuses calls that are not
-possible: it checks required arguments, types, listed values, and identifiers. An identifier is accepted only if an
-earlier response contained it, or if the case itself gives it.
+Figures from such a world say nothing about the real service's responses. But the world refuses impossible calls: it
+checks required arguments, types, listed values, and identifiers. An identifier is accepted only if an earlier response
+contained it, or if the case itself gives it.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def is_identifier(name: str) -> bool:
 
 
 class Input(NamedTuple):
-    """A parameter of an endpoint, and its place: the path, the query or the body."""
+    """A parameter of an endpoint, and its location: the path, the query or the body."""
 
     name: str
     where: Literal["path", "query", "body"]
@@ -43,16 +43,16 @@ class Input(NamedTuple):
 
     @property
     def identifies(self) -> bool:
-        """Whether its values must be known identifiers.
+        """Whether the parameter's values must be known identifiers.
 
-        A query parameter is checked in this way only if its name is `id`, `ids`, `uri` or `uris`.
+        Of query parameters, this holds only for those named `id`, `ids`, `uri` or `uris`.
         """
         return is_identifier(self.name) and (self.where != "query" or self.name.lower() in ("id", "ids", "uri", "uris"))
 
 
 @dataclass(frozen=True)
 class Endpoint:
-    """A method and a path, `GET /movie/{movie_id}`, as a tool, with an example of its response on success."""
+    """A method and a path, such as `GET /movie/{movie_id}`, as a tool with an example of its response on success."""
 
     tool: ToolSpec
     inputs: tuple[Input, ...]
@@ -60,36 +60,36 @@ class Endpoint:
 
     @cached_property
     def search(self) -> str | None:
-        """The parameter with the words of a search; None if the endpoint is not a search."""
+        """The parameter with the search text; None if the endpoint is not a search."""
         return next((item.name for item in self.inputs if item.name in _SEARCH and item.type == "string"), None)
 
     @cached_property
     def entity(self) -> str | None:
-        """The path's only parameter, if it is an identifier. Its value becomes the `id` of the response."""
+        """The path's only parameter, if it is an identifier; its value becomes the `id` of the response."""
         found = [item.name for item in self.inputs if item.where == "path"]
         return found[0] if len(found) == 1 and is_identifier(found[0]) else None
 
     @property
     def is_entity(self) -> bool:
-        """Whether the response is the object that `entity` identifies, and not only a part of this object."""
+        """Whether the response is the object that `entity` identifies, and not just a part of it."""
         return self.entity is not None and self.tool.name.endswith(f"{{{self.entity}}}")
 
 
 STATUS = "status"
-_LONGEST = 160  # characters of an error
-_DIGITS = 60  # of a number
+_LONGEST = 160  # maximum length of an error, in characters
+_DIGITS = 60  # maximum number of digits of a number
 
 
 @dataclass(frozen=True)
 class RestState:
-    """The known identifiers with the names of their objects, and the number of the path's calls made (`done`)."""
+    """The known identifiers with their objects' names, and the number of the path's calls already made (`done`)."""
 
     known: frozenset[tuple[str, str]] = frozenset()
     done: int = 0
 
 
 class _RefusedError(Exception):
-    """Raised for a call that the service refuses, with the status of the response."""
+    """Raised for a call that the service refuses; it has the response's status."""
 
     def __init__(self, status: int, why: str) -> None:
         self.status = status
@@ -98,11 +98,11 @@ class _RefusedError(Exception):
 
 @dataclass(frozen=True)
 class RestWorld:
-    """One case's service. The case is resolved when the endpoints of `path` were called in order, each with success.
+    """One case's service. The case is resolved when the endpoints of `path` have been called successfully in order.
 
     Other calls may come between them. Equal calls always return equal responses. An object has the same identifier and
-    the same name in all responses; responses need not agree in anything else. An identifier is accepted if a response
-    of this case contained it in any field, if it is among `given`, or if the query names it. For any other identifier
+    the same name in all responses; responses need not agree in other ways. An identifier is accepted if a response in
+    this case contained it in any field, if it is among `given`, or if the query mentions it. For any other identifier,
     the object is not found (404). A call is refused (400) if an argument is missing or has a wrong type; arguments that
     an endpoint does not declare are ignored. A search returns objects with the name that was searched for.
     """
@@ -119,7 +119,7 @@ class RestWorld:
         return RestState()
 
     async def apply(self, state: State, call: ToolCall) -> tuple[RestState, Observation]:
-        """The state and the service's response; `{"status", "error"}` if it refuses the call."""
+        """The new state and the service's response, which is `{"status", "error"}` if the call is refused."""
         return self.respond(own_state(state, RestState), call)
 
     def respond(self, state: RestState, call: ToolCall) -> tuple[RestState, Observation]:
@@ -128,7 +128,7 @@ class RestWorld:
             endpoint = self.endpoints.get(call.tool)
             if endpoint is None:
                 raise _RefusedError(404, f"there is no endpoint {call.tool}")
-            names = dict(sorted(state.known))  # an empty name sorts first, so that a name replaces it
+            names = dict(sorted(state.known))  # an empty name sorts first, so a later name replaces it
             arguments = self._accepted(endpoint, call.arguments, names)
         except _RefusedError as refused:
             return state, Observation({STATUS: refused.status, ERROR: str(refused)}, failed=True)
@@ -138,15 +138,15 @@ class RestWorld:
         return RestState(state.known | fresh, done), Observation(content)
 
     def resolved(self, state: State) -> bool:
-        """Whether the whole path was called."""
+        """Whether the whole path has been called."""
         return own_state(state, RestState).done == len(self.path)
 
     def answer(self, state: State) -> str | None:
-        """None: responses are no answers."""
+        """None, because responses are not answers."""
         return None
 
     def _accepted(self, endpoint: Endpoint, given: Mapping[str, Json], names: Mapping[str, str]) -> dict[str, Json]:
-        """The call's arguments that the endpoint declares, each in its type. Refuses a call that is not possible."""
+        """The call's arguments that the endpoint declares, converted to their types. Refuses impossible calls."""
         found: dict[str, Json] = {}
         for item in endpoint.inputs:
             value = given.get(item.name)
@@ -162,18 +162,18 @@ class RestWorld:
 
     @cached_property
     def _told(self) -> frozenset[str]:
-        """The words in the query that may be identifiers: words with a digit."""
+        """The words in the query that may be identifiers, which are those with a digit."""
         return frozenset(word for word in re.findall(r"[\w:-]+", self.query) if any(map(str.isdigit, word)))
 
 
 def _parts(value: Json) -> list[str]:
-    """The identifiers in an argument, which has one identifier, several with commas between them, or a list."""
+    """The identifiers in an argument, which has a single one, several separated by commas, or a list."""
     items = value if isinstance(value, list) else str(value).split(",")
     return [str(item).strip() for item in items]
 
 
 def _typed(item: Input, value: Json) -> Json:
-    """A value in its parameter's type; numbers and truth values may be given as texts, as in a URL."""
+    """A value converted to its parameter's type; numbers and booleans may be given as texts, as in a URL."""
     text = str(value).strip()
     if item.values and (text.lower() if isinstance(value, bool) else text) not in item.values:
         raise _RefusedError(400, f"{item.name} must be one of {', '.join(item.values)}"[:_LONGEST])
@@ -201,14 +201,14 @@ def _whole(value: Json, text: str) -> int:
     return int(value) if isinstance(value, float) else int(text[:_DIGITS])
 
 
-# The response of a simulated REST service: an endpoint's example, with identifiers of the case and names of the call.
+# The response of a simulated REST service: an endpoint's example, with the case's identifiers and the call's names.
 
 
 ITEMS = 3
-"""The most items of a list in a response; a list inside another list has at most one item less."""
-_LONG = 60  # characters; a longer text says something about the named object
-_RESPONSE_LONGEST = 160  # of any text
-_OWN = 8  # characters from which on an identifier is also replaced inside other texts
+"""Maximum number of items of a list in a response; for a list inside another list, it is one less."""
+_LONG = 60  # characters; a longer text is a statement about the named object
+_RESPONSE_LONGEST = 160  # maximum length of any text, in characters
+_OWN = 8  # characters; an identifier of at least this length is also replaced inside other texts
 _NAMES = ("name", "title", "original_name", "original_title", "display_name")
 _FRONT = re.compile(r"(?s:.*[:/])")
 _HEX, _RESPONSE_DIGITS, _LETTERS = "0123456789abcdef", "0123456789", "abcdefghijklmnopqrstuvwxyz"
@@ -245,9 +245,9 @@ class _Response:
     names: Mapping[str, str]
 
     def content(self) -> dict[str, Json]:
-        """The example with other identifiers, and with the call's own arguments in their fields."""
+        """The example with different identifiers, and with the call's own arguments in the fields named after them."""
         found = self._object(self.endpoint.example, "", {}, self._searched)
-        for name, value in self.arguments.items():  # such as `page`, or the number of a season
+        for name, value in self.arguments.items():  # for example, `page` or a season's number
             if name in found and not isinstance(found[name], dict | list):
                 found[name] = value
         entity = self.endpoint.entity
@@ -265,9 +265,9 @@ class _Response:
     def _object(
         self, example: Mapping[str, Json], place: str, renamed: Mapping[str, str], searched: str | None, own: str = ""
     ) -> dict[str, Json]:
-        """A copy of an example's object. `own` makes identifiers different.
+        """A copy of an example's object. With a different `own`, it has different identifiers.
 
-        `renamed` replaces identifiers inside texts.
+        `renamed` maps identifiers to their replacements inside texts.
         """
         known = example.get("id")
         if isinstance(known, str) and len(known) >= _OWN:
@@ -294,9 +294,9 @@ class _Response:
     def _list(
         self, values: list[Json], key: str, place: str, renamed: Mapping[str, str], searched: str | None
     ) -> list[Json]:
-        """A few of the example's items, beginning with a random one.
+        """A few of the example's items, starting with a random one.
 
-        In a search they get the name that was searched for.
+        In a search, they get the name that was searched for.
         """
         first = derive_seed(self.seed, self._call, place) % len(values) if values else 0
         most = ITEMS - min(place.count("["), 1)
@@ -315,10 +315,10 @@ class _Response:
         return found
 
     def _identifier(self, like: Json, own: str) -> Json:
-        """The replacement of an example's identifier: the same everywhere in a case, but another one for another `own`.
+        """The replacement for an example's identifier: the same everywhere in a case, but different for each `own`.
 
-        It is a number for a number. For a text it is a similar text, in which letters replace letters and digits
-        replace digits, and the front part stays the same.
+        A number is replaced by a number. A text is replaced by a similar text, in which letters replace letters and
+        digits replace digits, and the front part stays the same.
         """
         drawing = random.Random(derive_seed(self.seed, "identifier", like, own))
         if isinstance(like, int):
@@ -348,7 +348,7 @@ def _name_of(found: Mapping[str, Json]) -> str:
 
 
 def _called(found: Mapping[str, Json], name: str) -> dict[str, Json]:
-    """The object with this name. Long texts in it, which described something else, are replaced by a simulated text."""
+    """The object with this name. Long texts in it, which describe something else, are replaced by a simulated text."""
     told = f"Simulated text about {name}."
 
     def value(key: str, item: Json) -> Json:
@@ -359,14 +359,14 @@ def _called(found: Mapping[str, Json], name: str) -> dict[str, Json]:
     return {key: value(key, item) for key, item in found.items()}
 
 
-# One example of an endpoint's response: the OpenAPI file's own if it has one, otherwise one made from its schema.
+# One example of an endpoint's response: the OpenAPI file's own example or, if it has none, one made from the schema.
 
 
 MOST_ITEMS = 8
-"""The number of items of a list that are kept."""
+"""Maximum number of items that are kept of a list."""
 _DEEPEST = 8
-_MOST_FIELDS = 60  # of an object
-_MOST_PARTS = 4_000  # of an example, so that references among schemas cannot multiply without end
+_MOST_FIELDS = 60  # maximum number of fields of an object
+_MOST_PARTS = 4_000  # parts of an example; stops references among schemas from multiplying endlessly
 _LONGEST_TEXT = 1_000  # characters
 _BY_FORMAT = {
     "date": "2021-06-15",
@@ -377,7 +377,7 @@ _BY_FORMAT = {
 }
 
 Follow = Callable[[Mapping[str, Any]], tuple[str | None, Mapping[str, Any]]]
-"""Resolves an object's `$ref`, step by step: gives the last reference and the object there, or None and the object."""
+"""Resolves an object's `$ref` step by step, and returns the last reference (None if none) and the final object."""
 
 
 class Examples:
@@ -388,7 +388,7 @@ class Examples:
         self._parts = 0
 
     def response(self, media: Mapping[str, Any]) -> dict[str, Json]:
-        """The fields of an example response of a media type. A response that is not an object is the field `result`."""
+        """The fields of a media type's example response; a response that is not an object is the field `result`."""
         self._parts = 0
         found = self._trimmed(self._of_media(media), 0)
         return found if isinstance(found, dict) else {RESULT: found}
@@ -405,7 +405,7 @@ class Examples:
         return self._of_schema(schema, RESULT, 0, 0, frozenset()) if isinstance(schema, dict) else {}
 
     def _of_schema(self, given: Mapping[str, Any], name: str, number: int, depth: int, behind: frozenset[str]) -> Any:
-        """An example of a schema; None if the schema is inside itself, too deep, or too large."""
+        """An example for a schema; None if the schema is nested inside itself, too deep, or too large."""
         self._parts += 1
         ref, schema = self._follow(given)
         if depth > _DEEPEST or self._parts > _MOST_PARTS or (ref is not None and ref in behind):
@@ -430,7 +430,7 @@ class Examples:
         return _plain(kind, schema, name, number)
 
     def _told(self, schema: Mapping[str, Any]) -> Any:
-        """The example value in the schema itself; None if the schema has no example value."""
+        """The schema's own example value; None if it has none."""
         several = schema.get("examples")
         listed = schema.get("enum")
         for found in (
@@ -469,7 +469,7 @@ class Examples:
 def kind_of(schema: Mapping[str, Any]) -> str:
     """A schema's first type that is not null.
 
-    Without a type, its keys show whether it is an object, an array or a string.
+    If it gives no type, its keys show whether it is an object, an array or a string.
     """
     kind = schema.get("type")
     kinds = kind if isinstance(kind, list) else [kind]

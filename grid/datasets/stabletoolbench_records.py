@@ -14,37 +14,37 @@ from grid.core.types import Json, Skipped, ToolCall, to_json
 from grid.datasets.files import folder, read_json
 from grid.text import references
 
-# ToolBench's way of writing names, in its functions' names and in the files of its response cache.
+# ToolBench's spelling of names, used in its functions' names and in the files of its response cache.
 
 
 LONGEST = 64
-"""The most characters that model servers accept in the name of a function."""
+"""Maximum length of a function's name that model servers accept, in characters."""
 _OTHER = re.compile(r"[^\u4e00-\u9fa5a-zA-Z0-9^_]")
 _RESERVED = frozenset({"from", "class", "return", "false", "true", "id", "and"})
 
 
 def standardized(text: str) -> str:
-    """A text in lower case, with `_` in place of all but letters and digits, and with `get_` before a leading digit."""
+    """A text in lower case, with `_` for everything except letters and digits, and `get_` before a leading digit."""
     found = re.sub(r"_{2,}", "_", _OTHER.sub("_", text)).lower().strip("_")
     return f"get_{found}" if found[:1].isdigit() else found
 
 
 def identifier(text: str) -> str:
-    """The standardized name of an API or of an argument, changed if it is a reserved word."""
+    """The standardized name of an API or argument, with a prefix if it is a reserved word."""
     found = standardized(text)
     return f"is_{found}" if found in _RESERVED else found
 
 
 def category(text: str) -> str:
-    """A category's name, spelt as in the names of the folders of responses."""
+    """A category's name, spelt as in the names of the response folders."""
     return re.sub(r"[ ,/]", "_", text).replace("__", "_")
 
 
 def tool_names(apis: Iterable[Api]) -> dict[Api, str]:
     """A unique name for each API: `search_for_simple_youtube_search`, or the last words of a long name.
 
-    If several APIs have the same name, each API after the first gets a number at the end of its name; APIs are in the
-    order of category, tool and API name.
+    If several APIs would have the same name, each API after the first gets a number at the end of its name; APIs are
+    sorted by category, tool and API name.
     """
     names: dict[Api, str] = {}
     taken: Counter[str] = Counter()
@@ -85,7 +85,7 @@ _TEXTS = ("category_name", "tool_name", "api_name")
 
 @dataclass(frozen=True)
 class Argument:
-    """A parameter as documented. Its `type` is a type of the API catalogue (STRING, NUMBER, ...)."""
+    """A parameter as documented. Its `type` is one of the API catalogue's types (STRING, NUMBER, ...)."""
 
     name: str
     type: str
@@ -105,9 +105,9 @@ class Api:
 
 @dataclass(frozen=True)
 class Definition:
-    """The content of an API's documentation. `template` shows the form of the API's response.
+    """The content of an API's documentation.
 
-    None if it is not documented.
+    `template` shows the form of the API's response; it is None if the form is not documented.
     """
 
     description: str
@@ -118,7 +118,7 @@ class Definition:
 
 @dataclass(frozen=True)
 class Query:
-    """One usable query: the APIs that it offers (`own`), and the APIs that solve it (`relevant`), each API once."""
+    """One usable query: the APIs that it offers (`own`), and those that solve it (`relevant`), without repetitions."""
 
     id: str
     group: Group
@@ -129,7 +129,7 @@ class Query:
 
 @dataclass(frozen=True)
 class Records:
-    """The content of the files: usable queries by id, every API of any query, and the skipped queries."""
+    """The content of the files: usable queries by id, the APIs of all queries, and the skipped queries."""
 
     queries: Mapping[str, Query]
     definitions: Mapping[Api, Definition]
@@ -137,9 +137,9 @@ class Records:
 
 
 def files_in(path: str | None, group: Group | None) -> dict[Group, Path]:
-    """The existing files of groups. `path` is the released folder, or the folder that contains the files.
+    """The groups' existing files. `path` is the released folder, or the folder that contains the files.
 
-    Raises ConfigError if there is no file, or no file of `group`.
+    Raises ConfigError if there is no file, or no file for `group`.
     """
     root = folder("dataset.path", path)
     inside = root / FOLDER if (root / FOLDER).is_dir() else root
@@ -154,7 +154,7 @@ def read_records(files: Mapping[Group, Path]) -> Records:
     """Read all files; if an API is defined more than once, its first definition counts.
 
     Raises:
-        DataError: a file that cannot be read or is of another form.
+        DataError: a file cannot be read or has a different format.
     """
     queries: dict[str, Query] = {}
     definitions: dict[Api, Definition] = {}
@@ -179,7 +179,7 @@ def read_records(files: Mapping[Group, Path]) -> Records:
 
 
 def _offered(path: Path, number: int, row: Any) -> dict[Api, Definition]:
-    """The APIs of a query's list; raises DataError for a query of another form."""
+    """The APIs in a query's list; raises DataError for a query with a different format."""
     wanted = (("query", str), ("query_id", int | str), ("api_list", list), (RELEVANT, list))
     for key, kind in wanted:
         if not isinstance(row, dict) or not isinstance(row.get(key), kind):
@@ -198,7 +198,7 @@ def _definition(listed: Mapping[str, Any]) -> Definition:
     for key in _LISTS:
         for given in listed.get(key) or ():
             name = given.get("name") if isinstance(given, dict) else None
-            if isinstance(name, str) and (name := " ".join(name.split())):  # no call could give it without a name
+            if isinstance(name, str) and (name := " ".join(name.split())):  # without a name, no call can use it
                 text = " ".join(str(given.get("description") or "").split())
                 kind = str(given.get("type") or "STRING")
                 arguments.setdefault(name, Argument(name, kind, text, given.get("default"), key == _LISTS[0]))
@@ -234,7 +234,8 @@ def _query(name: str, group: Group, row: Mapping[str, Any], offered: Mapping[Api
 def reference_call(tool: str, definition: Definition) -> ToolCall:
     """A call with the default values of the required arguments, as texts. A query's own values are not recorded.
 
-    If a default is empty, the value is an example of the argument's type: no tool accepts an empty required argument.
+    If a default is empty, the value is an example of the argument's type, because no tool accepts an empty required
+    argument.
     """
     return ToolCall(tool, {one.name: _default(one) for one in definition.arguments if one.required})
 

@@ -1,10 +1,10 @@
 """UltraTool, adapted to be executable (egb_slate appendix B.3): the released `English-dataset` folder as cases.
 
-The library has every tool that any query defines. The arguments of a reference call come from
+The library has all tools that the queries define. The arguments of a reference call come from
 `test_set/tool_usage.json` if that file has them in full, otherwise from the plan's call strings. The tool and the
 arguments of a call determine its result. Some arguments in the data are only placeholders (`<booking number>`, or the
 argument's own name). Such an argument becomes a reference to the earlier output with that name. If there is no such
-output, the argument is left open: any value is accepted.
+output, the argument is left open, so that any value is accepted.
 """
 
 from __future__ import annotations
@@ -64,9 +64,9 @@ class _Record:
 class UltraTool(FileDataset[_Record]):
     """UltraTool's test queries, without those that cannot be cases.
 
-    If `resolution` is `all`, a case is resolved by the outcomes of all calls whose results no other call uses; these
-    are nearly all calls. If it is `last`, the outcome of the last such call is enough. `limit` draws a sample in which
-    domains, and clusters inside a domain, have their shares (`order`); the file itself is sorted by domain.
+    If `resolution` is `all`, a case is resolved by the outcomes of all calls whose results no other call uses, which
+    are nearly all calls. If it is `last`, the outcome of the last such call is enough. `limit` draws a sample in
+    proportion to the domains and, within a domain, the clusters (`order`); the file itself is sorted by domain.
     """
 
     name: ClassVar[str] = "ultratool"
@@ -78,12 +78,12 @@ class UltraTool(FileDataset[_Record]):
 
     @property
     def asks(self) -> Mapping[str, str]:
-        """The question to an evaluator, if one is configured: which texts mean the same."""
+        """The question for an evaluator, if one is configured: which texts mean the same thing."""
         return {TEXTS: "equivalence"} if self.equivalence == JUDGED else {}
 
     @cached_property
     def root(self) -> Path:
-        """The `English-dataset` folder; its parent is accepted too."""
+        """The `English-dataset` folder; its parent folder is accepted too."""
         if self.path is not None and (Path(self.path).expanduser() / "English-dataset").is_dir():
             return folder("dataset.path", str(Path(self.path) / "English-dataset"), QUERIES, USAGE)
         return folder("dataset.path", self.path, QUERIES, USAGE)
@@ -95,7 +95,7 @@ class UltraTool(FileDataset[_Record]):
 
     @cached_property
     def tools(self) -> Mapping[str, ToolSpec]:
-        """Every tool that any query defines; its category is the domain that uses it most."""
+        """All tools that the queries define; a tool's category is the domain that uses it most."""
         domains: dict[str, Counter[str]] = {}
         for _, row in self._rows:
             for tool in row["tools"]:
@@ -117,19 +117,19 @@ class UltraTool(FileDataset[_Record]):
         )
 
     def strata(self) -> Sequence[Stratum]:
-        """Domains (the file is sorted by domain), and clusters inside a domain."""
+        """Domains (the file is sorted by domain), and clusters within a domain."""
         return lambda case_id: self.records[case_id].domain, self.cluster
 
     def cluster(self, case_id: str) -> str:
-        """The set of tools that the reference calls: queries with the same set ask for the same in other words.
+        """The set of tools that the reference calls; queries with the same set ask for the same in different words.
 
-        The released 700 queries have 253 such sets; the largest cluster has 46 queries. If the set of offered tools is
-        used in place of the called tools, the clusters are the same.
+        The released 700 queries have 253 such sets; the largest cluster has 46 queries. Using the offered tools instead
+        of the called tools would give the same clusters.
         """
         return "+".join(sorted({call.tool for call in self.records[case_id].calls.values() if call}))
 
     def problem(self, case_id: str) -> Problem:
-        """One query; the lookup simulator plays its tools."""
+        """One query; the lookup simulator stands in for its tools."""
         record = self.records[case_id]
         calls = {step: call for step, call in record.calls.items() if call}
         entries = build_entries(calls, self._outcomes(calls), record.open_arguments, self.tools)
@@ -190,7 +190,7 @@ class UltraTool(FileDataset[_Record]):
 
     @cached_property
     def _usage(self) -> dict[str, dict[tuple[str, str], dict[str, Json]]]:
-        """The listed arguments of calls, by question and then by (text of the step, tool)."""
+        """The calls' listed arguments, by question and then by (step's text, tool)."""
         found: dict[str, dict[tuple[str, str], dict[str, Json]]] = {}
         for line, row in read_jsonl(self.root / USAGE):
             listed = row.get("reference") or []
@@ -203,14 +203,14 @@ class UltraTool(FileDataset[_Record]):
         return found
 
     def rows(self) -> Iterator[tuple[str, dict[str, Any]]]:
-        """The queries, by their places in the file."""
+        """The queries, numbered by their places in the file."""
         for index, (_, row) in enumerate(self._rows):
             yield f"ultratool-{index:04d}", row
 
     def record(self, case_id: str, row: dict[str, Any]) -> _Record:
         """A row as a record.
 
-        The plan's steps must be numbered, and some query must define each tool that the plan calls.
+        The plan's steps must be numbered, and each tool that the plan calls must be defined by some query.
         """
         substeps: list[Substep] = []
         calls: dict[str, ToolCall | None] = {}
@@ -257,7 +257,7 @@ class UltraTool(FileDataset[_Record]):
         return ToolCall(name, arguments)
 
     def _tie(self, calls: dict[str, ToolCall | None]) -> tuple[dict[str, ToolCall | None], dict[str, frozenset[str]]]:
-        """The calls, with references to earlier outputs in place of placeholders, and the arguments that stay open."""
+        """The calls, with placeholders replaced by references to earlier outputs, and the arguments left open."""
         tied: dict[str, ToolCall | None] = {}
         open_arguments: dict[str, frozenset[str]] = {}
         for step, call in calls.items():
@@ -278,7 +278,7 @@ class UltraTool(FileDataset[_Record]):
         return tied, open_arguments
 
     def _source(self, argument: str, placeholder: str, before: dict[str, ToolCall | None]) -> str | None:
-        """A reference to the latest earlier output with a field that is named as the argument or as the placeholder."""
+        """A reference to the latest earlier output that has a field named like the argument or the placeholder."""
         wanted = {_squeeze(argument), _squeeze(placeholder)}
         for step, call in reversed(before.items()):
             for name, spec in properties(self._definitions[call.tool], "results").items() if call else ():
@@ -288,12 +288,12 @@ class UltraTool(FileDataset[_Record]):
 
 
 def _signature(tool: dict[str, Any]) -> dict[str, str]:
-    """The names and the types of a tool's arguments."""
+    """The names and types of a tool's arguments."""
     return {name: type_of(spec) for name, spec in properties(tool, "arguments").items()}
 
 
 def _above(number: str) -> list[str]:
-    """The numbers of the steps that contain a step, the nearest first: for `1.2.1` they are 1.2 and 1."""
+    """The numbers of the steps that contain a step, the nearest first: 1.2 and 1 for `1.2.1`."""
     parts = number.split(".")
     return [".".join(parts[:length]) for length in range(len(parts) - 1, 0, -1)]
 
@@ -313,8 +313,8 @@ _CALL = re.compile(r"\s*([A-Za-z_]\w*)\s*\((.*)\)\s*", re.S)
 def parse_call(text: str, names: Sequence[str]) -> dict[str, Json] | None:
     """The arguments of a call string; None if the string is not a call with the tool's own arguments.
 
-    A value ends at the next `, name=` with a name from `names`, the tool's arguments. So quotes and commas inside a
-    value do no harm.
+    A value ends at the next `, name=` with a name from `names`, the tool's arguments, so that quotes and commas inside
+    a value do no harm.
     """
     match = _CALL.fullmatch(text[:MAX_CHARACTERS])
     if not match:
@@ -329,7 +329,7 @@ def parse_call(text: str, names: Sequence[str]) -> dict[str, Json] | None:
     ends = [mark.start() for mark in marks[1:]] + [len(body)]
     arguments: dict[str, Json] = {}
     for mark, end in zip(marks, ends, strict=True):
-        # The first of two equal names counts: a later one is part of a value.
+        # The first of two equal names counts, because the second is part of a value.
         arguments.setdefault(mark[1], _literal(body[mark.end() : end].strip().rstrip(",").strip()))
     return arguments
 
@@ -337,7 +337,7 @@ def parse_call(text: str, names: Sequence[str]) -> dict[str, Json] | None:
 def completed(listed: Mapping[str, Json], parsed: Mapping[str, Json]) -> dict[str, Json]:
     """The listed arguments.
 
-    If a listed text is cut off (`Notes of March 1` for `Notes of March 18, 2023`), the parsed text replaces it.
+    If a listed text is truncated (`Notes of March 1` for `Notes of March 18, 2023`), the parsed text replaces it.
     """
     return {
         name: full

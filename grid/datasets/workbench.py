@@ -1,7 +1,7 @@
 """WorkBench (Styles et al. 2024): workplace tasks, scored by the content of the tables at the end.
 
-Only the outcome is scored, not the calls and not the agent's words (§3.3). The authors count an agent that a limit
-stopped as wrong; here the tables decide in this case too.
+Only the outcome is scored, not the calls or the agent's messages (§3.3). The authors count an agent that was stopped by
+a limit as wrong; here the tables decide in this case too.
 """
 
 from __future__ import annotations
@@ -49,26 +49,25 @@ from grid.worlds.schema import ERROR
 
 # WorkBench's workplace: calls change tables, and the content of the tables at the end is the outcome.
 #
-# States are tuples of rows. A call makes a new tuple of pointers in the one table that it changes, and all else is
-# shared (`Table`). Data frames would be copied for every state, or would share cells that a later call changes. A
-# database would need a transaction for each of a search's branches. The tables have at most 500 rows, so that no index
-# is needed.
+# States are tuples of rows. A call creates a new tuple of pointers for the one table that it changes, and everything
+# else is shared (`Table`). Data frames would be copied for every state, or would share cells that a later call changes.
+# A database would need a transaction for each branch of a search. The tables have at most 500 rows, so no index is
+# needed.
 
 
 TOOLS: Mapping[str, Tool] = {
     tool.spec.name: tool for tools in (CALENDAR, EMAIL, ANALYTICS, PROJECTS, CUSTOMERS) for tool in tools
 }
 LONGEST = 10_000
-"""The most characters of an argument."""
+"""Maximum length of an argument, in characters."""
 
 
 @plain_dataclass(frozen=True)
 class WorkBenchWorld:
     """One case: the tables at its start, and the calls of its gold answer.
 
-    Arguments are texts. A number or a truth value is converted to text, and null means that the argument is not given.
-    For a tool that writes, a line break and the two characters backslash and n are the same, as in the benchmark's
-    scorer.
+    Arguments are texts. A number or boolean is converted to text, and null means that the argument is not given. For a
+    tool that writes, a line break equals the two characters backslash and n, as in the benchmark's scorer.
     """
 
     before: Workplace
@@ -86,7 +85,7 @@ class WorkBenchWorld:
     def resolved(self, state: State) -> bool:
         """Whether all five tables equal those after the gold calls.
 
-        Upper and lower case differ only in a status, a list and a board (the authors' `is_correct`).
+        Case matters only in a status, a list and a board (the authors' `is_correct`).
         """
         reached = own_state(state, Workplace).changing()
         return all(alike(one, other, EXACT) for one, other in zip(reached, self.wanted.changing(), strict=True))
@@ -96,7 +95,7 @@ class WorkBenchWorld:
         return own_state(state, Workplace).changing() != self.before.changing() and not self.resolved(state)
 
     def answer(self, state: State) -> str | None:
-        """None: only the tables count."""
+        """None, because only the tables count."""
         return None
 
     @cached_property
@@ -125,7 +124,7 @@ def respond(place: Workplace, call: ToolCall) -> tuple[Workplace, Observation]:
 
 
 def _taken(known: Tool, arguments: Mapping[str, Json]) -> dict[str, str]:
-    """The arguments that are given, as texts."""
+    """The given arguments, as texts."""
     names = {parameter.name for parameter in known.spec.parameters}
     found = dict[str, str]()
     for name, value in arguments.items():
@@ -144,13 +143,13 @@ def _taken(known: Tool, arguments: Mapping[str, Json]) -> dict[str, str]:
 # WorkBench (Styles et al. 2024): workplace tasks, scored by the content of the tables at the end.
 
 
-# WorkBench's released files: six of queries with gold answers, five of tables, and one of employees' addresses.
+# WorkBench's released files: six with queries and gold answers, five with tables, and one with employees' addresses.
 
 
 KINDS = (
     "analytics", "calendar", "customer_relationship_manager", "email", "multi_domain", "project_management",
 )  # fmt: skip
-"""The files of queries."""
+"""The files with queries."""
 TABLES = {
     "data/processed/calendar_events.csv": CALENDAR_FIELDS,
     "data/processed/emails.csv": EMAIL_FIELDS,
@@ -166,13 +165,13 @@ _ALSO_CALLED = {"crm": "customer_relationship_manager"}
 _TOOLKITS = frozenset(tool.spec.category for tool in TOOLS.values())
 _MAX_BYTES = 50_000_000
 _MOST_ROWS = 4_000
-_LONGEST_ANSWER = 100_000  # characters
+_LONGEST_ANSWER = 100_000  # maximum length in characters
 _LONGEST_CALL = 20_000
 _MOST_CALLS = 64
 
 
 class Query(NamedTuple):
-    """One row of a file of queries. `calls` is its gold answer; `toolkits` has the toolkits of its domains."""
+    """One row of a query file. `calls` is its gold answer; `toolkits` has the toolkits of its domains."""
 
     text: str
     calls: tuple[ToolCall, ...]
@@ -194,7 +193,7 @@ def read_workplace(root: Path) -> Workplace:
 
 
 def _table(path: Path, columns: Sequence[str]) -> Table:
-    """A file's rows; its first line names the columns, in any order."""
+    """A file's rows; the file's first line names the columns, in any order."""
     rows = _rows(path)
     number, names = next(rows, (1, list[str]()))
     for name in columns:
@@ -213,7 +212,7 @@ def _table(path: Path, columns: Sequence[str]) -> Table:
 
 
 def read_queries(path: Path) -> Iterator[dict[str, str]]:
-    """The rows of a file of queries; raises DataError for a broken file."""
+    """The rows of a query file; raises DataError for a broken file."""
     for row in _table(path, _COLUMNS).records():
         yield {name: str(row[name] or "") for name in _COLUMNS}
 
@@ -232,7 +231,7 @@ def query_of(row: Mapping[str, str]) -> Query:
 
 
 def _texts(written: str, name: str) -> list[str]:
-    """A list of texts that is written as a Python literal. It is parsed, never run."""
+    """A list of texts, written as a Python literal, which is parsed and never run."""
     if len(written) > _LONGEST_ANSWER:
         raise UnusableError(f"the field {name} has more than {_LONGEST_ANSWER:,} characters")
     found = _parsed(written, f"the field {name} is not a list of texts")
@@ -243,7 +242,7 @@ def _texts(written: str, name: str) -> list[str]:
 
 
 def gold_call(written: str) -> ToolCall:
-    """A call as the benchmark writes it, `toolkit.tool.func(name="text")`; raises UnusableError for any other text."""
+    """A call in the benchmark's form, `toolkit.tool.func(name="text")`; raises UnusableError for any other text."""
     if len(written) > _LONGEST_CALL:
         raise UnusableError(f"a gold call has more than {_LONGEST_CALL:,} characters")
     call = _parsed(written.replace("\n", "\\n"), "a gold call cannot be read")
@@ -276,7 +275,7 @@ def _text(item: ast.expr, where: str) -> str:
 
 
 def _rows(path: Path) -> Iterator[tuple[int, list[str]]]:
-    """(line number, cells) of each record of a CSV file that is not blank."""
+    """Pairs (line number, cells) for all records of a CSV file that are not blank."""
     if path.stat().st_size > _MAX_BYTES:
         raise DataError(path, None, f"the file has more than {_MAX_BYTES:,} bytes")
     with path.open(encoding="utf-8", newline="") as file:
@@ -291,12 +290,12 @@ def _rows(path: Path) -> Iterator[tuple[int, list[str]]]:
 
 DIRECTORY = "company_directory"
 TOLD = f"It is {NOW:%A, %Y-%m-%d, %H:%M}. Meetings may not start before 09:00 nor end after 18:00."
-"""The text that precedes each query, as for the authors' agents."""
+"""The text before each query, as for the authors' agents."""
 
 
 @plain_dataclass(frozen=True)
 class _Record:
-    """One usable query, and the kind of its file."""
+    """One usable query, and its file's kind."""
 
     kind: str
     query: Query
@@ -306,8 +305,8 @@ class _Record:
 class WorkBench(FileDataset[_Record]):
     """The queries of all six files. `path` is the released folder: it contains `data/processed` and `data/raw`.
 
-    A case's own tools are the tools in the toolkits of its domains, and the directory. The authors' agents have these
-    tools (`pool=case`) unless they are given all tools. `limit` draws a sample in which files and templates keep their
+    A case's own tools are those in the toolkits of its domains, and the directory. The authors' agents have these tools
+    (`pool=case`) unless they are given all tools. `limit` draws a sample in which files and templates keep their
     proportions (`order`).
     """
 
@@ -319,17 +318,17 @@ class WorkBench(FileDataset[_Record]):
 
     @property
     def files(self) -> Sequence[Path]:
-        """Tables, addresses and queries."""
+        """The files with tables, addresses and queries."""
         return [self._root / name for name in FILES]
 
     @cached_property
     def tools(self) -> Mapping[str, ToolSpec]:
-        """The tools of all toolkits; a toolkit is a category."""
-        return {name: tool.spec for name, tool in TOOLS.items() if self._root}  # `_root` refuses a folder without data
+        """The tools of all toolkits; each toolkit is a category."""
+        return {name: tool.spec for name, tool in TOOLS.items() if self._root}  # `_root` rejects a folder without data
 
     @cached_property
     def before(self) -> Workplace:
-        """The tables that every case begins with."""
+        """The tables with which every case starts."""
         return read_workplace(self._root)
 
     def rows(self) -> Iterator[tuple[str, tuple[str, dict[str, str]]]]:
@@ -343,7 +342,7 @@ class WorkBench(FileDataset[_Record]):
         return _Record(row[0], query_of(row[1]))
 
     def strata(self) -> Sequence[Stratum]:
-        """Files, and templates inside a file."""
+        """Files, and templates within a file."""
         return self._kind, self.cluster
 
     def _kind(self, case_id: str) -> str:
@@ -375,7 +374,7 @@ def reference(before: Workplace, gold: Sequence[ToolCall]) -> Reference:
     """The gold calls; no calls if nothing may change.
 
     The calls have no order if they lead to the same tables in reverse order, as deletions do. Calls that add rows have
-    an order, since the new rows depend on it.
+    an order, because the new rows depend on it.
     """
     calls = {str(place): call for place, call in enumerate(gold)}
     failing, place = set[str](), before

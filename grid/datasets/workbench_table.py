@@ -1,4 +1,4 @@
-"""Tables that never change: a change makes a new table, which shares every unchanged row.
+"""Immutable tables: a change creates a new table, which shares every unchanged row.
 
 Rows have labels, as in the benchmark's own tables (the index in pandas). A new row replaces a row with the same label.
 Two tables whose rows have different labels are not equal.
@@ -26,11 +26,11 @@ _TIME = re.compile(r"\d{1,2}:")
 
 
 def matches(pattern: str, cells: Sequence[Cell], about: str, ignore_case: bool = True) -> list[bool]:
-    """For each cell, whether a regular expression is found in it.
+    """For each cell, whether it contains a match of a regular expression.
 
-    RE2 takes linear time for any pattern that a model writes; Python's own engine, which the benchmark uses, may take
-    for ever. Patterns with features that RE2 lacks (lookaround, references to groups) are refused. As in the benchmark,
-    a search in unknown cells is refused.
+    RE2 runs in linear time for any pattern that a model writes; Python's own engine, which the benchmark uses, may run
+    forever. Patterns with features that RE2 lacks (lookaround, backreferences) are refused. As in the benchmark, a
+    search in unknown cells is refused.
     """
     if any(cell is None for cell in cells):
         raise RefusedError(f"{about} is unknown for some of them and cannot be searched")
@@ -43,9 +43,9 @@ def matches(pattern: str, cells: Sequence[Cell], about: str, ignore_case: bool =
 
 @lru_cache(maxsize=8192)
 def moment(given: object) -> pd.Timestamp:
-    """A date and time in any form that pandas reads; raises RefusedError for any other text.
+    """A date and time in any form that pandas can read; raises RefusedError for any other text.
 
-    `now`, `today` and a time without a date mean the benchmark's day, not the machine's.
+    `now`, `today` and a time without a date refer to the benchmark's day, not the machine's.
     """
     text = str(given)
     if text in ("now", "today"):
@@ -57,7 +57,7 @@ def moment(given: object) -> pd.Timestamp:
 
 
 def not_before(one: object, other: object) -> bool:
-    """Whether a moment equals another or is later than it.
+    """Whether a date and time is equal to or later than another.
 
     Raises RefusedError if only one of the two has a time zone.
     """
@@ -69,22 +69,22 @@ def not_before(one: object, other: object) -> bool:
 
 # The parts of WorkBench's tools: the tables that they read and write, and the declaration of a tool.
 #
-# Names, parameters and behaviour are the benchmark's (Styles et al. 2024, §3), descriptions and errors our own words.
-# If its published code and its documentation differ, the code counts.
+# Names, parameters and behaviour are the benchmark's (Styles et al. 2024, §3); descriptions and errors are our own. If
+# its published code and documentation differ, the code counts.
 
 
-# Tables that never change: a change makes a new table, which shares every unchanged row.
+# Immutable tables: a change creates a new table, which shares every unchanged row.
 
 
 MOST_ROWS = 5_000
 MOST_COLUMNS = 40
-"""The limits of a table. A call that would make a table larger is refused, so that no state grows without bound."""
+"""The maximum size of a table. A call that would make a table larger is refused, so that states stay bounded."""
 Cell: TypeAlias = "str | bool | datetime | None"
-"""The value of a cell; None if it is unknown."""
+"""The value of a cell; None if unknown."""
 
 
 class FullError(Exception):
-    """Raised when a table would grow beyond its limits."""
+    """Raised if a table would grow beyond its limits."""
 
 
 class Row(NamedTuple):
@@ -97,7 +97,7 @@ class Row(NamedTuple):
 @hashed_once
 @dataclass(frozen=True)
 class Table:
-    """Columns and rows. A table takes 8 bytes per row, plus the rows that it does not share. It is hashed only once."""
+    """Columns and rows. A table needs 8 bytes per row, plus the rows that it does not share. It is hashed only once."""
 
     columns: tuple[str, ...]
     rows: tuple[Row, ...]
@@ -117,11 +117,11 @@ class Table:
         return [dict(zip(self.columns, row.cells, strict=True)) for row in self.rows]
 
     def having(self, column: str, value: Cell) -> Table:
-        """The table of the rows with this value in the column."""
+        """A table with those rows that have this value in the column."""
         return self._kept(column, lambda cell: cell == value)
 
     def without(self, column: str, value: Cell) -> Table:
-        """The table of the rows without this value in the column."""
+        """A table with those rows that do not have this value in the column."""
         return self._kept(column, lambda cell: cell != value)
 
     def _kept(self, column: str, keep: Callable[[Cell], bool]) -> Table:
@@ -129,9 +129,9 @@ class Table:
         return Table(self.columns, tuple(row for row in self.rows if keep(row.cells[place])))
 
     def where(self, column: str, value: Cell, target: str, new: Cell) -> Table:
-        """The table with `new` in the column `target` of each row with the value.
+        """The table with `target` set to `new` in each row that has `value` in `column`.
 
-        A missing column is added, and stays empty in all other rows.
+        If `target` is missing, the column is added; it is empty in all other rows.
         """
         wide = self if target in self.columns else self._widened(target)
         place, at = wide.columns.index(column), wide.columns.index(target)
@@ -149,7 +149,7 @@ class Table:
         return Table((*self.columns, column), tuple(Row(row.label, (*row.cells, None)) for row in self.rows))
 
     def put(self, label: int, values: Mapping[str, Cell]) -> Table:
-        """The table with this row: in the place of a row with the same label, or after all rows if no row has it."""
+        """The table with this row in place of the rows with its label, or after all rows if there are none."""
         row = Row(label, tuple(values.get(name) for name in self.columns))
         if any(other.label == label for other in self.rows):
             return Table(self.columns, tuple(row if other.label == label else other for other in self.rows))
@@ -168,12 +168,12 @@ class Table:
 
 
 def shown(record: Mapping[str, Cell]) -> dict[str, Json]:
-    """A record as a tool returns it."""
+    """A record in the form in which tools return it."""
     return {name: str(cell) if isinstance(cell, datetime) else cell for name, cell in record.items()}
 
 
 def alike(one: Table, other: Table, exact: frozenset[str] = frozenset()) -> bool:
-    """Whether two tables are equal. Upper and lower case differ only in the columns `exact`."""
+    """Whether two tables are equal. Case matters only in the columns `exact`."""
     if one is other or one == other:
         return True
     if one.columns != other.columns or len(one.rows) != len(other.rows):
@@ -195,13 +195,13 @@ NOW = datetime(2023, 11, 30)
 """The benchmark's present time."""
 MESSAGE = "message"
 EXACT = frozenset({"status", "list_name", "board"})
-"""The columns in which upper and lower case differ."""
+"""The columns in which case matters."""
 
 
 @hashed_once
 @dataclass(frozen=True)
 class Workplace:
-    """The five tables that calls change, and the two things that calls only read: visits and employees' addresses."""
+    """The five tables that calls change, and two parts that calls only read: visits and employees' addresses."""
 
     events: Table
     emails: Table
@@ -234,20 +234,20 @@ class Tool:
 
 
 def text(name: str, description: str, *values: str, required: bool = False) -> Parameter:
-    """The parameter for an argument, which is a text. If there are `values`, the description lists them."""
+    """The parameter for an argument, which is a text. If `values` are given, the description lists them."""
     told = f"{description} One of: {', '.join(values)}." if values else description
     return Parameter(name, "string", told, required, values)
 
 
 def needed(name: str, description: str, *values: str) -> Parameter:
-    """The parameter for a required argument: the tool refuses a call without it."""
+    """The parameter for a required argument; the tool refuses calls without it."""
     return text(name, description, *values, required=True)
 
 
 def tool(
     name: str, description: str, *parameters: Parameter, returns: Sequence[str], writes: bool = False
 ) -> Callable[[Callable[..., Outcome]], Tool]:
-    """Declare a function as a tool; the function takes the tables and the given arguments."""
+    """Declare a function as a tool; the function accepts the tables and the given arguments."""
     spec = ToolSpec(name, description, parameters, tuple(returns), name.partition(".")[0])
     return lambda run: Tool(spec, run, writes)
 
@@ -282,15 +282,15 @@ def looked_up(table: Table, column: str, value: str | None, field: str | None) -
 
 
 def next_number(table: Table, column: str) -> int:
-    """One more than the largest identifier. Identifiers are compared as texts."""
+    """The largest identifier plus one. Identifiers are compared as texts."""
     cells: list[Any] = list(table.column(column))
     try:
         return int(max(cells)) + 1
-    except ValueError:  # no row, or an identifier that was changed to something else
+    except ValueError:  # no row, or an identifier that was changed to a non-number
         raise RefusedError(f"no number follows the last {column}") from None
 
 
-# WorkBench's analytics of a website's visits: six tools, one of which makes plots.
+# WorkBench's website analytics: six tools, one of which makes plots.
 
 
 ANALYTICS_FIELDS = (
@@ -408,7 +408,7 @@ def average_duration(place: Workplace, time_min: str | None = None, time_max: st
 def _daily(
     place: Workplace, first: str | None, last: str | None, figure: Callable[[Sequence[_Visit]], float]
 ) -> dict[str, Json]:
-    """For each day, a figure of the day's visits. Days are compared as texts, as in the published code."""
+    """For each day, a figure computed from the day's visits. Days are compared as texts, as in the published code."""
     days: dict[str, list[_Visit]] = {}
     for visit in place.visits.records():
         day = str(visit["date_of_visit"])

@@ -113,7 +113,7 @@ def delete_event(place: Workplace, event_id: str | None = None) -> Outcome:
 def update_event(
     place: Workplace, event_id: str | None = None, field: str | None = None, new_value: str | None = None
 ) -> Outcome:
-    """A message that the event was updated. As in the published code, a field that events lack is added to them all."""
+    """A message that the event was updated. As in the published code, a new field is added to all events."""
     if not event_id or not field or not new_value:
         raise RefusedError("event_id, field and new_value are needed")
     exists(place.events, "event_id", event_id)
@@ -157,7 +157,7 @@ def search_emails(
 ) -> Outcome:
     """The latest emails found, latest first.
 
-    As in the published code, the call fails if emails that were just sent would have to be sorted with the others.
+    As in the published code, the call fails if emails that were just sent must be sorted together with other emails.
     """
     words = query.lower().split()
     found = [email for email in place.emails.records() if all(word in _searched(email) for word in words)]
@@ -202,7 +202,7 @@ def send_email(
 def _sent(place: Workplace, recipient: str, subject: str, body: str) -> Workplace:
     """Send an email. The label of its new row is the number of rows, as in the published code.
 
-    So after a deletion the new row may replace another email.
+    After a deletion, the new row may therefore replace another email.
     """
     if "@" not in recipient or "." not in recipient:
         raise RefusedError("the recipient is no email address")
@@ -266,7 +266,7 @@ def _passed_on(place: Workplace, recipient: str, subject: Cell, body: Cell) -> W
 EMAIL = (get_email, search_emails, send_email, delete_email, forward_email, reply_email)
 
 
-# WorkBench's customer relationship manager: four tools, and the company's directory, which has one.
+# WorkBench's customer relationship manager, with four tools, and the company's directory, with one.
 
 
 CUSTOMERS_FIELDS = (

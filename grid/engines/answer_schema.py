@@ -25,28 +25,28 @@ from grid.text.references import RESULT_REFERENCE, allowed
 SEPARATORS = (", ", ": ")
 """The separators between entries and after keys, as in the calls that prompts show.
 
-No other white space is allowed, because a model may write white space without end.
+No other white space is allowed, because a model may otherwise write white space endlessly.
 """
-LINE = 120  # characters of an outline's line
-EXPLANATION = 240  # characters of a judge's explanation of its score
-REASONING = 600  # characters of the reasoning of a verdict on a plan
-_BLOCK = 100  # characters of one repetition: xgrammar 0.2.8 fails above 128
+LINE = 120  # maximum characters of an outline's line
+EXPLANATION = 240  # maximum characters of a judge's explanation of its score
+REASONING = 600  # maximum characters of the reasoning in a verdict on a plan
+_BLOCK = 100  # maximum characters in one repetition; xgrammar 0.2.8 fails above 128
 _TYPES = ("number", "integer", "boolean", "array", "object")
-# The schema of an argument's text. It allows any text: the completion's `max_tokens` ends a model that rambles. Under a
-# pattern xgrammar 0.2.8 accepts no escape, so that no value could have a double quote, a backslash or a new line.
+# The schema of an argument's text. It allows any text; if a model rambles, the completion's `max_tokens` stops it. With
+# a pattern, xgrammar 0.2.8 would accept no escapes, so no value could contain a double quote, a backslash or a newline.
 _TEXT = {"type": "string"}
 
 
 def answer_schema(answer: JsonAnswer) -> dict[str, Any]:
     """The schema of an answer that is one object: a call, a plan of calls, an outline, a score, a vote or a verdict.
 
-    A call or plan comes after a thought if a thought is asked for. The schema of a predicted plan may be an array, or
-    an alternative of two objects.
+    If a thought is asked for, it comes before the call or plan. The schema of a predicted plan may be an array, or a
+    choice between two objects.
 
     Each call has one of the offered tools and only that tool's arguments (planning_horizon B.2: `anyOf`). A single call
-    is the value of `action`: OpenAI's strict mode refuses alternatives at the root. If the available results are known,
-    every argument that takes a result must have one of them. If no results are available, tools that take a result
-    cannot be called.
+    is the value of `action`, because OpenAI's strict mode refuses alternatives at the root. If the available results
+    are known, every argument that takes a result must be one of these results. If no results are available, tools that
+    take a result cannot be called.
     """
     if isinstance(answer, SchemaAnswer):
         asked: dict[str, Any] = json.loads(answer.schema)
@@ -81,12 +81,12 @@ def answer_schema(answer: JsonAnswer) -> dict[str, Any]:
 def text_schema(most: int) -> dict[str, Any]:
     """The schema of a text of at most `most` characters, or a few more.
 
-    The limit is rounded up by less than the number of the pattern's blocks, each of which has at most a hundred
-    characters.
+    The pattern consists of equal blocks of at most a hundred characters, so the limit is rounded up by less than the
+    number of blocks.
 
-    The schema is a pattern: under `maxLength`, xgrammar 0.2.8 lets control characters through, which are not JSON, and
-    takes up to 41 ms for a token. The pattern's blocks have equal size, so that a text can match in at most two ways.
-    Other forms of the same pattern take minutes to compile.
+    The schema is a pattern because with `maxLength`, xgrammar 0.2.8 lets control characters through, which are not
+    valid JSON, and takes up to 41 ms per token. The blocks have equal size so that a text can match in at most two
+    ways. Other forms of the same pattern take minutes to compile.
     """
     blocks = math.ceil(most / _BLOCK)
     size = math.ceil(most / blocks)
@@ -99,7 +99,7 @@ def _call(name: str, arguments: dict[str, Any]) -> dict[str, Any]:
 
 
 def _arguments(tool: ToolSpec, results: tuple[str, ...] | None) -> dict[str, Any]:
-    """The schema of a tool's arguments, with the rules of `misfit`.
+    """The schema of a tool's arguments, by the same rules as `misfit`.
 
     A value has its argument's type or is a string, such as a reference to an earlier output.
     """
@@ -123,12 +123,12 @@ def object_schema(properties: dict[str, Any], required: list[str]) -> dict[str, 
     return {"type": "object", "properties": properties, "required": required, "additionalProperties": False}
 
 
-# The JSON schemas of predicted plans, for engines that can sample under one.
+# The JSON schemas of predicted plans, for engines that can sample under a schema.
 
 
 Text: TypeAlias = Callable[[int], dict[str, Any]]
 Arguments: TypeAlias = Callable[[ToolSpec], dict[str, Any]]
-_PLAN, _REASON = 1200, 300  # characters of the summary, and of a reason
+_PLAN, _REASON = 1200, 300  # maximum characters of the summary, and of a reason
 _ANY_NAME = {"type": "string"}
 _ANY_ARGUMENTS = {"type": "object"}
 
@@ -136,10 +136,11 @@ _ANY_ARGUMENTS = {"type": "object"}
 def plan_schema(answer: ChainAnswer | MessagesAnswer, text: Text, arguments: Arguments) -> dict[str, Any]:
     """The schema of a predicted plan: an object or, for several messages, an array.
 
-    A refusal, if the case allows one, is an alternative to the plan at the root.
+    If the case allows a refusal, the root of the schema is a choice between a plan and a refusal.
 
-    A `free` plan may have any names and arguments, since its mistakes are diagnosed later. Otherwise each call has one
-    of the offered tools and that tool's `arguments`. `text(n)` makes the schema of a text of at most n characters.
+    A `free` plan may have any tool names and arguments, since its mistakes are diagnosed later. Otherwise each call has
+    one of the offered tools and that tool's `arguments`. `text(n)` returns the schema of a text of at most n
+    characters.
     """
     wanted = _chain(answer, text, arguments) if isinstance(answer, ChainAnswer) else _messages(answer, text, arguments)
     if not answer.may_refuse:

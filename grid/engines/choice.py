@@ -1,7 +1,7 @@
 """Exact probabilities of options from forward passes alone, for any tokenizer (egb_slate, algorithm 3, for numbers).
 
-An option's label is its number or its name. As token sequences after the prompt, labels form a trie, and each level of
-the trie is one batch of next-token distributions.
+An option's label is its number or its name. The labels, as token sequences that follow the prompt, form a trie, and
+each level of the trie needs one batch of next-token distributions.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ Prefix = tuple[int, ...]
 class Distribution:
     """Probabilities of the options (float64, sum 1), their error and their cost.
 
-    `unassigned` is the model's probability mass that went to no option. `error_bound` is the greatest total variation
-    that can result from the nodes left out. `passes` is the number of next-token distributions, `levels` the number of
-    rounds in which they were asked for.
+    `unassigned` is the model's probability mass that went to no option. `error_bound` is the maximum total variation
+    that the nodes left out can cause. `passes` is the number of next-token distributions, and `levels` is the number of
+    rounds in which they were requested.
     """
 
     probabilities: tuple[float, ...]
@@ -35,17 +35,17 @@ class Distribution:
 
 
 class ChoiceSearch(ABC):
-    """One exact choice, level by level: `feed` the log-probabilities that are wanted, until `wanted` is empty.
+    """One exact choice, computed level by level: `feed` it the requested log-probabilities until `wanted` is empty.
 
-    Wanted are the log-probabilities of each of `tokens` after each prefix in `wanted`.
+    Each call of `feed` gets the log-probabilities of each of `tokens` after each prefix in `wanted`.
 
     Args:
-        options: each option's label, or its first label if it has several.
+        options: for each option, its label, or its first label if it has several.
         labels: all labels, distinct and not empty.
         bound: nodes whose mass is below this share of the first level's mass are left out; with 0 the result is exact.
 
     Raises:
-        ValueError: labels that are empty or equal.
+        ValueError: a label is empty, or two labels are equal.
     """
 
     def __init__(self, options: Sequence[Prefix], labels: Sequence[Prefix], bound: float) -> None:
@@ -60,27 +60,27 @@ class ChoiceSearch(ABC):
 
     @property
     def room(self) -> int:
-        """The most tokens after the prompt that any pass needs, including the token whose distribution is asked for."""
+        """The maximum number of tokens after the prompt in any pass, including the token that the pass predicts."""
         return max(map(len, self._children)) + 1
 
     @property
     def wanted(self) -> list[Prefix]:
-        """The label prefixes after which distributions are wanted next.
+        """The label prefixes whose next-token distributions are needed next.
 
-        At first, only the empty prefix is wanted; at the end, no prefix is wanted.
+        At first this is only the empty prefix; at the end there are none.
         """
         return list(self._masses)
 
     @property
     def tokens(self) -> list[int]:
-        """The tokens whose log-probabilities are wanted after each prefix in `wanted`, ascending."""
+        """The tokens whose log-probabilities are needed after each prefix in `wanted`, in ascending order."""
         return sorted({token for node in self._masses for token in self._children[node]})
 
     def feed(self, logs: np.ndarray) -> None:
         """Take the tokens' raw full-vocabulary log-probabilities, shape (wanted, tokens).
 
         Raises:
-            ValueError: log-probabilities that are not numbers.
+            ValueError: a log-probability is not a number (NaN).
         """
         if np.isnan(logs).any():
             raise ValueError("the model's log-probabilities are not numbers (NaN)")
@@ -110,9 +110,9 @@ class ChoiceSearch(ABC):
 
     @abstractmethod
     def _part(self, node: Prefix, mass: float, behind: np.ndarray, columns: Mapping[int, int]) -> dict[Prefix, float]:
-        """Split a node's mass: mass that ends at an option is added to its score; return the mass of each child node.
+        """Add mass that ends at an option to the option's score, and return the mass of each child node.
 
-        `behind` has the log-probabilities after the node; `columns` has each token's place in `behind`.
+        `behind` has the log-probabilities of the tokens after the node; `columns` has each token's index in `behind`.
         """
 
     @abstractmethod
@@ -124,14 +124,15 @@ class NumberSearch(ChoiceSearch):
     """A choice of options by number; scores are the model's probabilities, normalised over the options at the end.
 
     The score of a number that must end is its mass times p_end, the probability that no further digit follows. The
-    score of any other number is its mass, whatever follows it. If only the one-digit numbers must end, K <= 100 options
-    with a token per digit take two levels, as in the paper; if all numbers must end, they take one level more.
+    score of any other number is its mass, whatever follows it. If every digit is one token and only the one-digit
+    numbers must end, K <= 100 options need two levels, as in the paper; if all numbers must end, they need one more.
 
     Args:
         digits: all tokens of the vocabulary that would continue a number.
         ends: the labels that must end, including all labels that begin another label.
-        printed: algorithm 3 as it is printed: after the first token, softmax over the digits only. Then p_end is 0, and
-            the score of every label that must end is 0. Off by default (design, 'Where the papers need care').
+        printed: use algorithm 3 exactly as printed in the paper: after the first token, softmax over the digits only.
+            Then p_end is 0, and so is the score of every label that must end. Off by default (design, 'Where the papers
+            need care').
 
     Raises:
         ValueError: as in `ChoiceSearch`, or if a label that begins another label is not among `ends`.
@@ -151,11 +152,11 @@ class NumberSearch(ChoiceSearch):
         if any(label in self._children and label not in self._ends for label in labels):
             raise ValueError("if a label is the beginning of another label, `ends` must contain it")
         if not printed:
-            self._children = {label: [] for label in ends} | self._children  # the ends are nodes too
+            self._children = {label: [] for label in ends} | self._children  # the labels that must end are nodes too
 
     @property
     def tokens(self) -> list[int]:
-        """The tokens as in `ChoiceSearch`, and all digits if a number must end after one of the wanted prefixes."""
+        """The tokens as in `ChoiceSearch`, and all digits if one of the wanted prefixes is a number that must end."""
         if any(node in self._ends or (self._printed and node) for node in self._masses):
             return sorted(self._digits.union(super().tokens))
         return super().tokens
@@ -181,14 +182,14 @@ class NumberSearch(ChoiceSearch):
 class NameSearch(ChoiceSearch):
     """A choice of options by name, with the probabilities of a sampler under a schema that allows only these names.
 
-    At every token, such a sampler renormalises over the tokens that continue some name. This search also renormalises
-    at every node of the trie, and not once over whole names: the shares of m sampled names tend to the search's
-    probabilities as m grows. If only one token can follow, that token gets all of the mass and nothing is computed. So
-    after the root, a node is wanted only if names differ there. If K options differ at the root, they take at most K -
-    1 passes.
+    At every token, such a sampler renormalises over the tokens that continue some name. This search likewise
+    renormalises at every node of the trie, not once over whole names. The relative frequencies of m sampled names
+    therefore tend to the search's probabilities as m grows. If only one token can follow, that token gets all of the
+    mass and nothing is computed. So after the root, a node is wanted only if names differ there. If K options differ at
+    the root, they need at most K - 1 passes.
 
-    An option has one or more labels: each is a way of writing its name in tokens. Other ways of writing the name are
-    ignored, as if the model always used one of the labels.
+    An option has one or more labels; each label is one way of writing the option's name in tokens. Other ways of
+    writing the name are ignored, as if the model always used one of the labels.
 
     `unassigned` is the mass that went to no label at the nodes that were computed.
     """
@@ -230,7 +231,7 @@ class NameSearch(ChoiceSearch):
 
 
 def _trie(labels: Sequence[Prefix]) -> dict[Prefix, list[int]]:
-    """The trie's inner nodes, each with the tokens that can follow it, in the labels' order."""
+    """The trie's inner nodes, each with the tokens that can follow it, in the order of the labels."""
     children: dict[Prefix, dict[int, None]] = {}
     for label in labels:
         for depth, token in enumerate(label):
@@ -238,30 +239,30 @@ def _trie(labels: Sequence[Prefix]) -> dict[Prefix, list[int]]:
     return {node: list(tokens) for node, tokens in children.items()}
 
 
-# Tools' names as the labels of options: a tool call, as it is sampled, up to the name's closing quote.
+# Tool names as the labels of options: a label is a tool call, as it would be sampled, up to the name's closing quote.
 #
-# With its closing quote no name begins another. The call is tokenised as a whole from the start of the answer, so that
-# a name has the tokens that a model writes in such a call, even if its first token includes a part of the text before
-# the name. Of the ways to write a name in tokens, only the tokenizer's own counts, with each token that it has for the
-# quote and the next characters (`"` and `",`), since a sampler under a schema may take either. Other ways do not count:
-# if a model begins a call with `{` and `"` where the tokenizer has `{"`, the name comes after other tokens and may have
-# another probability.
+# If a name includes its closing quote, it cannot be the beginning of another name. The call is tokenised as a whole
+# from the start of the answer, so that a name has the tokens that a model writes in such a call, even if its first
+# token includes part of the text before the name. Of the ways to write a name in tokens, only the tokenizer's own
+# counts, with each of its tokens that has the quote (`"` and `",`), since a sampler under a schema may choose
+# either. Other ways do not count: if a model begins a call with `{` and `"` where the tokenizer has `{"`, different
+# tokens precede the name, and its probability may differ.
 
 
-_BEHIND = 3  # characters after the quote that a token may have together with it: `", "`
+_BEHIND = 3  # maximum number of characters after the quote in the same token: `", "`
 
 
 class Search(NamedTuple):
-    """A search, and the tokens between the prompt and the search's root: the tokens with which all labels begin."""
+    """A search, and its `stem`: the tokens with which all labels begin, between the prompt and the search's root."""
 
     search: NameSearch
     stem: Prefix
 
 
 def beginnings(name: str) -> tuple[str, ...]:
-    """The texts of a call up to the name's closing quote, and up to each further character.
+    """The texts of a call up to the name's closing quote, and up to each of the next few characters.
 
-    The further characters are those that a token may have together with the quote.
+    The next characters are included because a token may contain them together with the quote.
     """
     end = len(to_json({"action": {"tool": name}})) - 2
     call = to_json({"action": {"tool": name, "arguments": {}}})
@@ -269,7 +270,7 @@ def beginnings(name: str) -> tuple[str, ...]:
 
 
 def ways(rows: Sequence[Prefix]) -> tuple[Prefix, ...]:
-    """A name's labels, from the tokens of its `beginnings`: the rows whose last token is the one that has the quote."""
+    """A name's labels: those rows of tokens of its `beginnings` whose last token is the one with the quote."""
     first, *others = rows
     return tuple(dict.fromkeys([first, *(row for row in others if len(row) == len(first) and row[:-1] == first[:-1])]))
 
@@ -277,7 +278,7 @@ def ways(rows: Sequence[Prefix]) -> tuple[Prefix, ...]:
 def search(labels: Sequence[Sequence[Prefix]], bound: float) -> Search:
     """A fresh search for options with these labels."""
     every = [label for own in labels for label in own]
-    first, last = min(every), max(every)  # what these two share, all share
+    first, last = min(every), max(every)  # a prefix shared by these two is shared by all
     most = min(map(len, every)) - 1
     stem = first[: next((place for place in range(most) if first[place] != last[place]), most)]
     return Search(NameSearch([[label[len(stem) :] for label in own] for own in labels], bound=bound), stem)

@@ -1,4 +1,4 @@
-"""Tools given as functions to a chat template or a server, instead of a list in the prompt (`tools: native`)."""
+"""Tools passed as functions to a chat template or a server, instead of as a list in the prompt (`tools: native`)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from grid.core.types import NO_TOOL, Parameter, ToolSpec, to_json
 from grid.text.references import allowed
 
 LONGEST = 64
-"""The most characters of a function's name that servers accept; they accept letters, digits, `_` and `-`."""
+"""The maximum length of a function's name that servers accept; they accept letters, digits, `_` and `-`."""
 _REFUSED = re.compile(r"[^A-Za-z0-9_-]+")
 _DIGEST = 8  # hexadecimal digits
 _TYPES = frozenset({"string", "number", "integer", "boolean", "array", "object"})
@@ -26,12 +26,12 @@ Named = tuple[tuple[str, str], ...]
 
 
 def handed_over(prompt: Prompt) -> Prompt:
-    """The prompt for an engine that gets functions: a section that is not text defines the tools.
+    """The prompt for an engine that accepts functions: the tools are defined in a section that is not text.
 
-    The options are the same, in the same order and words, including `no_tool`, `finish` and `give_up`; each is a
+    The options are the same, in the same order and wording, including `no_tool`, `finish` and `give_up`; each is a
     function. The instruction that asks for a JSON object is replaced by the answer's `native` instruction. Everything
-    else stays the same, also the history: only the way in which tools are shown and called differs. A prompt that does
-    not ask for a call is returned unchanged.
+    else stays the same, including the history: only the way in which tools are shown and called differs. A prompt that
+    does not ask for a call is returned unchanged.
     """
     answer = prompt.answer
     if not isinstance(answer, ToolCallAnswer | PlanAnswer):
@@ -48,7 +48,7 @@ def handed_over(prompt: Prompt) -> Prompt:
 
 @lru_cache(maxsize=1024)  # many prompts offer the same options
 def _functions(tools: tuple[ToolSpec, ...], may_decline: bool, options: tuple[str, ...]) -> tuple[Section, Named]:
-    offered = list({tool.name: tool for tool in tools}.values())  # a server refuses two functions of one name
+    offered = list({tool.name: tool for tool in tools}.values())  # a server refuses two functions with the same name
     if may_decline:
         listed = ((place, text) for place, text in enumerate(options) if text.startswith(f"{NO_TOOL}:"))
         place, text = next(listed, (len(offered), ""))
@@ -60,10 +60,10 @@ def _functions(tools: tuple[ToolSpec, ...], may_decline: bool, options: tuple[st
 
 
 def safe_names(names: Sequence[str]) -> list[str]:
-    """The names of functions for tools of these names, all different; a name that servers accept stays as it is.
+    """Distinct function names for tools with these names; a name that servers accept stays as it is.
 
-    In any other name, `_` replaces the characters that servers refuse, and a long name is cut. If such a name would
-    then equal another function's name, it ends with a digest.
+    In any other name, `_` replaces the characters that servers refuse, and a long name is cut. If the new name would
+    equal another function's name, the new name ends with a digest.
     """
     cleaned = [_cleaned(name) for name in names]
     counts, taken, found = Counter(cleaned), set(names).intersection(cleaned), list[str]()
@@ -100,7 +100,7 @@ def _definition(name: str, tool: ToolSpec) -> str:
 
 
 def _property(parameter: Parameter, tool: ToolSpec) -> dict[str, Any]:
-    """A parameter's JSON schema: the parameter's own schema if it has one, else one made from its type and values."""
+    """A parameter's JSON schema: the parameter's own schema if it has one, else one built from its type and values."""
     if parameter.schema:
         own: dict[str, Any] = json.loads(parameter.schema)
         return own | ({"description": parameter.description} if parameter.description else {})
@@ -110,7 +110,7 @@ def _property(parameter: Parameter, tool: ToolSpec) -> dict[str, Any]:
     if allowed(tool, parameter):
         found["enum"] = [*parameter.values]
     if parameter.type == "array":
-        found["items"] = {}  # servers refuse a list without it
+        found["items"] = {}  # servers refuse an array without `items`
     if parameter.description:
         found["description"] = parameter.description
     return found

@@ -1,4 +1,4 @@
-"""The engine of an actor: its load, its log, its progress and its probes; and engines that are told the reference."""
+"""The engine in an actor: its load, its log, its progress and its probes; also engines that are given the reference."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from grid.core.types import Parameter, ToolSpec, Verdict, to_json
 
 @dataclass(frozen=True)
 class Occupancy:
-    """An engine's load: requests being computed and waiting, and the share of its KV cache in use."""
+    """An engine's load: the numbers of running and waiting requests, and the share of its KV cache in use."""
 
     running: int
     waiting: int
@@ -40,7 +40,7 @@ class Occupancy:
 
 
 class HostedEngine(Engine, Protocol):
-    """The engine of an actor; if its `sample` or `choose` raises EngineDiedError, the actor ends.
+    """The engine in an actor; if its `sample` or `choose` raises EngineDiedError, the actor ends.
 
     The engine may also have `replicas`, the number of its replicas (None: as many as the sweep sets), and `bundles`,
     the GPUs of each process that it starts (without `bundles`, one process has all of `gpus`).
@@ -58,26 +58,26 @@ class HostedEngine(Engine, Protocol):
 
     @property
     def capacity(self) -> int:
-        """About how many cases keep one replica busy."""
+        """The approximate number of cases that keep one replica busy."""
         ...
 
     async def load(self) -> None:
-        """Get ready to answer, once; raises ConfigError if the engine can never work as configured."""
+        """Prepare to answer, once; raises ConfigError if the engine can never work as configured."""
         ...
 
     async def check(self) -> None:
-        """Raise EngineDiedError if the engine will not answer any more.
+        """Raise EngineDiedError if the engine can no longer answer.
 
         The method awaits nothing, so that any event loop may call it.
         """
         ...
 
     def occupancy(self) -> Occupancy:
-        """The engine's present load."""
+        """The engine's current load."""
         ...
 
 
-# The output of this process and its children, if it goes to files, as the output of Ray's workers does.
+# The output of this process and its children, if the output goes to files, as it does in Ray's workers.
 
 
 _STREAMS = (1, 2)
@@ -85,36 +85,37 @@ _MOST_BYTES = 20_000
 
 
 def sizes() -> dict[int, int]:
-    """The bytes written so far, by stream."""
+    """The number of bytes written so far to each stream."""
     found = {stream: os.fstat(stream) for stream in _STREAMS}
     return {stream: what.st_size for stream, what in found.items() if stat.S_ISREG(what.st_mode)}
 
 
 def tail(lines: int, since: Mapping[int, int] | None = None) -> list[str]:
-    """The last lines written (with `since`, only lines after these sizes); empty if the output does not go to files."""
+    """The last lines written (with `since`, only those after these sizes); empty if the output does not go to files."""
     found: deque[str] = deque(maxlen=lines)
     for stream, size in sizes().items():
         begin = (since or {}).get(stream, 0)
-        with open(f"/proc/self/fd/{stream}", "rb") as file:  # its name may be gone
+        with open(f"/proc/self/fd/{stream}", "rb") as file:  # the file may have been renamed or deleted
             file.seek(max(size - _MOST_BYTES, begin))
             found.extend(line for line in file.read().decode(errors="replace").splitlines() if line.strip())
     return list(found)
 
 
-# Whether an engine that has requests makes progress.
+# Checks that an engine with requests makes progress.
 
 
 STALLED_SECONDS = 120.0
-_A_STEP = 5.0  # seconds of processor time: on a CPU one step may take minutes
+_A_STEP = 5.0  # seconds of processor time that count as a step: on a CPU one step may take minutes
 
 
 class Progress:
     """The time of an engine's last step; an engine hangs if it has requests and makes no step for `stalled_seconds`.
 
-    Several threads read and write it: every value is replaced whole. `requests` is the number of requests at present.
+    Several threads read and write an instance, so every value is replaced as a whole. `requests` is the number of
+    current requests.
 
     Args:
-        processor: gives the processor time, in seconds, that the engine's process has used: if enough time is used,
+        processor: returns the processor time, in seconds, that the engine's process has used; if enough time is used,
             this counts as a step. None if the engine computes on a GPU.
         now: a clock in seconds.
     """
@@ -129,7 +130,7 @@ class Progress:
     def request(self) -> Iterator[None]:
         """The engine has a request for as long as the block lasts."""
         if not self.requests:
-            self.step()  # the time without work does not count
+            self.step()  # idle time does not count
         self.requests += 1
         try:
             yield
@@ -137,11 +138,11 @@ class Progress:
             self.requests -= 1
 
     def step(self) -> None:
-        """Note that a step was made."""
+        """Record that the engine has made a step."""
         self._last = self._now()
 
     def check(self) -> None:
-        """Raise EngineDiedError if there are requests and no step was made for too long."""
+        """Raise EngineDiedError if there are requests but the engine has made no step for too long."""
         if self.processor and (used := self.processor()) >= self._used + _A_STEP:
             self._used = used
             self.step()
@@ -150,12 +151,12 @@ class Progress:
             raise EngineDiedError(f"the engine has made no step for {still:.0f} s while it had requests")
 
 
-# The requests that engines get before a sweep: for a call, and for a plain choice, of whose probability a share may go
-# to no option at all.
+# The requests that engines get before a sweep: one asks for a call, another for a simple choice, which shows how much
+# probability goes to no option at all.
 
 
 MUCH = 0.5
-"""If `unassigned` is above this share, the model does not begin answers with a number, and its choice is unknown."""
+"""If `unassigned` is above this share, the model does not begin its answers with a number, so its choice is unknown."""
 _FRUIT = (
     "a horse",
     "a hammer",
@@ -173,11 +174,11 @@ _FRUIT = (
 CLOCK = ToolSpec("get_time", "The time in a city.", (Parameter("city", "string", "The city's name."),))
 CALL_PROBE = Prompt((Section("request", ("What time is it in Paris?",)),), ToolCallAnswer((CLOCK,), may_decline=True))
 PROBED_WORDS = "Lisbon", "half past nine"
-"""The words of the probe's conversation that a prompt must show: an argument of the call, and the result."""
+"""Texts from the probe's conversation that a rendered prompt must contain: an argument of the call, and the result."""
 
 
 def conversation_probe(native: bool, reasoning: tuple[str, str] | None = None) -> Prompt:
-    """A prompt with an earlier answer and its call's result; the call is native or in words, perhaps with a thought."""
+    """A prompt with an earlier answer and its call's result; the call is native or text, perhaps with a thought."""
     of = {"role": "tool", "id": "step00000"} if native else {"role": "user"}
     called: dict[str, Any] = {
         "content": to_json({"action": {"tool": CLOCK.name, "arguments": {"city": PROBED_WORDS[0]}}})
@@ -205,28 +206,28 @@ _TEXT_PROBE = Prompt((Section("request", ("What is the colour of the sky? Answer
 
 
 class Probe(NamedTuple):
-    """A request like those that a role will make: with the role's kind of answer and the role's temperature."""
+    """A request like those that a role will make, with the role's kind of answer and temperature."""
 
     role: Role
     temperature: float
 
     @property
     def prompt(self) -> Prompt:
-        """The request's prompt: it asks for a call, for a score, or for words."""
+        """The request's prompt, which asks for a call, a score or a text."""
         return {ACTOR: CALL_PROBE, JUDGE: _SCORE_PROBE, EVALUATOR: _SCORE_PROBE}.get(self.role, _TEXT_PROBE)
 
     @property
     def told(self) -> str:
-        """The request's description in an error."""
+        """The description of the request in an error message."""
         own = "its planner's temperature" if self.role == ACTOR else f"{self.role}.temperature"
         whose = "" if self.role == ACTOR else f"; if model@{self.role} is set, the key is {self.role}.omit"
         return f"the {self.role} is asked at temperature {self.temperature:g} ({own}{whose})"
 
 
 class Listing(NamedTuple):
-    """A list's price of a million tokens, in US dollars: for prompts, for their cached part, and for answers.
+    """The listed prices per million tokens, in US dollars: for prompts, the cached part of prompts, and answers.
 
-    `of`: the list's owner and version.
+    `of`: the owner and version of the price list.
     """
 
     input: float
@@ -237,7 +238,7 @@ class Listing(NamedTuple):
 
 @runtime_checkable
 class Listed(Protocol):
-    """An engine that knows a list of models and prices."""
+    """An engine that has a list of models and prices."""
 
     def listing(self) -> Listing | None:
         """The model's price; None if the list has none. Raises ConfigError for a model that is not in the list."""
@@ -246,7 +247,7 @@ class Listed(Protocol):
 
 @runtime_checkable
 class Probed(Protocol):
-    """An engine whose server may refuse requests, so that some requests are tried before a sweep."""
+    """An engine whose server may refuse requests, which is why some requests are tried before a sweep."""
 
     async def probe(self, probes: Sequence[Probe]) -> None:
         """Try requests like those of the sweep; raises ConfigError if one is refused."""
@@ -254,17 +255,17 @@ class Probed(Protocol):
 
 
 async def unassigned(engine: Engine) -> float | None:
-    """The probability that a loaded engine gives to none of a plain question's options; None if it cannot be measured.
+    """The probability that a loaded engine assigns to no option of a simple question; None if it cannot be measured.
 
-    It cannot be measured for engines without choices, or with algorithm 3 as printed: there, one-digit numbers have no
-    probability, however a model begins its answers.
+    It cannot be measured for engines without choices. Nor can it be measured with algorithm 3 as printed, because there
+    one-digit numbers have no probability, however a model begins its answers.
     """
     if CHOOSE not in engine.provides or getattr(engine, "printed_form", False):
         return None
     try:
         return (await engine.choose(CHOICE_PROBE, seed=0)).unassigned
     except ModelError:
-        return 1.0  # not one option has any
+        return 1.0  # no option has any probability
     except ContextError:
         return None
 
@@ -283,14 +284,14 @@ def warning(label: str, share: float | None) -> str | None:
     )
 
 
-# Stretches of time, as (begin, end) of one clock in seconds.
+# Time spans, as pairs (begin, end) in seconds of the same clock.
 
 
 Span = tuple[float, float]
 
 
 def covered(spans: Iterable[Span]) -> float:
-    """The seconds that lie in at least one of the spans."""
+    """The number of seconds covered by at least one of the spans."""
     total, until = 0.0, float("-inf")
     for begin, end in sorted(spans):
         total += max(end - max(begin, until), 0.0)
@@ -298,18 +299,18 @@ def covered(spans: Iterable[Span]) -> float:
     return total
 
 
-# Engines that must be told a case's reference, and the expected success of a single pass.
+# Engines that need a case's reference, and the expected success of a single pass.
 #
-# The run layer tells them, cell by cell; planners never see a reference, nor the engine that knows it.
+# The run layer passes them the reference for each cell; planners never see a reference, nor an engine that knows it.
 
 
 class Stage(NamedTuple):
-    """One step of a pass, with the properties that matter for how the pass ends.
+    """One step of a pass, with the properties that affect whether the pass succeeds.
 
-    `needed`: the pass fails if this step is not the reference's. `calls`: the step calls a tool. `offered`: that tool
-    is among the options. `arguments`: its call can have wrong arguments. `forgiven`: a misspelt name in them is read as
-    it was meant. `uses`: the places of the stages whose outputs its call takes. `others`: the number of the step's
-    wrong options, where calling no tool is an option too; 0 if a tool must be called.
+    `needed`: the pass fails if this step differs from the reference's step. `calls`: the step calls a tool. `offered`:
+    that tool is among the options. `arguments`: the step's call can have wrong arguments. `forgiven`: a misspelt name
+    in the arguments is read as intended. `uses`: the indices of the stages whose outputs the call takes. `others`: the
+    number of wrong options at this step, counting the option to call no tool; 0 if a tool must be called.
     """
 
     needed: bool
@@ -324,10 +325,10 @@ class Stage(NamedTuple):
 class SinglePass(NamedTuple):
     """A pass that decides every stage once.
 
-    `answers`: after this number of unreadable answers, the decision has failed; if `fatal`, that failure ends the pass.
-    `blind`: all stages but the first are decided without observations. `replans`: one plan has all stages, and after a
-    failed call a new plan has the stages that are left; the number of new plans is at most `replans`. None: stages are
-    decided one by one. `outlined`: the last stage ends the pass; otherwise one more decision does.
+    `answers`: a decision fails after this number of unreadable answers; if `fatal`, that failure ends the pass.
+    `blind`: all stages but the first are decided without observations. `replans`: if it is a number, one plan has all
+    stages, and after a failed call a new plan has the remaining stages, with at most this number of new plans; if None,
+    stages are decided one by one. `outlined`: the last stage ends the pass; otherwise one more decision ends it.
     """
 
     stages: Sequence[Stage]

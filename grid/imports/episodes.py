@@ -1,4 +1,4 @@
-"""Another tool's run as rows of our tables; each sample gets its rows once, however often its file is imported."""
+"""Turns another tool's run into rows of our tables; each sample gets its rows once, however often it is imported."""
 
 from __future__ import annotations
 
@@ -25,19 +25,19 @@ from grid.imports import IMPORTED
 from grid.store.schema import COST
 
 AT_ONCE = 100
-"""The number of samples that are in memory together, and are written together."""
+"""The number of samples that are in memory at once, and are written together."""
 LONGEST = 2_000
-"""The most messages of a sample whose transcript is kept, as each request's prompt lists all messages before it."""
+"""Transcripts are only kept of samples with at most this many messages, as each prompt lists all earlier messages."""
 _DIGITS = 32
-_LABEL, _NAME = 120, 64  # characters, of a label and of a metric's name
+_LABEL, _NAME = 120, 64  # maximum characters of a label, and of a metric's name
 _OF_CASE = ("cluster", "depth", "breadth", "depth_edges", "breadth_edges", "plan_nodes")
-"""Columns that belong to the case, not to a run; they come from the folder's own rows of the case, if it has any."""
+"""Columns that belong to the case, not to a run; they are taken from the folder's own rows of the case, if any."""
 _KINDS: Mapping[str, SectionKind] = {"system": "role", "user": "request"}
 
 
 @dataclass(frozen=True)
 class Source:
-    """A file of another tool, and the common data of all samples in the file.
+    """A file written by another tool, and the data that all samples in the file have in common.
 
     Args:
         tool: `inspect` or `tau2`; the names of planners and metrics begin with it.
@@ -47,9 +47,9 @@ class Source:
         model, planner, dataset: the setting's labels.
         dataset_version: the version of the data, if the file has one.
         roles: the labels of further models, by role.
-        given: other parameters of the run, as far as the file has them.
+        given: other parameters of the run that the file has.
         success: the name of the score that decides success.
-        planned: the number of samples when all are done; None if the file does not say.
+        planned: the number of samples once all are done; None if the file does not say.
     """
 
     tool: str
@@ -74,7 +74,7 @@ class Source:
 
 
 class Called(NamedTuple):
-    """A tool call and its result, which is None if the file has none. `wrong`: why the call could not be read."""
+    """A tool call and its result, which is None if the file has none. `wrong` says why the call could not be read."""
 
     id: str
     tool: str
@@ -85,7 +85,7 @@ class Called(NamedTuple):
 
 
 class Spent(NamedTuple):
-    """A role's usage for one message or for a whole sample; a figure that the file does not have is None."""
+    """A role's usage for one message or for a whole sample; figures that the file does not have are None."""
 
     llm_calls: int | None = None
     input_tokens: int | None = None
@@ -135,7 +135,7 @@ class Sample:
 
 @dataclass
 class Found:
-    """The result of an import: the numbers of samples that are `new` or were `there` already, and notes on samples."""
+    """The result of an import: the numbers of samples that are `new` or were already `there`, and notes on samples."""
 
     new: int = 0
     there: int = 0
@@ -147,7 +147,7 @@ class Found:
 
 
 Read = Callable[[Callable[[str, int], bool], Found], Iterator[Sample]]
-"""Reads the samples whose case and trial a function accepts, and notes the samples that cannot be used."""
+"""Reads the samples whose case and trial a function accepts, and records the samples that cannot be used."""
 
 
 def add(root: Path, source: Source, read: Read, now: dt.datetime) -> Found:
@@ -181,7 +181,8 @@ def add(root: Path, source: Source, read: Read, now: dt.datetime) -> Found:
 def planner_label(tool: str, name: str) -> str:
     """A planner's label, such as `inspect:react`.
 
-    With this label tables distinguish the planner from ours of the same name, and pair no planner with itself.
+    With this label, tables distinguish the planner from our planner of the same name, and do not pair a planner with
+    itself.
     """
     return f"{tool}:{one_line(name, _LABEL)}"
 
@@ -192,7 +193,7 @@ def score_name(tool: str, *parts: str) -> str:
 
 
 def resolved(value: float | str | None) -> bool | None:
-    """Whether a score is a success: only 1, the greatest value, is. None if the score is not between 0 and 1."""
+    """Whether a score is a success, which only 1, the greatest value, is. None if the score is not between 0 and 1."""
     if not isinstance(value, float) or not 0 <= value <= 1:
         return None
     return value >= 1 - 1e-6
@@ -203,8 +204,8 @@ def _check_rule(root: Path, source: Source) -> None:
     for text in store.read(root, "episodes", ["config"], mine)["config"].unique().to_pylist():
         if loads(text)[IMPORTED]["success"] != source.success:
             raise StoreError(
-                f"{one_line(root, 200)}: the folder has this run already, but another score than "
-                f"{one_line(source.success, 80)} decided its success; import the run into another folder"
+                f"{one_line(root, 200)}: the folder already has this run, but its success was not decided by "
+                f"{one_line(source.success, 80)}; import the run into another folder"
             )
 
 
@@ -217,7 +218,7 @@ def _cell_id(source: Source, case_id: str, trial: int) -> str:
 
 
 def _declared(root: Path, source: Source, samples: Iterable[Sample]) -> list[dict[str, Any]]:
-    """The rows of `metrics` for scores that the folder does not know yet."""
+    """The rows of `metrics` for scores that the folder does not have yet."""
     known = store.metrics(root)
     found = {name: isinstance(value, str) for sample in samples for name, value in sample.scores.items()}
     meaning = f"A score of an imported run ({source.package})."
@@ -229,7 +230,7 @@ def _declared(root: Path, source: Source, samples: Iterable[Sample]) -> list[dic
 
 
 def _of_cases(root: Path, source: Source, samples: Sequence[Sample]) -> dict[str, dict[str, Any]]:
-    """The columns of the cases (cluster, depth, breadth), by id, from the folder's own cells.
+    """The columns of the cases (cluster, depth, breadth), by case id, from the folder's own cells.
 
     Cells without a disturbance are preferred.
     """
@@ -274,7 +275,7 @@ def _rows(
 
 
 def _head(source: Source) -> dict[str, Any]:
-    """The common columns of all rows of a source."""
+    """The columns that all rows of a source have in common."""
     origin = {"tool": source.package, "version": source.version, "file": source.file, "sha256": source.sha256}
     told = {**origin, "success": source.success, **source.given}
     return {
@@ -348,7 +349,7 @@ def _steps(ids: Mapping[str, str], sample: Sample) -> list[dict[str, Any]]:
 
 
 def _messages(ids: Mapping[str, str], sample: Sample) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    """A row for each message of the acting model, with the messages before it as prompt; and all messages' sections."""
+    """A row for each message of the acting model, with the earlier messages as prompt; and all messages' sections."""
     digests: list[str] = []
     sections: dict[str, dict[str, Any]] = {}
     messages: list[dict[str, Any]] = []
@@ -391,7 +392,7 @@ def _case(sample: Sample) -> dict[str, Any]:
 
 
 def observed(messages: Sequence[Said], results: Mapping[str, tuple[str, bool]]) -> list[Said]:
-    """The messages, where each call has got the result with the call's id."""
+    """The messages, in which each call has the result that has the call's id."""
 
     def whole(call: Called) -> Called:
         text, failed = results[call.id]

@@ -1,4 +1,4 @@
-"""Logs of Inspect, read with its own library: `.eval` a sample at a time, `.json` as a whole. Only JSON is read."""
+"""Reads logs of Inspect with its own library: `.eval` one sample at a time, `.json` as a whole. Only JSON is read."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ from grid.imports.episodes import (
 
 TOOL = "inspect"
 LARGEST = 512 << 20
-"""The most bytes of one unpacked sample, or of a log in the form of a single JSON file."""
-_SCORES = 64  # the most values that are read of one score
+"""The maximum size in bytes of one unpacked sample, or of a log that is a single JSON file."""
+_SCORES = 64  # maximum number of values that are read from one score
 _FLAGS = {"c": 1.0, "p": 0.5, "i": 0.0, "n": 0.0, "yes": 1.0, "true": 1.0, "no": 0.0, "false": 0.0}
-"""The values of texts that are scores, as in Inspect's `value_to_float`, where any other text counts as 0."""
+"""The values of texts used as scores, as in Inspect's `value_to_float`, where any other text counts as 0."""
 _ROLES: Mapping[str, Role] = {**{role: role for role in (ACTOR, *ASKED)}, "grader": EVALUATOR}
 _LIMITS = {"token": "tokens", "time": "seconds", "working": "seconds", "cost": "money"}
 _UNREAD = {"store", "timelines", "error_retries"}
@@ -82,7 +82,7 @@ def opened(path: Path, sha256: str, success: str | None) -> tuple[Source, Read]:
 
 
 def _checked(path: Path) -> bool:
-    """Whether a log is a ZIP file; raises DataError if the log, or a part of it, is too large or cannot be read."""
+    """Whether a log is a ZIP file; raises DataError if the log or a part of it is too large or cannot be read."""
     try:
         with path.open("rb") as file:
             zipped = file.read(2) == b"PK"
@@ -113,7 +113,7 @@ def _scorers(log: Any) -> list[str]:
 
 
 def _labels(roles: Mapping[str, Any]) -> dict[Role, str]:
-    """The names of the log's models, by our roles."""
+    """The names of the log's models, by our names for the roles."""
     found: dict[Role, str] = {}
     for name, config in roles.items():
         models = config if isinstance(config, list) else [config]
@@ -123,7 +123,7 @@ def _labels(roles: Mapping[str, Any]) -> dict[Role, str]:
 
 
 def _given(log: Any) -> dict[str, Any]:
-    """The run's parameters in the log, without addresses and without folders of a machine."""
+    """The run's parameters in the log, without addresses or folders of a machine."""
     spec = log.eval
     told = {
         "task": spec.task,
@@ -179,7 +179,7 @@ def _sample(one: Any, spec: Any, rule: str, found: Found) -> Sample:
     scores = _scores(one.scores or {})
     success = resolved(scores.get(score_name(TOOL, *rule.split("/", 1))))
     if success is None:
-        found.note("have no success, because their score is missing or is not a number from 0 to 1")
+        found.note("have no known success, because their score is missing or is not a number from 0 to 1")
     said = [message for message in one.input if message.role == "user"] if isinstance(one.input, list) else []
     query = one.input if isinstance(one.input, str) else "\n".join(message.text for message in said)
     error = one.error
@@ -230,7 +230,7 @@ def _scores(scores: Mapping[str, Any]) -> dict[str, float | str]:
 
 
 def _worth(value: Any) -> float | str | None:
-    """The value of a score, as a number if possible, else as a text; None for a number that is not finite."""
+    """The value of a score, as a number if possible, otherwise as a text; None for a number that is not finite."""
     if isinstance(value, str):
         if (flag := _FLAGS.get(value.strip().lower())) is not None:
             return flag
@@ -267,7 +267,7 @@ def _thought(message: Any) -> str:
 
 
 def _spent(one: Any, model: str, events: Sequence[Any], found: Found) -> dict[Role, Spent]:
-    """Each role's usage, summed over its model events. If these have no usage, the actor gets the sample's own sum."""
+    """Each role's usage, summed over its model events. If these have none, the actor gets the sample's own sum."""
     roles: dict[Role, list[Any]] = {ACTOR: []}
     for event in events:
         role = _ROLES.get(event.role) if event.role else ACTOR

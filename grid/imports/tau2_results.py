@@ -1,4 +1,4 @@
-"""Results of τ²-bench's own runner: one JSON file in the form of its `Results`, read without its package."""
+"""Reads results of τ²-bench's own runner, one JSON file in the form of its `Results`, without its package."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ from grid.imports.episodes import (
 TOOL = "tau2"
 REWARD = "reward"
 LARGEST = 512 << 20
-"""The most bytes of a file of results."""
+"""The maximum size of a results file, in bytes."""
 _LIMITS = {"max_steps": "steps", "too_many_errors": "errors", "timeout": "seconds"}
 _BROKEN = {"agent_error": ErrorKind.MODEL, "infrastructure_error": ErrorKind.INFRASTRUCTURE, "user_error": None}
-"""The kind of error, by reason of termination, for reasons that are errors; None if we have no such kind."""
+"""For each termination reason that is an error, the kind of error; None if we have no such kind."""
 
 
 class _Part(BaseModel):
@@ -126,7 +126,7 @@ class _Results(_Part):
 
 
 def opened(path: Path, sha256: str, success: str | None) -> tuple[Source, Read]:
-    """The source of a file of results, and a function that reads the file's simulations.
+    """The source of a results file, and a function that reads the file's simulations.
 
     Args:
         path: the file.
@@ -153,7 +153,7 @@ def opened(path: Path, sha256: str, success: str | None) -> tuple[Source, Read]:
     source = Source(
         tool=TOOL,
         package=TOOL,
-        version=None,  # a file of results does not have the version
+        version=None,  # results files do not contain the version
         file=path.name,
         sha256=sha256,
         identity=to_json([results.timestamp, info.model_dump(mode="json")]),
@@ -178,7 +178,7 @@ def _read(path: Path) -> _Results:
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(map(str, first["loc"]))
-        raise DataError(name, None, f"not a file of results of τ²-bench's runner ({where}: {first['msg']})") from None
+        raise DataError(name, None, f"not a results file of τ²-bench's runner ({where}: {first['msg']})") from None
     except (OSError, ValueError, RecursionError, MemoryError) as error:
         raise DataError(
             name, None, f"not a complete JSON file ({one_line(error, 200) or 'nested too deeply'})"
@@ -186,7 +186,7 @@ def _read(path: Path) -> _Results:
 
 
 def _version(results: _Results) -> str:
-    """A digest of the part of the tasks that we read, as a file of results has no version of its data."""
+    """A digest of the part of the tasks that we read, because results files contain no version of their data."""
     tasks = to_json([task.model_dump(mode="json") for task in results.tasks])
     return f"{TOOL}-{hashlib.sha256(tasks.encode('utf-8', 'replace')).hexdigest()[:12]}"
 
@@ -241,14 +241,14 @@ def _scores(run: _Run) -> dict[str, float | str]:
 
 
 def _query(task: _Task | None, said: Sequence[Said]) -> str:
-    """The text of the ticket or, if there is none, of the user's first message or, else, of the user's scenario."""
+    """The text of the ticket; if there is none, of the user's first message; else, of the user's scenario."""
     first = next((one.text for one in said if one.role == "user" and one.text), "")
     scenario = to_json(task.user_scenario) if task and task.user_scenario is not None else ""
     return (task.ticket if task and task.ticket else "") or first or scenario
 
 
 def _messages(messages: Sequence[_Message]) -> list[Said]:
-    """The messages. The agent's calls become calls; the user's own calls are added to the user's text."""
+    """The messages. The agent's calls stay calls; the user's own calls are added to the user's text."""
     results = {
         message.id: (message.content or "", message.error)
         for message in messages
@@ -266,7 +266,7 @@ def _messages(messages: Sequence[_Message]) -> list[Said]:
 
 
 def _spent(messages: Sequence[_Message]) -> dict[Role, Spent]:
-    """The usage of the agent and the user, from messages that a model wrote; messages of the runner have no usage."""
+    """The usage of the agent and the user, from messages that a model wrote; the runner's messages have no usage."""
     roles: Mapping[Role, str] = {ACTOR: "assistant", USER: "user"}
     return {
         role: _usage(own)
@@ -280,7 +280,7 @@ def _usage(messages: Sequence[_Message]) -> Spent:
         return Spent()
     read = [message.usage.prompt_tokens if message.usage else None for message in messages]
     written = [message.usage.completion_tokens if message.usage else None for message in messages]
-    paid = [message.cost or None for message in messages]  # the runner writes 0 if it knows no price
+    paid = [message.cost or None for message in messages]  # the runner writes 0 if it has no price
     return Spent(len(messages), _whole(read), None, _whole(written), None, _sum(paid))
 
 
@@ -295,7 +295,7 @@ def _sum(values: Sequence[float | None]) -> float | None:
 
 
 def _time(text: str | None) -> dt.datetime | None:
-    """The time that a text gives. The runner writes times without a zone; they are read as UTC."""
+    """The time in a text. The runner writes times without a time zone; they are read as UTC."""
     try:
         found = dt.datetime.fromisoformat(text) if text else None
     except ValueError:

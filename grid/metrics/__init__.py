@@ -2,7 +2,7 @@
 
 Read it in this order: `scores` (the common part of scorers; a plan's shape, replaced arguments, whether a case can be
 solved), `stepwise` (egb_slate §6.1, traject_bench §4.1, repeated calls), `failure_patterns` (traject_bench §4.1, §4.2),
-`closed_set` (tooltree §4.2), `milestones` (the calls and states that a case wants on the way, and those that it
-forbids). The code that measures a metric declares the meaning of its name (`grid.core.metric`). This package imports
-`worlds` and the packages below it.
+`closed_set` (tooltree §4.2), `milestones` (the calls and states that a case requires on the way, and the ones that it
+forbids). The code that measures a metric declares the meaning of the metric's name (`grid.core.metric`). This package
+imports `worlds` and the packages below it.
 """

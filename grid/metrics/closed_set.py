@@ -1,10 +1,10 @@
-"""Tool, Arg, Plan and Exec F1 of closed tool sets (tooltree §4.2, table 1).
+"""Tool, Arg, Plan and Exec F1 for closed tool sets (tooltree §4.2, table 1).
 
-ToolTree's paper reports the four metrics and defines none of them; `plan_f1="calls"` is Plan F1 as in its authors'
+The ToolTree paper reports these four metrics but defines none of them; `plan_f1="calls"` is Plan F1 as in its authors'
 code. Our metrics use the items that the paper's two benchmarks count: tool names (GTA's and m&m's tool F1),
 `tool--argument=value` (m&m's argument F1), names and edges of the plan (m&m's edge F1), and calls that ran and returned
-the wanted result. Each metric is the F1 of two multisets of one case, 2 · hits / (predicted + gold). Every item of the
-reference is hit at most once, so that superfluous calls cost precision. The metric of several cases is the mean.
+the wanted result. Each metric is the F1 of two multisets in one case, 2 · hits / (predicted + gold). Each item of the
+reference is hit at most once, so superfluous calls reduce precision. The metric over several cases is the mean.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ PlanF1: TypeAlias = Literal["links", "calls"]
 
 @dataclass(frozen=True)
 class _Made:
-    """A call of a path: as it was run, as it was written (with references), and its result if this is known."""
+    """A call on a path: as run, as written (with references), and its result if known."""
 
     place: str
     call: ToolCall
@@ -38,7 +38,7 @@ class _Made:
 class _Argument(NamedTuple):
     value: Json
     linked: str | None
-    """The value as it was written, with the names of tools in place of steps; None if the value refers to no step."""
+    """The value as written, with tool names instead of steps; None if the value refers to no step."""
 
 
 def closed_set_scores(
@@ -53,22 +53,22 @@ def closed_set_scores(
     """tool_f1, argument_f1, plan_f1 and execution_f1 of one trajectory, each in [0, 1].
 
     tool_f1 compares tool names. argument_f1 compares (tool, argument, value); two values are the same if they are
-    `equivalent` or refer to the same field of results of the same tool; empty arguments do not count. plan_f1 compares
-    tool names and links (tool whose result is used, tool that uses it). An argument uses the results to which it refers
-    or, without references, the latest result that it repeats as a whole. With `plan_f1="calls"`, plan_f1 compares whole
-    calls instead, each a tool with all its arguments, which must be identical. execution_f1 compares (tool, outcome): a
-    call that ran hits a call of the reference that returned the same outcome.
+    `equivalent` or refer to the same result field of the same tool; empty arguments do not count. plan_f1 compares tool
+    names and links (tool whose result is used, tool that uses it). An argument uses the results to which it refers or,
+    without references, the latest result that it repeats as a whole. With `plan_f1="calls"`, plan_f1 compares whole
+    calls instead: a tool with all its arguments, which must be identical. execution_f1 compares (tool, outcome): a call
+    that ran hits a reference call that returned the same outcome.
 
     Args:
         trajectory: the planner's trajectory, without the steps of the gold prefix.
-        reference: the case's reference; None among its calls is a step without a call.
+        reference: the case's reference; a call of None is a step without a call.
         concrete: the reference's calls by substep, with earlier results filled in as far as they are known.
-        outcomes: the results of the reference's calls by substep; without them execution_f1 is None.
+        outcomes: the results of the reference's calls by substep; without results, execution_f1 is None.
         done: the gold prefix (`Case.done`), which counts only for links.
-        decisions: the number of wanted steps of the reference after the prefix (`Case.decisions`); None: all.
-        plan_f1: what plan_f1 counts.
+        decisions: the number of reference steps wanted after the prefix (`Case.decisions`); None: all.
+        plan_f1: the items that plan_f1 counts.
 
-    A metric is None if the reference (after the prefix) has no item to be found.
+    A metric is None if the reference (after the prefix) contains no item for it.
     """
     part = reference.part(len(done), decisions).calls
     known = outcomes or {}
@@ -153,7 +153,7 @@ def _fields(one: _Made) -> set[str]:
 
 
 def _arguments(calls: Sequence[_Made], path: Sequence[_Made]) -> dict[tuple[str, str], list[_Argument]]:
-    """The arguments that are not empty, by tool and name; `path` has the calls to which they may refer."""
+    """The non-empty arguments, by tool and name; `path` contains the calls to which arguments may refer."""
     tools = {one.place: one.call.tool for one in path}
     found: dict[tuple[str, str], list[_Argument]] = {}
     for one in calls:
@@ -177,7 +177,7 @@ def _argument_f1(
 
 
 def _pairs(about: str, predicted: Sequence[_Argument], gold: Sequence[_Argument]) -> int:
-    """The most pairs of equal arguments (`equivalent` is not transitive, so that counting groups would be wrong)."""
+    """Maximum number of pairs of equal arguments; `equivalent` is not transitive, so counting groups would be wrong."""
     return paired_off([[_same(about, one, other) for other in gold] for one in predicted])
 
 

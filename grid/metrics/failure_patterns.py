@@ -1,8 +1,8 @@
-"""Tool usage (traject_bench §4.1), which compares calls' arguments with the reference's, and failure patterns (§4.2).
+"""Tool usage (traject_bench §4.1), which compares arguments with the reference's, and failure patterns (§4.2).
 
-Arguments are normalised by the same steps, in the same order, as in the authors' scorer: literals are read first, then
-whitespace, countries, dates, truth values and numbers are normalised. Some steps go far ("1" becomes a number, and
-"yes" becomes true, which equals 1), but they are kept, so that figures can be compared.
+Arguments are normalised in the same steps and the same order as in the authors' scorer: literals are read first, then
+whitespace, countries, dates, truth values and numbers are normalised. Some steps are drastic ("1" becomes a number, and
+"yes" becomes true, which equals 1), but we keep these steps so that figures can be compared.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from grid.metrics.scores import PATTERNS
 from grid.retrievers.scored import BM25, document
 
 _LONGEST = 10_000
-"""The most characters of a text that may be read as a literal; longer texts stay texts."""
+"""Maximum length, in characters, of a text that may be read as a literal; longer texts stay texts."""
 _COMMA, _BLANK = re.compile(r" ?, ?"), re.compile(r"\s+")
 _DATE = re.compile(r"\d{4}-\d{1,2}-\d{1,2}")
 _TRUE, _FALSE = ("true", "1", "yes", "on"), ("false", "0", "no", "off")
@@ -37,12 +37,12 @@ _SPELLED = {name.lower(): name for name in _COUNTRIES.values()}
 
 
 def same_arguments(one: Mapping[str, Json], other: Mapping[str, Json]) -> bool:
-    """Whether two calls of a tool have equal arguments; empty arguments are left out."""
+    """Whether two calls to a tool have equal arguments; empty arguments are ignored."""
     return normalised_arguments(one) == normalised_arguments(other)
 
 
 def normalised_arguments(arguments: Mapping[str, Json]) -> dict[str, object]:
-    """A call's arguments in the form in which they are compared."""
+    """A call's arguments, normalised for comparison."""
     return {name.strip(): normalised(value) for name, value in arguments.items() if not _is_empty(value)}
 
 
@@ -51,7 +51,7 @@ def _is_empty(value: Json) -> bool:
 
 
 def normalised(value: Json) -> object:
-    """A value in the form in which it is compared."""
+    """A value, normalised for comparison."""
     written = str(value).strip()
     found = _literal(written) if len(written) <= _LONGEST else written
     if not isinstance(found, str):
@@ -66,9 +66,9 @@ def normalised(value: Json) -> object:
     return _number(text)
 
 
-@lru_cache(maxsize=1024)  # a reference's values are read for every trial, and are only compared
+@lru_cache(maxsize=1024)  # a reference's values are parsed for every trial, and only compared
 def _literal(text: str) -> object:
-    """The value of a text that is a Python literal, which is read and never run; other texts stay as they are."""
+    """The value of a text that is a Python literal, parsed without running it; any other text stays unchanged."""
     try:
         return ast.literal_eval(text)
     except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
@@ -94,7 +94,7 @@ def _number(text: str) -> object:
     if text.strip().isdigit():
         try:
             return int(text)
-        except ValueError:  # a digit of another kind, such as a superscript, or thousands of digits
+        except ValueError:  # a non-decimal digit, such as a superscript, or thousands of digits
             pass
     try:
         return float(text)
@@ -102,28 +102,28 @@ def _number(text: str) -> object:
         return text
 
 
-# The failure patterns of a trajectory, by rule (traject_bench §4.2).
+# The failure patterns of a trajectory, found by rules (traject_bench §4.2).
 #
-# The paper names the patterns and gives examples; the rules are ours. Tools are compared by their names, and for each
-# tool the first call is compared with the reference's first, as in the metric usage. A tool is near another tool if it
-# is among the `NEAR` tools of the library that BM25 finds first for the other's name, description and parameters. Two
-# tools are related if either is near the other, or if both are of one service, which is the part of a name before the
-# colon.
+# The paper names the patterns and gives examples; the rules are ours. Tools are compared by name, and for each tool the
+# first call is compared with the reference's first call, as in the metric usage. Tool A is near tool B if A is among
+# the `NEAR` tools of the library that BM25 ranks highest for B's name, description and parameters. Two tools are
+# related if either is near the other, or if both belong to one service, which is the part of a name before the colon.
 #
-# - similar_tool_confusion: a tool that the reference lacks was called instead of a tool that the reference has and that
-#   was not called. It is the nearest of the tools near the missed one. A tool takes the place of one other at most.
-# - wrong_parameters: the first call of a reference's tool gives a parameter another value, or gives a parameter that
-#   the reference's call does not give.
-# - missing_parameters: such a call lacks a parameter that the reference's call gives.
-# - redundant_related: a tool was called more often than the reference calls it (more than once, if it takes the place
-#   of another tool), and it is the reference's, or such a substitute, or related to a tool of the reference.
-# - redundant_unrelated: any other tool that the reference lacks was called.
-# - intent_missed: neither a tool of the reference nor a related one was called, or no tool at all was called.
+# - similar_tool_confusion: a tool outside the reference was called instead of a reference tool that was not called. It
+#   is the nearest called tool outside the reference that is near the missed tool. Each tool replaces at most one missed
+#   tool.
+# - wrong_parameters: the first call to a reference tool sets a parameter to a different value than the reference's
+#   call, or sets a parameter that the reference's call does not set.
+# - missing_parameters: such a call lacks a parameter that the reference's call sets.
+# - redundant_related: a tool was called more often than in the reference (more than once, if it replaces a missed
+#   tool), and it is a reference tool, such a replacement, or related to a reference tool.
+# - redundant_unrelated: any other tool outside the reference was called.
+# - intent_missed: neither a reference tool nor a related tool was called, or no tool at all was called.
 #
-# The rules were compared with a reading of 50 trajectories of the lexical engine (react and zero_shot, simple and hard)
-# and then, with `NEAR` set by these 50, of 25 others. On the 25, rules and reading agreed in 92% on similar tools, in
-# all on parameters, in 92% on related and in 88% on unrelated redundant calls. Where they differ, tools are near each
-# other that share words but no purpose.
+# The rules were checked against a manual reading of 50 lexical-engine trajectories (react and zero_shot, simple and
+# hard); `NEAR` was tuned on these 50, and the rules were then checked on 25 others. On the 25, the rules agreed with
+# the reading in 92% of the trajectories on similar tools, in all on parameters, in 92% on related and in 88% on
+# unrelated redundant calls. They differ where tools are near each other because they share words but no purpose.
 
 
 SIMILAR, WRONG, MISSING, RELATED, UNRELATED, INTENT = PATTERNS
@@ -131,7 +131,7 @@ NEAR = 8
 
 
 class Likeness:
-    """The likeness of tools in a library; the library is indexed at the first question."""
+    """The similarity of tools in a library; the library is indexed when it is first needed."""
 
     def __init__(self, library: Mapping[str, ToolSpec]) -> None:
         self._library = library
@@ -162,7 +162,7 @@ def service_of(name: str) -> str:
 
 
 def failure_patterns(steps: Sequence[Step], reference: Reference, likeness: Likeness) -> tuple[str, ...]:
-    """The patterns of a path, in the order of PATTERNS; empty if the path is the reference's."""
+    """The patterns of a path, in the order of PATTERNS; empty if the path matches the reference."""
     wanted = [call for call in reference.calls.values() if call]
     made = [step for step in steps if step.call]
     right, called = Counter(call.tool for call in wanted), Counter(step.call.tool for step in made if step.call)
@@ -176,9 +176,9 @@ def failure_patterns(steps: Sequence[Step], reference: Reference, likeness: Like
 
 
 def _confused(right: Counter[str], called: Counter[str], likeness: Likeness) -> set[str]:
-    """The tools that were called in place of the reference's tools.
+    """The tools that were called instead of reference tools.
 
-    Each takes the place of one tool that was not called.
+    Each of them replaces one reference tool that was not called.
     """
     taken = set[str]()
     for missed in right:
@@ -203,7 +203,7 @@ def _any_related(right: Counter[str], called: Counter[str], likeness: Likeness) 
 
 
 def _of_parameters(wanted: Sequence[ToolCall], made: Sequence[Step]) -> Iterator[str]:
-    """The errors in the first call of each tool that both the reference and the path call."""
+    """The errors in the first call to each tool that is called in both the reference and the path."""
     for name in {call.tool for call in wanted}:
         own = next((step for step in made if step.call and step.call.tool == name), None)
         if own is None:

@@ -12,7 +12,7 @@ from grid.worlds.equivalence import equivalent
 
 
 def ordered(milestones: Sequence[Milestone]) -> tuple[Milestone, ...]:
-    """The milestones, each once, in an order that agrees with `after`.
+    """The milestones, each once, in an order consistent with `after`.
 
     Raises:
         ValueError: two milestones have the same name, an `after` names no milestone, milestones wait for one another,
@@ -38,9 +38,9 @@ def ordered(milestones: Sequence[Milestone]) -> tuple[Milestone, ...]:
 def reached(milestones: Sequence[Milestone], trajectory: Trajectory) -> Mapping[str, int]:
     """The milestones that a path reaches, each with the number (from 0) of the first step that reaches it.
 
-    One call may reach several milestones, but not two of which one comes after the other. A milestone that is a state
-    gets the number of all steps. Each milestone gets the first step that fits, since reaching a milestone earlier never
-    prevents a later milestone.
+    One call may reach several milestones, but never both of two milestones that must come one after the other. A
+    milestone that is a state is numbered with the total number of steps. Each milestone is assigned the first step that
+    fits, since reaching a milestone earlier never prevents a later milestone.
     """
     found: dict[str, int] = {}
     numbered = [*zip(count(), trajectory.steps)]
@@ -59,7 +59,7 @@ def reached(milestones: Sequence[Milestone], trajectory: Trajectory) -> Mapping[
 def measured(reference: Reference, trajectory: Trajectory) -> dict[str, Any]:
     """`milestones`, the share of milestones reached, if the case has milestones.
 
-    Also `forbidden_calls`, the number of forbidden calls and states, if the case forbids any.
+    The result also contains `forbidden_calls`, the number of forbidden calls and states, if the case forbids any.
     """
     found: dict[str, Any] = {}
     if reference.milestones:
@@ -72,7 +72,7 @@ def measured(reference: Reference, trajectory: Trajectory) -> dict[str, Any]:
 
 
 def _fits(one: Milestone, step: Step) -> bool:
-    """Whether a step's call did not fail and is the call that the milestone wants."""
+    """Whether a step's call succeeded and is the call that the milestone requires."""
     call, seen = step.call, step.observation
     if not one.tool or not call or not seen or seen.failed or call.tool != one.tool or call.tool == FINISH:
         return False
@@ -80,9 +80,9 @@ def _fits(one: Milestone, step: Step) -> bool:
 
 
 def holds(wanted: Json | Mapping[str, Json], found: Json | Mapping[str, Json]) -> bool:
-    """Whether `found` has every field that is `wanted`, at any depth.
+    """Whether `found` contains every field that is `wanted`, at any depth.
 
-    Values that are no objects must be `equivalent`.
+    Values that are not objects must be `equivalent`.
     """
     if isinstance(wanted, Mapping):
         return isinstance(found, Mapping) and all(

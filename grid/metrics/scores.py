@@ -18,12 +18,12 @@ from grid.worlds.lookup import Entry, LookupSimulator
 from grid.worlds.schema import READ_AS
 
 SCORING = "3"
-"""The version of scoring, part of every cell's id; raise it when the same trajectory gets another score."""
+"""The version of scoring, part of every cell's id; raise it when the same trajectory would get a different score."""
 PATTERNS = (
     "similar_tool_confusion", "wrong_parameters", "missing_parameters", "redundant_related", "redundant_unrelated",
     "intent_missed",
 )  # fmt: skip
-"""The ways in which trajectories go wrong (traject_bench §4.2; `grid.metrics.failure_patterns` has the rules)."""
+"""The ways in which trajectories go wrong (traject_bench §4.2; the rules are in `grid.metrics.failure_patterns`)."""
 SUCCESS = "success"
 """The only metric that is a column of `episodes`: whether the case was resolved; None if this cannot be determined."""
 UNSCORED: Mapping[str, Any] = MappingProxyType(
@@ -32,11 +32,11 @@ UNSCORED: Mapping[str, Any] = MappingProxyType(
 """The values for an episode about which nothing is known."""
 
 
-# Arguments by which forgiving tools replaced others, and which of them were wrong (planning_horizon §3.2).
+# Arguments that forgiving tools replaced, and wrong replacements among these (planning_horizon §3.2).
 
 
 def replacements(step: Step) -> Mapping[str, str]:
-    """The replaced arguments that a step's tool reports, by parameter; only tools in a world that mends report them."""
+    """The replaced arguments that a step's tool reports, by parameter; only worlds that mend calls report any."""
     found = step.observation.content.get(READ_AS) if step.observation else None
     return {name: taken for name, taken in found.items() if isinstance(taken, str)} if isinstance(found, dict) else {}
 
@@ -44,9 +44,9 @@ def replacements(step: Step) -> Mapping[str, str]:
 def counts(path: Sequence[Step], reference: Reference) -> tuple[int, int]:
     """The number of arguments that tools replaced on a path, and the number of wrong replacements among them.
 
-    A replacement is wrong if no call of the reference, whatever its tool, has the new value in the argument of the same
-    name (`key`, `relation`, `concept_name`, `qkey`, `name`, `value`, `qvalue`). On a path that is right with other
-    names than the reference's, replacements count as wrong too, so that the number is an upper bound on silent wrong
+    A replacement is wrong if no call in the reference, whatever its tool, has the new value in the argument of the same
+    name (`key`, `relation`, `concept_name`, `qkey`, `name`, `value`, `qvalue`). If a path is right but uses different
+    names than the reference, its replacements count as wrong too, so the number is an upper bound on silent wrong
     replacements.
     """
     calls = [call for call in reference.calls.values() if call]
@@ -61,10 +61,11 @@ def counts(path: Sequence[Step], reference: Reference) -> tuple[int, int]:
 def _shape(reference: Reference) -> dict[str, Any]:
     """Depth, breadth and size of the reference plan, in calls and in edges.
 
-    In calls (planning_horizon §3.1): depth is the longest chain of dependent calls, breadth is calls / depth. In edges
-    (the paper's official code): depth is the number of dependencies in the same chain, which is one less, and breadth
-    is calls / dependencies; null for a plan without a dependency. The official code's longest path is too short in some
-    plans, since the code visits a step before all steps that lead to it are known; ours is always the longest.
+    In calls (planning_horizon §3.1): depth is the longest chain of dependent calls, and breadth is calls / depth. In
+    edges (the paper's official code): depth is the number of dependencies in the same chain, which is one less, and
+    breadth is calls / dependencies; breadth is null for a plan without a dependency. The official code's longest path
+    is too short in some plans, because that code visits a step before all steps that lead to it are known; our longest
+    path is always correct.
     """
     calls = {step: call for step, call in reference.calls.items() if call}
     depth = references.depth(calls)
@@ -79,28 +80,28 @@ def _shape(reference: Reference) -> dict[str, Any]:
 
 
 plan_shape: Once[Reference, dict[str, Any]] = Once(_shape)
-"""As `_shape`, computed once for all cells of a case."""
+"""Like `_shape`, but computed once for all cells of a case."""
 
 
-# Whether a case can be solved without guessing: everything that its reference's calls need can be read.
+# Whether a case can be solved without guessing, because everything that the reference's calls need can be read.
 
 
 _LONGEST = 8
-"""The most words in a date or number that is written out."""
+"""Maximum number of words in a date or number that is written out."""
 _SEPARATORS = re.compile(r"[\W_]+")
 
 
 def solvable(problem: Problem) -> bool | None:
-    """Whether every argument of the calls needed for the resolution is told before its call; None if unknown.
+    """Whether every argument of the calls needed for the resolution is given before its call; None if unknown.
 
-    It is unknown in worlds without a table of calls and results.
+    The result is unknown in worlds without a table of calls and results.
 
-    A value is told if it is in the query, in a substep of the plan (if the planner gets a plan) or in the outcome of an
-    earlier call of the reference. A text must be there word by word, whatever the letters' case and the characters
-    between words; a number or a date may have any form with an equal value. A whole reference to an earlier outcome, a
-    truth value, and an argument that is not compared count as told too. A value that needs a paraphrase, a sum or a
-    guess is not told, even if a model decides which texts mean the same (`dataset.equivalence`): in doubt, the rule
-    says no. A case whose tools were taken away cannot be solved.
+    A value is given if it is in the query, in a substep of the plan (if the planner receives a plan) or in the outcome
+    of an earlier reference call. A text must appear word for word, ignoring case and the characters between words; a
+    number or a date may have any form with an equal value. Three more kinds of arguments count as given: a reference to
+    an earlier outcome as a whole, a truth value, and an argument that is not compared. A value that requires a
+    paraphrase, a sum or a guess is not given, even if a model decides which texts mean the same
+    (`dataset.equivalence`): in doubt, the rule says no. A case whose tools were removed cannot be solved.
     """
     world = bare(problem.world)
     if not isinstance(world, LookupSimulator):
@@ -111,7 +112,7 @@ def solvable(problem: Problem) -> bool | None:
 
 
 def _all_told(table: tuple[Entry, ...], stated: Reference, resolution: frozenset[str], seen: tuple[str, ...]) -> bool:
-    """Whether all arguments of a resolution's calls are told; `seen` has the texts seen before the first call."""
+    """Whether all arguments of a resolution's calls are given; `seen` contains the texts seen before the first call."""
     reference = Reference(stated.calls, tuple(resolution))
     entries = {step: entry for entry in table for step in entry.substeps}
     needed = _needed(reference)
@@ -129,11 +130,11 @@ def _all_told(table: tuple[Entry, ...], stated: Reference, resolution: frozenset
 
 
 _told: Once[tuple[Entry, ...], Once[Reference, bool]] = Once(lambda table: Once(partial(_all_told, table)), most=512)
-"""`_all_told`, computed once for a table and reference, which all trials and planners of a case share."""
+"""`_all_told`, computed once for each table and reference, which all trials and planners of a case share."""
 
 
 def _needed(reference: Reference) -> set[str]:
-    """The steps of the resolution, and the steps whose outcomes they use, directly or through other steps."""
+    """The steps in the resolution, and the steps whose outcomes these use, directly or indirectly."""
     pending = list(reference.resolution)
     for step in pending:  # which grows
         call = reference.calls[step]

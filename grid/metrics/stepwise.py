@@ -26,12 +26,12 @@ def score(
     own: Mapping[str, Any] = MappingProxyType({}),
     concrete: Mapping[str, ToolCall] = MappingProxyType({}),
 ) -> dict[str, Any]:
-    """All metrics of one episode, including the benchmark's own, which are in `own`.
+    """All metrics of one episode, including the benchmark's own metrics, which are in `own`.
 
-    `resolved` is the environment's verdict on the final state. `concrete` is as for `trajectory_scores`.
+    `resolved` is the environment's verdict on the final state. `concrete` is the same as in `trajectory_scores`.
 
-    A substep that the trajectory does not reach counts as wrong, but is left out of the retrieval rate. If the planner
-    had a plan to follow, the retrieval rate is the share of the plan's steps at which the right tool was offered.
+    A substep that the trajectory does not reach counts as wrong, but is not included in the retrieval rate. If the
+    planner had a plan to follow, the retrieval rate is the share of the plan's steps where the right tool was offered.
     Without a plan, `tool_match_rate` and `action_accuracy` are left out.
     """
     path = trajectory.steps
@@ -59,10 +59,10 @@ def score(
 def scored(
     problem: Problem, trajectory: Trajectory, resolved: bool, said: Mapping[str, Any] = MappingProxyType({})
 ) -> dict[str, Any]:
-    """All metrics of an episode, including the benchmark's own; `said` has the metrics that a model judged.
+    """All metrics of an episode, including the benchmark's own metrics; `said` contains the metrics judged by a model.
 
     Metrics are measured on the trajectory in the reference's terms (`Problem.as_stated`): a tool that replaces another
-    tool counts as the replaced tool.
+    tool counts as the tool that it replaces.
     """
     own, case, world = {**problem.measure(trajectory), **said}, problem.case, bare(problem.world)
     stated = problem.as_stated(trajectory)
@@ -76,7 +76,7 @@ def scored(
 
 
 def tool_matches(step: Step, reference: Reference) -> bool | None:
-    """Whether the chosen tool is the reference's; None if the substep needs no tool."""
+    """Whether the chosen tool is the reference's tool; None if the substep needs no tool."""
     wanted = _reference_tool(step, reference)
     return None if wanted == NO_TOOL else step.chosen == wanted
 
@@ -96,21 +96,21 @@ def _share(hits: Sequence[bool]) -> float | None:
     return sum(hits) / len(hits) if hits else None
 
 
-# Repeated tool calls (planning_horizon §4.5), in the two ways in which they are counted.
+# Repeated tool calls (planning_horizon §4.5), counted in two ways.
 #
-# The paper's text: the same tool with identical arguments more than once in an episode. Its official code: the same
-# call twice in a row, with the arguments as the model wrote them.
+# In the paper's text: the same tool with identical arguments more than once in an episode. In its official code: the
+# same call twice in a row, with the arguments as the model wrote them.
 
 
 def any_two(steps: Sequence[Step]) -> bool:
-    """Whether a tool was called twice with identical arguments, compared as they were run."""
+    """Whether a tool was called twice with identical arguments, comparing arguments as run."""
     tools = Counter(step.call.tool for step in steps if step.call)
     calls = [_text(step.call) for step in steps if step.call and tools[step.call.tool] > 1]
     return len(set(calls)) < len(calls)
 
 
 def in_a_row(steps: Sequence[Step]) -> bool:
-    """Whether the same call was made twice in a row, with arguments compared as they were written."""
+    """Whether the same call was made twice in a row, comparing arguments as written."""
     calls = [call for step in steps if (call := step.written or step.call)]
     return any(one.tool == other.tool and _text(one) == _text(other) for one, other in pairwise(calls))
 
@@ -119,7 +119,7 @@ def _text(call: ToolCall) -> str:
     return to_json([call.tool, dict(sorted(call.arguments.items()))])
 
 
-# Trajectory metrics: the calls that were made against the reference's, whatever they led to (traject_bench §4.1).
+# Trajectory metrics: the calls made, compared with the reference's calls, whatever the outcome (traject_bench §4.1).
 
 
 def trajectory_scores(
@@ -127,19 +127,20 @@ def trajectory_scores(
 ) -> Mapping[str, Any]:
     """The metrics on the tools and arguments of a path; empty if the reference calls no tool.
 
-    exact_match: whether the called names are the reference's, compared as lists if the reference is ordered, else as
-    sets. inclusion: the number of the reference's names that were called, divided by the length of the reference's
-    *list*, as published. If the list has a tool twice, inclusion cannot reach 1, but `inclusion_set` can. usage: of the
-    tools that both call, the share whose first call has the arguments of the reference's first call
-    (`failure_patterns.same_arguments`). Tools whose reference call uses an unknown result are left out; None if no tool
-    is left. retrieval_rate: the formula of inclusion, for the tools offered at any step. tool_precision and tool_recall
-    compare the set of called names with the set of the reference's names; 0 if nothing was called. `concrete` has the
-    reference's calls, by substep, filled in with the earlier results to which they refer.
+    exact_match: whether the called names equal the reference's names, compared as lists if the reference is ordered,
+    else as sets. inclusion: the number of the reference's names that were called, divided by the length of the
+    reference's *list*, as published. If the list contains a tool twice, inclusion cannot reach 1, but `inclusion_set`
+    can. usage: among the tools called by both, the share whose first call has the same arguments as the reference's
+    first call (`failure_patterns.same_arguments`). Tools whose reference call uses an unknown result are left out; None
+    if no tool is left. retrieval_rate: the same formula as inclusion, but for the tools offered at any step.
+    tool_precision and tool_recall compare the set of called names with the set of the reference's names; 0 if nothing
+    was called. `concrete` contains the reference's calls, by substep, with the earlier results to which they refer
+    filled in.
     """
     wanted = {step: call for step, call in reference.calls.items() if call}
     if not wanted:
         return {}
-    made = [step for step in steps if step.call and step.call.tool != FINISH]  # which may be refused
+    made = [step for step in steps if step.call and step.call.tool != FINISH]  # a finish may be refused
     names, called = [call.tool for call in wanted.values()], [step.call.tool for step in made if step.call]
     distinct, both, offered = set(names), set(names) & set(called), [step.candidates for step in steps]
     return {
@@ -160,9 +161,9 @@ def _usage(
     for name in names:
         place, first = next((place, call) for place, call in wanted.items() if call.tool == name)
         if place not in concrete and references.refers(first):
-            continue  # a step's number does not say what it takes from an earlier result
+            continue  # a reference alone does not show which value it stands for
         own = next(step for step in made if step.call and step.call.tool == name)
-        # A call may have an earlier result by its reference or as the result itself.
+        # A call may contain an earlier result as a reference or as the value itself.
         right, calls = [first, concrete.get(place, first)], [call for call in (own.call, own.written) if call]
         hits.append(any(same_arguments(call.arguments, one.arguments) for call in calls for one in right))
     return sum(hits) / len(hits) if hits else None

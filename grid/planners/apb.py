@@ -1,8 +1,8 @@
 """Holistic, plan-first and step-wise planning (agent_planning_benchmark §3.1, §5.1, C.2, C.3).
 
-All three predict steps in one answer, before any step is run. If a case is diagnosed (`Case.diagnosed`), the calls stay
-as they are written, even calls of tools that do not exist: the scorer says which mistakes they have. Otherwise the
-calls are run, so that they must be calls of the offered tools.
+All three predict steps in one answer, before any step is run. If a case is diagnosed (`Case.diagnosed`), the calls are
+kept as written, even calls to tools that do not exist, because the scorer reports their mistakes. Otherwise the calls
+are run, so they must be calls to offered tools.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ from grid.text.calls import Call
 from grid.text.objects import UnreadableError
 
 MOST_THOUGHT = 2_000
-"""The most characters of a call's reason in the table of steps."""
+"""Maximum length, in characters, of a call's reason in the table of steps."""
 ROLE = (
     "You plan how to carry out a request by calling tools. Nothing is run while you plan: you do not see the "
     "results of the calls that you plan.",
@@ -67,7 +67,7 @@ REFUSE = (
 
 @plain_dataclass(frozen=True)
 class Form:
-    """The form of an answer: its kind, and how it is read (with the tools) and written.
+    """The form of an answer: its kind, a function that parses it (given the tools), and a function that writes it.
 
     `ask` is the instruction that says what to plan; `form` is the instruction that says how to write the answer.
     """
@@ -81,14 +81,14 @@ class Form:
 
 @plain_dataclass(frozen=True)
 class Plan:
-    """A prediction, as it was read and as actions; a refusal becomes a call of REJECT after the other calls."""
+    """A prediction, both as parsed and as actions; a refusal becomes a call to REJECT after all other calls."""
 
     predicted: Predicted
     actions: tuple[Action, ...]
 
 
 def tools_of(view: View) -> tuple[ToolSpec, ...]:
-    """The tools to plan with, without REJECT, which has its own form, and without FINISH unless it takes an answer."""
+    """The tools for planning: all but REJECT, which has its own form, and but FINISH if it takes no answer."""
     kept = FINISH if view.answered and not view.guided else None
     return tuple(tool for tool in view.offer.cards if tool.name not in (REJECT, FINISH) or tool.name == kept)
 
@@ -99,7 +99,7 @@ def may_refuse(view: View) -> bool:
 
 
 def first_step(view: View) -> int:
-    """The number of the first call that is predicted."""
+    """The number of the first predicted call."""
     return int(view.substep.id) if view.substep.id.isdecimal() else 0
 
 
@@ -108,7 +108,7 @@ def asking(
 ) -> Asking[Plan]:
     """The request for a prediction, static sections first.
 
-    `keep` turns a draft into the trajectory that is the result if a budget ends.
+    `keep` turns a draft into the trajectory that becomes the result if a budget runs out.
     """
 
     def read(asked: Answers) -> Plan | None:
@@ -172,9 +172,9 @@ def _action(
 
 
 def as_predicted(episode: Episode, view: View, plan: Plan, usage: Usage, draft: Plan | None) -> Trajectory:
-    """The trajectory of a prediction that is not run: its steps are rows without outcomes.
+    """The trajectory of a prediction that is not run: its steps have no outcomes.
 
-    Under an outline, the steps belong to its substeps in order; the trajectory ends with the prediction.
+    With an outline, the steps are assigned to the outline's substeps in order; the trajectory ends with the prediction.
     """
     path = imagined(episode, view, plan, usage)
     episode.decisions.extend(path.steps[len(view.path.steps) :])
@@ -183,7 +183,7 @@ def as_predicted(episode: Episode, view: View, plan: Plan, usage: Usage, draft: 
 
 
 def imagined(episode: Episode, view: View, plan: Plan, usage: Usage) -> Path:
-    """The path after a prediction, as if each of its calls were a step; the first step has the prediction's cost."""
+    """The path if each predicted call were a step; the prediction's cost is booked on the first step."""
     outline = episode.case.plan.substeps[len(view.path.steps) :]
     path = view.path
     for place, action in enumerate(plan.actions):
@@ -198,7 +198,7 @@ def imagined(episode: Episode, view: View, plan: Plan, usage: Usage) -> Path:
 
 
 def chain_of(plan: Plan, view: View) -> Chain:
-    """A prediction as the chain that is scored, without a finish that has an answer."""
+    """The chain that is scored for a prediction; a finish that gives an answer is left out."""
     found = plan.predicted.chain(first_step(view))
     return replace(found, calls=tuple(call for call in found.calls if not (view.answered and call.name == FINISH)))
 
@@ -210,9 +210,9 @@ def chain_of(plan: Plan, view: View) -> Chain:
 class Holistic(Acting):
     """A plan with its tool chain, or a refusal if the case allows one.
 
-    If a case is diagnosed, the chain is scored as it is written: nothing is run, and tools and arguments that do not
-    exist stay in it. Otherwise the chain is run to its end without the model, like the chain of `zero_shot`; if a plan
-    has a tool that was not offered, the model is asked again. An answer that both refuses and plans counts as both. By
+    If a case is diagnosed, the chain is scored as written: nothing is run, and tools and arguments that do not exist
+    are kept. Otherwise the chain is run to its end without the model, like the chain in `zero_shot`; if a plan uses a
+    tool that was not offered, the model is asked again. An answer that both refuses and plans counts as both. By
     default prompts show no solved questions, as in the paper.
     """
 
@@ -237,7 +237,7 @@ class Holistic(Acting):
         return await self.write(episode, None)
 
     async def write(self, episode: Episode, refine: Refine | None) -> Trajectory:
-        """As `solve`, with the chain refined before it counts."""
+        """Like `solve`, but the chain is refined before it is used."""
         path = begin(episode)
         view = whole_view(episode, path, self.max_calls)
         if view is None:
@@ -248,8 +248,8 @@ class Holistic(Acting):
         return trajectory(episode, await self.carried_out(episode, view, plan, usage))
 
     async def carried_out(self, episode: Episode, view: View, plan: Plan, usage: Usage) -> Path:
-        """The path after the plan was run as it is, without the model."""
-        # A plan without calls says that nothing has to be done; its summary is the answer.
+        """The path after the plan has been run unchanged, without the model."""
+        # A plan without calls means that nothing has to be done; its summary is the answer.
         actions = [*plan.actions] or [Action(None, finished=True, answer=plan.predicted.plan or None)]
         if not view.guided and not actions[-1].finished:
             actions.append(Action(None, finished=True))  # a plan without further calls ends the work
@@ -273,10 +273,10 @@ FORM = (
 
 
 async def plan_chain(episode: Episode, view: View, acting: Acting, refine: Refine | None) -> Drafted[Plan]:
-    """The plan from a decision point on, refined if the setting says so; none of its calls is run here.
+    """The plan from a decision point on, refined if the setting says so; this function runs none of its calls.
 
     If a case is diagnosed and a budget ends the episode, the draft is the episode's result. If a case is not diagnosed,
-    the plan of the first turn goes into every trajectory of the episode (`Trajectory.planned`, `unrefined`).
+    every trajectory of the episode records the first turn's plan (`Trajectory.planned`, `unrefined`).
 
     Raises:
         ModelError: no usable plan after all retries.
@@ -304,7 +304,7 @@ def _form(episode: Episode, view: View, acting: Acting) -> Form:
 
 
 def _read_plan(text: str, tools: dict[str, ToolSpec], episode: Episode, view: View, left: int) -> Predicted:
-    """The chain in an answer, cut to the steps that a case asks for. Raises UnreadableError for a useless chain."""
+    """The chain in an answer, cut to the steps that the case asks for. Raises UnreadableError for a useless chain."""
     found = read_chain(text, tools)
     if view.guided and found.refusal is None and len(found.calls) != left:
         raise UnreadableError(f"a tool_chain of {len(found.calls)} entries, where {left} are wanted")
@@ -318,17 +318,17 @@ def _read_plan(text: str, tools: dict[str, ToolSpec], episode: Episode, view: Vi
     return found
 
 
-# A whole plan first, then its execution decision by decision (agent_planning_benchmark §5.1, table 3).
+# First a whole plan, then its execution, one decision at a time (agent_planning_benchmark §5.1, table 3).
 
 
 @dataclass(frozen=True, config=STRICT)
 class PlanFirst(Holistic):
-    """The plan that `holistic` writes, then one sampled call for each decision, with the plan in its prompt.
+    """First the plan that `holistic` would write, then one sampled call for each decision, with the plan in the prompt.
 
-    With the keys of conf/planner/direct.yaml, the prompts of decisions differ from those of `direct` only by the plan.
-    No call is run merely because it is in the plan: a decision has to make the call. Decisions may depart from the
-    plan, also from a planned refusal. If the user speaks more than once, each turn has its own plan. A case that is
-    diagnosed ends with the plan, as for `holistic`.
+    With the keys of conf/planner/direct.yaml, the decision prompts differ from the prompts of `direct` only by the
+    plan. No call is run merely because it is in the plan: a decision has to make the call. Decisions may depart from
+    the plan, and even from a planned refusal. If the user speaks more than once, each turn has its own plan. A
+    diagnosed case ends with the plan, as in `holistic`.
     """
 
     async def carried_out(self, episode: Episode, view: View, plan: Plan, usage: Usage) -> Path:
@@ -347,7 +347,7 @@ def plan_lines(episode: Episode, view: View, plan: Plan) -> tuple[str, ...]:
 async def _by_plan(
     episode: Episode, view: View, name: str, *, acting: Acting, plan: tuple[str, ...], first: str, cost: Usage
 ) -> Decision:
-    """A decision with the plan in its prompt; the decision at the step `first` includes the plan's cost."""
+    """A decision with the plan in its prompt; the plan's cost is booked on the decision at step `first`."""
     decision = await single_pass(episode, replace(view, plan=plan), name, acting)
     return replace(decision, usage=decision.usage + cost) if view.substep.id == first else decision
 
@@ -379,12 +379,12 @@ NO_TOOL = 'For a substep that calls no tool, "tool_calls" is an empty list.'
 class Stepwise(Acting):
     """The next k steps in one answer, or a refusal if the case allows one.
 
-    If a case asks for a fixed number of steps (`Case.decisions`) and is diagnosed, there is one prediction, and nothing
-    is run. Otherwise the k steps are run, the next k steps are predicted from their results, and so on to the end.
+    If a case asks for a fixed number of steps (`Case.decisions`) and is diagnosed, one prediction is made and nothing
+    is run. Otherwise the k steps are run, the next k steps are predicted from their results, and so on until the end.
 
     Args:
-        k: the number of steps in a prediction; None: the number that the case asks for, or one if the case does not
-            say.
+        k: the number of steps in a prediction; None: the number that the case asks for, or one if the case sets no
+            number.
     """
 
     temperature: Annotated[float, Field(ge=0)] = 0.0
@@ -396,7 +396,7 @@ class Stepwise(Acting):
 
     @property
     def writes_plans(self) -> bool:
-        """Always, even if a plan has one step."""
+        """Always true, even if a plan has only one step."""
         return True
 
     async def solve(self, episode: Episode) -> Trajectory:
@@ -404,7 +404,7 @@ class Stepwise(Acting):
         return await self.write(episode, None)
 
     async def write(self, episode: Episode, refine: Refine | None) -> Trajectory:
-        """As `solve`, with every prediction refined before it counts.
+        """Like `solve`, but every prediction is refined before it is used.
 
         The trajectory's `unrefined` is the draft, if there is only one draft.
         """

@@ -23,10 +23,10 @@ from grid.planners.search import Search, TreeSearch
 from grid.planners.side_by_side import every
 
 Frontier = list[tuple[float, float, int, Node]]
-"""A heap of tuples: f(n), the negative mean share of the plan's actions, the node's place, and the node.
+"""A heap of tuples: f(n), the negative mean share of the plan's actions, the node's index, and the node.
 
-Our rule for plans of equal cost: the plan whose actions were proposed most often comes first; if these are equal too,
-the plan that was made first. Equal costs are common: if g1 is 1, samples do not count, and calls of one tool with
+Our rule for plans of equal cost: the plan whose actions were proposed most often comes first; if there is still a tie,
+the plan created first. Equal costs are common: if g1 is 1, the samples have no effect, and calls to one tool with
 different arguments cost the same.
 """
 
@@ -36,28 +36,28 @@ class AStar(TreeSearch):
     """Extend the plan with the least f(n) = g(n) + h(n), until it is complete (ToolChain*, algorithm 1).
 
     g(n) = Σ (1 − g1)^α (1 − g2)^(1−α) over the actions from the root to n. g1 is the length of the longest common
-    subsequence of the plan up to the action and the solved plan most like it, divided by the length of the shorter of
-    the two; g2 is the share of the `branching` samples that proposed the action. h(n) = (1 − h1)^β (1 − h2)^(1−β). h1
-    is the average place of n's action in solved plans; h2 is n's depth divided by the length of the whole plan, for
-    which the model imagines the part after n. No judge is asked.
+    subsequence of two plans (the plan up to the action, and the solved plan most similar to it), divided by the length
+    of the shorter plan; g2 is the share of the `branching` samples that proposed the action. h(n) = (1 − h1)^β (1 −
+    h2)^(1−β). h1 is the average position of n's action in solved plans; h2 is n's depth divided by the length of the
+    whole plan, whose part after n is imagined by the model. No judge is asked.
 
     The authors' code is not public, and we found no values of α and β: both are 0.5. In ToolChain*, states are plans,
-    and no tool's result enters the costs. So `executes: end` plans without running anything, and then runs the best
+    and tool results do not affect the costs. So `executes: end` plans without running anything and then runs the best
     plan. `executes: expanded` runs an action when its node is expanded, so that later steps are planned with its
-    result. Two samples are the same action if they are the same call (in the paper: if a model finds them alike).
+    result. Two samples are the same action if they are the same call (in the paper, if a model judges them equal).
 
-    Solved plans are those of the demonstrations. In the paper, each solved case adds a plan, which would make cases
+    The solved plans come from the demonstrations. In the paper, each solved case adds a plan, which would make cases
     depend on each other. If a dataset has no demonstrations, `solved: other_half` uses reference plans of cases in the
-    dataset's other half, as many as there would be demonstrations: the nearest queries come first, and the case's own
-    cluster is left out. Costs use these plans, but prompts do not show them. `none`: there are no solved plans. The
-    actions of solved plans are compared as tools, since arguments belong to a question. A tool that is in no solved
-    plan has the place of the tool with the most similar name. Without solved plans, g1 and h1 are left out, and the
-    costs are 1 − g2 and 1 − h2. Under an outline the model is not asked: the whole plan has the outline's length. If
-    the imagined part cannot be read, h2 is 0.
+    dataset's other half, as many as there would be demonstrations. The cases with the most similar queries are used;
+    the case's own cluster is left out. Costs use these plans, but prompts do not show them. `none`: there are no solved
+    plans. Actions are compared with solved plans by tool only, since arguments depend on the question. A tool that is
+    in no solved plan gets the position of the tool with the most similar name. Without solved plans, g1 and h1 are left
+    out, and the costs are 1 − g2 and 1 − h2. With an outline the model is not asked to imagine the rest, since the
+    whole plan has the outline's length. If the imagined part cannot be read, h2 is 0.
 
     After `expansions`, or if the model's budget is used up, the complete plan with the least f in the frontier is run.
-    If no plan is complete, the plan with the least f is run. The value of an incomplete path is −h, so that it is
-    higher if the path's end is nearer.
+    If no plan is complete, the plan with the least f is run. The value of an incomplete path is −h, which is higher the
+    closer the path is to its end.
     """
 
     max_tokens: Annotated[int, Field(ge=1)] = 2048
@@ -75,7 +75,7 @@ class AStar(TreeSearch):
 
     @property
     def plans_ahead(self) -> bool:
-        """Always: the length of the plan that the model imagines is a part of the costs."""
+        """Always true, since the length of the plan that the model imagines is part of the costs."""
         return True
 
     @property
@@ -87,12 +87,12 @@ class AStar(TreeSearch):
         """Expand the plan of least cost until it is complete, and run it."""
         costs = Costs(search, self)
         frontier: Frontier = [(0.0, 0.0, 0, search.root)]
-        with suppress(BudgetError):  # what is planned by then is run all the same
+        with suppress(BudgetError):  # the plan found by then is still run
             for _ in range(self.expansions):
                 node = frontier[0][-1]
                 if search.ended(node):
                     stop = await self._run(search, node, costs)
-                    if not search.ended(node):  # its finish was refused: the search goes on from it
+                    if not search.ended(node):  # its finish was refused, so the search continues from it
                         continue
                     if stop or not self.oracle_stop or len(frontier) == 1:
                         return
@@ -120,7 +120,7 @@ class AStar(TreeSearch):
         return True
 
     async def _run(self, search: Search, node: Node, costs: Costs) -> bool:
-        """Run the actions of a plan that were not run before; returns whether the search may stop."""
+        """Run those actions of a plan that have not been run yet; returns whether the search may stop."""
         stop = False
         for edge in reversed([*node.edges()]):
             if edge.execution is None:
@@ -130,7 +130,7 @@ class AStar(TreeSearch):
 
 
 class Costs:
-    """By a node's label: g(n), h(n), and the sum of the shares of the plan's actions."""
+    """For each node, by its label: g(n), h(n), and the sum of the shares of the plan's actions."""
 
     def __init__(self, search: Search, planner: AStar) -> None:
         self._search, self._planner = search, planner
@@ -143,7 +143,7 @@ class Costs:
         self.shares = {search.root.label: 0.0}
 
     async def of(self, node: Node) -> float:
-        """f(n), for a node whose parent's g is known."""
+        """f(n) for a node whose parent already has a g."""
         tools = [edge.action.tool for edge in reversed([*node.edges()]) if edge.action]
         known = self._memory.likeness([tool for tool in tools if tool != NO_TOOL])
         share, before = node.share or 0.0, (node.parent or self._search.root).label

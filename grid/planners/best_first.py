@@ -1,4 +1,4 @@
-"""Best-first search (Koh et al. 2024): states are taken in the order of their parents' values, and then judged."""
+"""Best-first search (Koh et al. 2024): states are visited in the order of their parents' values, and then judged."""
 
 from __future__ import annotations
 
@@ -13,24 +13,24 @@ from grid.episode.tree import Node
 from grid.planners.search import Search, TreeSearch
 
 Frontier = list[tuple[float, float, int, Node]]
-"""A heap of tuples: the parent's value and the state's share of the samples, both negated, its place, and its node."""
+"""A heap of tuples: the parent's value and the state's share of samples (both negated), the state's index, its node."""
 
 
 @dataclass(frozen=True, config=STRICT)
 class BestFirst(TreeSearch):
     """Algorithm 1, repeated: each search starts at the state to which the previous search committed (§3.3).
 
-    `branching` is b: the b most frequent of `samples` sampled actions are used (§4.1); `depth` is d, the steps that a
-    search looks ahead (None: to the paths' ends); `expansions` is c, the number of states that a search takes from its
-    frontier; `threshold` is θ.
+    `branching` is b: the b most frequent of `samples` sampled actions are used (§4.1); `depth` is d, the number of
+    steps that a search looks ahead (None: to the paths' ends); `expansions` is c, the number of states that a search
+    takes from its frontier; `threshold` is θ.
 
-    A call is run when its state is taken from the frontier, as in the authors' code, so that a call in the frontier
-    costs nothing. Actions are sampled only once at each state: a later search uses the actions that an earlier search
-    sampled at the same state.
+    A call is run when its state is taken from the frontier, as in the authors' code, so a call that stays in the
+    frontier costs nothing. Actions are sampled only once at each state: a later search reuses the actions that an
+    earlier search sampled there.
 
     Our rules where the paper is silent: among states of equal value in the frontier, the state sampled more often comes
-    first, then the state made first. If a search finds no state to commit to, since no action fits, the planner stops.
-    With `oracle_stop`, no search commits to a path's end, since a known end does not resolve the case.
+    first, then the state created first. If a search finds no state to commit to, since no action fits, the planner
+    stops. With `oracle_stop`, no search commits to a path's end, since such an end is known not to resolve the case.
     """
 
     samples: Annotated[int, Field(ge=1, le=2000)] = 20
@@ -45,7 +45,7 @@ class BestFirst(TreeSearch):
             start = await self._best_below(search, start)
 
     async def _best_below(self, search: Search, start: Node) -> Node | None:
-        """Algorithm 1 from a state: the state of the highest value.
+        """Algorithm 1, started at a state; returns the state with the highest value.
 
         The result is None if there is no such state or the case is resolved.
         """
@@ -69,7 +69,7 @@ class BestFirst(TreeSearch):
         return best
 
     async def _value(self, search: Search, node: Node) -> bool:
-        """v_p ← f_v(s_p), for a state that no search has taken before; returns whether the state resolves the case."""
+        """v_p ← f_v(s_p), for a state not yet visited by any search; returns whether the state resolves the case."""
         if node.execution is not None:
             return False
         search.count(node)
@@ -78,7 +78,7 @@ class BestFirst(TreeSearch):
         return search.reached(node, node.value)
 
     async def _push(self, search: Search, node: Node, frontier: Frontier) -> None:
-        """Put the b most frequent actions at a state into the frontier, with the value of this state."""
+        """Put the b most frequent actions sampled at a state into the frontier, with the value of this state."""
         if not node.children:
             await search.propose([node], self.samples)
             ranked = sorted(node.open, key=lambda child: -(child.share or 0.0))

@@ -32,26 +32,28 @@ NOT_RUN = {
 
 @dataclass(frozen=True, config=STRICT)
 class DFSDT(TreeSearch):
-    """Depth-first search; the first path that ends is the result. If a path is given up, the search goes on higher up.
+    """Depth-first search; the first path that ends is the result. After giving up a path, the search backs up.
 
     A node has `branching` children. A child is sampled when its turn comes, with a prompt that shows the earlier
     children and their outcomes, and asks for a different action. With `order: compared` (DFS in the released code), all
-    children are sampled and run first. Then the judge scores each child against each other child, and the children that
-    beat the most others are entered first. Only this order needs a judge.
+    children are sampled and run first. Then the judge scores every child against each sibling, and the children that
+    beat the most siblings are entered first. Only this order needs a judge.
 
-    `give_up` is an option of every decision, beside `finish` or, under an outline, `no_tool`, whatever the dataset.
-    After a child that gives up or ends its path, the search backs up two levels: its parent gets no further child, its
-    grandparent does. After a child at the greatest depth, or one that cannot be run, it backs up one level.
+    With every dataset, `give_up` is an option of every decision, alongside `finish` or, with an outline, `no_tool`.
+    After a child that gives up or ends its path, the search backs up two levels: the child's parent gets no further
+    child, but its grandparent does. After a child that is at the maximum depth or cannot be run, the search backs up
+    one level.
 
     What the paper leaves open:
-    - A path ends with `finish` or, under an outline, after the last substep. Without `oracle_stop` the first end is the
-      result; with it the search goes on, as after `give_up`, until an end resolves the case.
+    - A path ends with `finish` or, with an outline, after the last substep. Without `oracle_stop` the first path that
+      ends is the result; with `oracle_stop` the search continues, as after `give_up`, until a path that ends resolves
+      the case.
     - The depth counts calls (`max_calls`). The released code counts a call's thought, name and arguments as three.
-    - If no path ended, the result is the longest path (such as a path cut off at the greatest depth), and the first of
-      several equally long paths. The released code returns a random path that was given up. A path's value is 1 if it
-      ended, else its length divided by the greatest depth plus 1, which is below 1.
-    - If a child repeats an earlier child, against the instruction, the search goes on from it as from any other child.
-    - `requests` limits all requests of an episode, including those for a drafted outline and those to the judge.
+    - If no path ended, the result is the longest path (such as a path cut off at the maximum depth); among equally long
+      paths, the first. The released code returns a random path that was given up. A path's value is 1 if it ended, else
+      its length divided by (maximum depth + 1), which is below 1.
+    - If a child repeats an earlier child despite the instruction, the search continues from it as from any other child.
+    - `requests` limits all requests of an episode, including requests for a drafted outline and to the judge.
     """
 
     max_calls: Annotated[int, Field(ge=1, le=10_000)] = 12
@@ -66,7 +68,7 @@ class DFSDT(TreeSearch):
         return frozenset({SAMPLE, BRANCHING, *([JUDGE] if self.order == "compared" else [])})
 
     def look(self, view: View) -> View:
-        """The view, in which outcomes are cut and giving up is an option."""
+        """The view of a decision, with shortened outcomes and with giving up as an option."""
         return replace(view, may_give_up=True, most_observed=self.most_observed)
 
     async def search(self, search: Search) -> None:
@@ -88,7 +90,7 @@ class DFSDT(TreeSearch):
                     entered.append(self._children(search, child))
 
     async def _children(self, search: Search, node: Node) -> AsyncIterator[Node]:
-        """A node's children, in the order in which they are entered."""
+        """A node's children, in the order in which the search enters them."""
         if self.order == "sampled":
             for _ in range(self.branching):
                 yield await self._another(search, node)
@@ -107,7 +109,7 @@ class DFSDT(TreeSearch):
         return child
 
     async def _compared(self, search: Search, made: Sequence[Node]) -> list[Node]:
-        """The children, best first: a child gets a point for each sibling that it beats, half a point for a draw.
+        """The children, best first: a child gets one point for each sibling that it beats, and half a point for a draw.
 
         Children that were not run come last.
         """
@@ -136,9 +138,9 @@ class DFSDT(TreeSearch):
         return f"{call.text() if call else GIVE_UP}: {NOT_RUN.get(child.pruned or '', '')}"
 
     def _allow(self, search: Search, requests: int) -> None:
-        """Raise BudgetError if this number of further requests is too many.
+        """Raise BudgetError if this many further requests would exceed the limit.
 
-        The search ends with its best path so far.
+        The search then ends with its best path so far.
         """
         if len(search.episode.messages) + requests > self.requests:
             raise BudgetError("planner.requests", self.requests)
@@ -147,6 +149,6 @@ class DFSDT(TreeSearch):
         return len(search.episode.case.plan.substeps) or self.max_calls
 
     def _ends(self, search: Search, node: Node) -> bool:
-        """Whether a path ends here, and is not merely cut off at the greatest depth."""
+        """Whether a path ends here, rather than being cut off at the maximum depth."""
         finished = node.path is not None and node.path.finished
         return search.ended(node) and (finished or bool(search.episode.case.plan.substeps))

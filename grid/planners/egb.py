@@ -1,7 +1,7 @@
 """Entropy-Guided Branching (egb_slate §5, algorithms 1 to 3).
 
-There is one implementation of the branching (algorithm 1), and two of the entropy: over sampled actions (algorithm 2),
-and over the exact distribution of the option's index (algorithm 3).
+The branching (algorithm 1) is implemented once, and the entropy twice: over sampled actions (algorithm 2), and over the
+exact distribution of the option's index (algorithm 3).
 """
 
 from __future__ import annotations
@@ -33,18 +33,18 @@ from grid.planners.votes import entropy, vote
 class EntropyGuidedBranching(Acting, ABC):
     """Algorithm 1.
 
-    `trajectories` is the budget b of §6.2, the first pass included; `branch_limit` and `step_branch_limit` are the
-    pseudocode's B and B_s; `max_candidates` includes 'no tool' or 'finish'. `parallel`: branches are tried side by
-    side. As without it, the first branch in order that resolves the case wins; the branches after it are cancelled. The
-    usage of cancelled branches is counted, and is also shown separately (`Episode.cancelled`), since branches tried one
-    after another would not have spent it (§6.2, table 5).
+    `trajectories` is the budget b of §6.2, including the first pass; `branch_limit` and `step_branch_limit` are the
+    pseudocode's B and B_s; `max_candidates` includes 'no tool' or 'finish'. With `parallel`, branches are tried
+    concurrently. The first branch in order that resolves the case still wins, and the branches after it are cancelled.
+    The usage of cancelled branches is counted and also shown separately (`Episode.cancelled`), since it would not arise
+    if branches were tried one after another (§6.2, table 5).
 
     `branch_order`: with `step` (lines 17 to 22), all alternatives of the most uncertain step come before any
     alternative of the next step, so that with b = 5 and B_s = 5 one step gets all four branches. `round_robin`, which
     is not in the paper: first the best alternative of each step (the most uncertain step first), then the second best
     of each step, and so on.
 
-    If an answer has several native calls, only the first call counts, since the entropy belongs to one decision.
+    If an answer has several native calls, only the first call counts, since the entropy refers to a single decision.
     """
 
     trajectories: Annotated[int, Field(ge=1)] = 5
@@ -60,7 +60,7 @@ class EntropyGuidedBranching(Acting, ABC):
 
     @abstractmethod
     async def select_tool(self, episode: Episode, view: View, name: str) -> Decision:
-        """Line 29: single-pass selection for the steps after a branching point."""
+        """Line 29: single-pass selection at the steps after a branching point."""
 
     async def solve(self, episode: Episode) -> Trajectory:
         """Lines 1 to 38 of algorithm 1."""
@@ -94,11 +94,11 @@ class EntropyGuidedBranching(Acting, ABC):
         return trajectory(episode, path, everything, branches=len(tried), branched_steps=len(steps))
 
     def _branches(self, first: Rollout) -> Iterator[tuple[int, str]]:
-        """(decision's index, alternative tool), in the order of trial (lines 15 to 22).
+        """(decision's index, alternative tool), in the order in which branches are tried (lines 15 to 22).
 
-        Decisions come in order of falling entropy; equal ones keep their order in the path. The alternatives of a
-        decision, at most B_s, come in order of falling probability. `branch_order` says whether all alternatives of a
-        decision come together, or one alternative of each decision in turn.
+        Decisions are sorted by falling entropy; decisions of equal entropy keep their order in the path. The
+        alternatives of a decision, at most B_s, are sorted by falling probability. `branch_order` sets whether all
+        alternatives of a decision come together, or the decisions take turns with one alternative each.
         """
         indices = [index for index, decision in enumerate(first.decisions) if decision.entropy is not None]
         indices.sort(key=lambda index: -(first.decisions[index].entropy or 0.0))
@@ -113,7 +113,7 @@ class EntropyGuidedBranching(Acting, ABC):
         return [(index, option.tool) for option in alternatives[: self.step_branch_limit]]
 
     async def _branch(self, episode: Episode, first: Rollout, index: int, tool: str, branch: int) -> Path:
-        """Lines 26 to 31: the prefix as it was, the alternative at the branching point, the rest selected anew."""
+        """Lines 26 to 31: the same prefix, the alternative at the branching point, then newly selected steps."""
         view, decided = first.views[index], first.decisions[index]
         if tool in decided.calls:
             forced = Decision(decided.calls[tool][0], usage=Usage())
@@ -126,9 +126,10 @@ class EntropyGuidedBranching(Acting, ABC):
 
 @dataclass(frozen=True, config=STRICT)
 class EGBSampling(EntropyGuidedBranching):
-    """Algorithm 2: entropy of the votes of `samples` (m) sampled actions; alternatives use the sampled calls.
+    """Algorithm 2: the entropy of the votes of `samples` (m) sampled actions; alternatives use the sampled calls.
 
-    Each step after a branching point uses one sample, since a majority of m samples would be no single pass (line 29).
+    Each step after a branching point uses one sample, since a majority of m samples would not be a single pass (line
+    29).
     """
 
     thought: Annotated[int, Field(ge=0, le=10_000)] = 400
@@ -151,19 +152,19 @@ class EGBLogits(EntropyGuidedBranching):
     Only alternatives with a probability of at least `threshold` (τ) become branches; their arguments are generated only
     when a branch is tried.
 
-    `suffix` says how the steps after a branching point are decided: `sampled`, by one sampled action for each step, as
+    `suffix` sets how the steps after a branching point are decided: `sampled`, by one sampled action for each step, as
     in EGB-Sampling (only these actions may have a `thought`); or `chosen`, by the most probable option, for which the
     arguments are then generated. The paper says only 'single-pass selection' (line 29). We infer from table 5 that this
     selection samples: EGB-Logits makes 149.6 forward passes per case, and one distribution takes 11 (lines 4 and 10).
     149.6 is 13.6 × 11: one distribution for each step of a first pass of 13.6 steps, and no distribution in any suffix.
     Beyond such a first pass, the numbers of calls of the two estimators are similar: 44.6 − 13.6 = 31.0 here, and 176.4
-    − 136 = 40.4 for sampling with m = 10. This is to be expected if both have suffixes of the same kind. ReAct's 32.0
-    calls per case remain unexplained.
+    − 136 = 40.4 for sampling with m = 10. This is to be expected if the suffixes of both are of the same kind. ReAct's
+    32.0 calls per case remain unexplained.
 
     `labels` is `numbers` in the paper. With `names`, the model is asked for a call as in EGB-sampling without a
     thought, and the distribution is the limit of the votes over tools as m grows. This holds at temperature 1, if calls
-    are sampled under their schema, and as far as the model writes calls in the tokens in which its tokenizer would
-    write them (`choice`).
+    are sampled with their schema, and to the extent that the model splits calls into the same tokens as its tokenizer
+    (`choice`).
     """
 
     thought: Annotated[int, Field(ge=0, le=10_000)] = 400
@@ -173,7 +174,7 @@ class EGBLogits(EntropyGuidedBranching):
     needs: ClassVar[frozenset[str]] = frozenset({SAMPLE, CHOOSE, BRANCHING})
 
     async def compute_entropy(self, episode: Episode, view: View, name: str) -> Decision:
-        """The most probable option, its arguments, and the options above the threshold (lines 24 to 31)."""
+        """The most probable option with its arguments, and the options above the threshold (lines 24 to 31)."""
         choice = await episode.choose(choice_prompt(episode, view, self, self.labels), name, view.substep.id)
         tools = view.offer.options
         probabilities = choice.probabilities
@@ -192,7 +193,7 @@ class EGBLogits(EntropyGuidedBranching):
         )
 
     async def select_tool(self, episode: Episode, view: View, name: str) -> Decision:
-        """One sampled action, or the most probable option; entropy plays no part here."""
+        """One sampled action, or the most probable option; entropy is not used here."""
         if self.suffix == "sampled":
             return await single_pass(episode, view, name, self, several=False)
         return await self.compute_entropy(episode, view, name)
@@ -207,17 +208,17 @@ class EGBTree(RewardedSearch):
 
     At a state that was not expanded, one scoring pass gives the distribution over the options. If the distribution's
     entropy is above `entropy_threshold` (nats), the `branching` (K) most probable options become children. If not, only
-    the most probable option becomes a child, and the search goes on from there without a choice. Options with a
+    the most probable option becomes a child, and the search continues from that child without a choice. Options with a
     probability below `threshold` (EGB's τ) are never children. For each child, arguments are drafted once, and r_pre in
     equation 1 is the probability of the child's option: no judge is asked before a call. Rewards, pruning after a call,
-    backup and the end are as in `RewardedSearch`.
+    backup and stopping are as in `RewardedSearch`.
 
-    If an option's call cannot be made from a state, because the path has already made the same call, the next option
-    takes its place.
+    If an option's call is not allowed in a state because the path has already made the same call, the next option is
+    used instead.
 
-    `entropy_threshold` is learned on cases that are not tested (`agent-grid threshold`). With 0 the search branches at
-    every state, with a value above ln(options) at no state. `labels`: whether options are asked for by number or by
-    name; the two kinds of labels have different entropies and need different thresholds.
+    `entropy_threshold` is learned on cases outside the test set (`agent-grid threshold`). With 0 the search branches at
+    every state; with a value above ln(number of options), at no state. `labels`: whether options are asked for by
+    number or by name; the two kinds of labels have different entropies and need different thresholds.
     """
 
     entropy_threshold: Annotated[float, Field(ge=0)] = 1.0
@@ -226,7 +227,7 @@ class EGBTree(RewardedSearch):
     needs: ClassVar[frozenset[str]] = frozenset({SAMPLE, CHOOSE, BRANCHING, JUDGE})
 
     async def _expand(self, search: Search, node: Node) -> None:
-        """Make several children of a state if its entropy is above the threshold, else one child."""
+        """Make several children for a state if its entropy is above the threshold, else one child."""
         shares = await search.probabilities(node, self.labels)
         ranked = sorted(shares, key=lambda tool: -shares[tool])
         left = [tool for tool in ranked if shares[tool] >= self.threshold] or ranked[:1]

@@ -24,8 +24,8 @@ from grid.episode.planning import Refine, chain_written, plan_ahead, run_plan, w
 class Horizon(Acting):
     """The limits under which horizons are compared (planning_horizon §4.1, B.2), the same for all of them.
 
-    A path goes on after a failed call, up to `max_failed_calls` times in all; the next failed call ends it. A refused
-    finish is a failed call. The path also ends after `max_calls` calls, which include the finish.
+    A path continues after a failed call, up to `max_failed_calls` times in all; the next failed call ends the path. A
+    refused finish is a failed call. The path also ends after `max_calls` calls, including the finish.
     """
 
     temperature: Annotated[float, Field(ge=0)] = 0.0
@@ -71,7 +71,7 @@ class SingleStepHorizon(Horizon):
         return decision
 
 
-# Full horizon with lazy replanning (planning_horizon §2.2, eqs. 2 and 3): plan, run, plan anew if a call fails.
+# Full horizon with lazy replanning (planning_horizon §2.2, eqs. 2 and 3): plan, run, and replan if a call fails.
 
 
 FAILED = "Step {step} failed."
@@ -87,9 +87,9 @@ ASK_AGAIN = "The steps that were done stay as they are, with their results: do n
 class FullHorizon(Horizon):
     """a_1 ... a_T from π(q); after a failed call at t, a_t+1 ... from π(q, a_1, o_1, ..., a_t, o_t) (B.2).
 
-    A new plan is appended to the executed calls: no call that succeeded is made again. The prompt for a new plan shows
-    the rest of the previous plan, which the model may keep. With an outline, a plan has one entry for each substep that
-    is left.
+    A new plan is appended to the executed calls: no call that succeeded is repeated. The prompt for a new plan shows
+    the rest of the previous plan, which the model may keep. With an outline, a plan has one entry for each remaining
+    substep.
     """
 
     @property
@@ -107,7 +107,7 @@ class FullHorizon(Horizon):
         return await self.write(episode, None)
 
     async def write(self, episode: Episode, refine: Refine | None) -> Trajectory:
-        """As `solve`, with every plan refined, also plans after a failure; `unrefined` is the first draft."""
+        """Like `solve`, but every plan is refined, including plans after a failure; `unrefined` is the first draft."""
         path, replans = begin(episode), -1
         notes: tuple[str, ...] = ()
         unrefined: Chain | None = None
@@ -123,9 +123,10 @@ class FullHorizon(Horizon):
 
 
 def replanning(step: str, rest: Sequence[Action]) -> tuple[str, ...]:
-    """The notes after a failed step: they show the rest of its plan, which was not run and which the model may keep.
+    """The notes after a failed step: they show the rest of the plan, which was not run and which the model may keep.
 
-    References in the rest stay valid: the failed call was a step too, so that later steps keep their numbers.
+    References in the rest of the plan stay valid: the failed call also counts as a step, so later steps keep their
+    numbers.
     """
     told = FAILED.format(step=step)
     if not rest:

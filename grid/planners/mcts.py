@@ -1,4 +1,4 @@
-"""Plain UCT: the baseline that the ToolTree paper calls Monte Carlo tree search (tooltree §4.1)."""
+"""Plain UCT, the baseline that the ToolTree paper calls Monte Carlo tree search (tooltree §4.1)."""
 
 from __future__ import annotations
 
@@ -16,14 +16,15 @@ from grid.planners.search import Search, TreeSearch
 
 @dataclass(frozen=True, config=STRICT)
 class MCTS(TreeSearch):
-    """Selection by UCT, expansion by sampled actions, simulation by the policy, backup of the judge's score of the end.
+    """Selection by UCT, expansion by sampled actions, simulation by the policy, and backup of the judge's final score.
 
-    The paper gives the method's name, and ToolTree's 60 rollouts and exploration of 1.4 (§2, B.4). The rest is inferred
-    from the plain algorithm (Kocsis & Szepesvári 2006, as in §2). The children of a state are its `branching` sampled
-    actions, in the order sampled. A child that was never visited is selected before visited children. It is run, and
-    from it the policy goes on to the path's end, one sampled action after another. Simulated steps do not join the
-    tree, but the end of a simulation may be the answer. The judge scores all steps together, once, at the end. A path's
-    end is selected like any other node: then its score is backed up again, at no cost.
+    The paper gives only the method's name and, for ToolTree, 60 rollouts and an exploration of 1.4 (§2, B.4). The rest
+    is inferred from the plain algorithm (Kocsis & Szepesvári 2006, as in §2). The children of a state are its
+    `branching` sampled actions, in the order sampled. A child that was never visited is selected before visited
+    children. This child is run, and from there the policy continues to the path's end, one sampled action after
+    another. Simulated steps do not join the tree, but the end of a simulation may be the answer. The judge scores all
+    steps together, once, at the end. A path's end can be selected again like any other node; its score is then backed
+    up again at no cost.
     """
 
     exploration: Annotated[float, Field(ge=0)] = 1.4
@@ -40,7 +41,7 @@ class MCTS(TreeSearch):
             backup(leaf, value)
 
     async def _select(self, search: Search) -> Node:
-        """Go down to a child that was never visited, and run it; or to a node that has no open child."""
+        """Descend to a child that was never visited and run it, or descend to a node that has no open child."""
         node = search.root
         while not search.ended(node):
             if not node.children:
@@ -56,7 +57,7 @@ class MCTS(TreeSearch):
     def _uct(self, visits: int, edge: Node) -> float:
         """Q(s, a) + c √(ln N(s) / N(s, a)), infinite without visits.
 
-        Among equal children, the first child made is selected.
+        Among children of equal value, the child created first is selected.
         """
         if not edge.visits:
             return math.inf

@@ -24,8 +24,8 @@ from grid.text.objects import UnreadableError
 class ReAct(Acting):
     """One sampled thought and action for each decision, given all earlier thoughts, calls and observations.
 
-    With `retriever.mode=thought`, the thought is sampled first, in its own request, and the action is decided among the
-    tools that the retriever finds for the thought (`thought_first`).
+    With `retriever.mode=thought`, the thought is sampled first, in its own request, and the action is chosen among the
+    tools that the retriever finds for this thought (`thought_first`).
     """
 
     thought: Annotated[int, Field(ge=0, le=10_000)] = 400
@@ -33,7 +33,7 @@ class ReAct(Acting):
 
     @property
     def thinks_first(self) -> bool:
-        """Whether tools can be retrieved after the thought and before the action."""
+        """Whether tools can be retrieved between the thought and the action."""
         return self.thought > 0
 
     async def solve(self, episode: Episode) -> Trajectory:
@@ -47,8 +47,8 @@ class ReAct(Acting):
 class BaselineLLM(Acting):
     """One sampled action for each decision, without thought and without execution history (egb_slate §6.1).
 
-    With an outline, each substep is decided by itself. Without an outline, the model sees its own calls, from which it
-    can tell how far it is, but not their results.
+    With an outline, each substep is decided independently. Without an outline, the model sees its own calls, which show
+    how far the work has come, but not their results.
     """
 
     needs: ClassVar[frozenset[str]] = frozenset({SAMPLE})
@@ -63,8 +63,8 @@ class BaselineLLM(Acting):
 # Retrieval between thought and action: ReAct's dynamic mode as TRAJECT-Bench's authors run it (traject_bench §4.4).
 #
 # The paper says that retrieval occurs before each thought and action. The authors' script first asks for a thought,
-# given the tools that the last thought found (for the first, the query). It then retrieves with the new thought alone,
-# and asks for thought and action, given the tools found: two answers for each decision.
+# given the tools found for the previous thought (for the first thought: for the query). It then retrieves with the new
+# thought alone, and asks for a thought and an action, given the tools found. So each decision needs two answers.
 
 
 ASK = (
@@ -75,7 +75,7 @@ ASK = (
 
 
 async def thought_first(episode: Episode, view: View, name: str, acting: Acting) -> Decision:
-    """A decision among the tools that a thought finds; without a thought, among the tools offered already."""
+    """A decision among the tools retrieved for a thought; without a thought, among the tools already offered."""
     thought, spent = await _thought(episode, view, name, acting)
     if thought:
         substep = None if view.whole_query else view.substep

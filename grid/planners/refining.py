@@ -1,9 +1,9 @@
-"""Plans that are criticised and written again before they count (agent_planning_benchmark §5.3, C.7).
+"""Plans that are criticised and rewritten before they are used (agent_planning_benchmark §5.3, C.7).
 
 There are three requests: one predicts the plan, one writes a critique of the plan, and one rewrites the plan with the
-critique in view. The critique comes from the acting model (`self`) or from the role `critic`. With the taxonomy, the
-critique goes through the six kinds of error (§3.3) one by one; without it, the critique looks for any error. All three
-prompts begin like the plan's own prompt, so that they share this prefix.
+critique in its prompt. The critique comes from the acting model (`self`) or from the role `critic`. With the taxonomy,
+the critique goes through the six kinds of error (§3.3) one by one; without it, the critique looks for any error. All
+three prompts begin with the same text as the plan's own prompt, so that they share this prefix.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from grid.episode.planning import Asking, Read, WritesPlans
 Mode = Literal["none", "self", "critic"]
 NOT_REFINED: Mode = "none"
 MOST_SHOWN = 12_000
-"""The most characters of a critique that the next prompt shows."""
+"""Maximum number of characters of a critique that the next prompt shows."""
 ASKED = "What the plan is for:"
 DRAFT = "The draft of the plan; nothing of it has been run:"
 CRITIQUE = "A review of the draft:"
@@ -61,7 +61,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, config=STRICT)
 class Criticising:
-    """The keys of the role `critic`: none, since its requests follow `refine` and only its model is configured."""
+    """The keys of the role `critic`: none. `refine` configures its requests; `model@critic` sets its model."""
 
 
 @dataclass(frozen=True, config=STRICT)
@@ -71,9 +71,9 @@ class Refining:
     Args:
         mode: `none`: plans are not refined; `self`: the acting model criticises its own plan; `critic`: the model of
             the role `critic` criticises it (`model@critic`).
-        taxonomy: the critique goes through the errors E1 to E6, whose meanings the prompt gives.
-        temperature: the critique's temperature. The rewriting has the planner's temperature.
-        max_tokens: the most tokens of the critique.
+        taxonomy: whether the critique goes through the errors E1 to E6, which the prompt explains.
+        temperature: the critique's temperature. The rewriting uses the planner's temperature.
+        max_tokens: the maximum number of tokens in the critique.
     """
 
     mode: Mode = NOT_REFINED
@@ -82,11 +82,11 @@ class Refining:
     max_tokens: Annotated[int, Field(ge=1)] = 1024
 
     def around(self, planner: Planner) -> Planner:
-        """The planner, with its plans refined. Planners without plans were refused before (`writes_plans`)."""
+        """The planner, with its plans refined. Planners that write no plans are refused earlier (`writes_plans`)."""
         return planner if self.mode == NOT_REFINED else Refined(cast(WritesPlans, planner), self)
 
     async def __call__(self, episode: Episode, asking: Asking[T], draft: T) -> Read[T]:
-        """The plan that is rewritten with a critique in view; None if no rewritten plan can be read.
+        """The plan, rewritten after a critique; None if no rewritten plan can be read.
 
         If the critique is empty, the next prompt says so. Raises BudgetError, and ContextError if a prompt is too long.
         """
@@ -102,7 +102,7 @@ class Refining:
         return read._replace(usage=read.usage + (told.usage if role == ACTOR else Usage()))
 
     def critique_prompt(self, asking: Asking[T], draft: T) -> Prompt:
-        """The plan's own prompt, with the draft, and with the critique's instruction in place of the plan's."""
+        """The plan's own prompt, with the draft added and the plan's instruction replaced by the critique's."""
         errors = Section("errors", ERRORS) if self.taxonomy else prompts.EMPTY
         ask = Section("instruction", ASK_CRITIQUE)
         return prompts.prompt(TextAnswer(), *_before(asking.prompt), _drafted(asking, draft), errors, ask)
@@ -111,13 +111,13 @@ class Refining:
 def rewrite_prompt(asking: Asking[T], draft: T, critique: str) -> Prompt:
     """The plan's own prompt, followed by the draft and its critique.
 
-    The critique is untrusted: it is cut, and its lines are marked, so that no line looks like another part of the
-    prompt.
+    The critique is untrusted: it is cut, and its lines are marked, so that no line can be mistaken for another part of
+    the prompt.
     """
     said = "\n".join(f"> {line}" for line in shown_lines(critique[:MOST_SHOWN]).strip().split("\n") if line) or SILENT
     wanted = Section("instruction", (ASK_REWRITE, *asking.prompt.entries("instruction")))
     told, answer = Section("critique", (CRITIQUE, said)), asking.prompt.answer
-    if isinstance(answer, PlanAnswer) and answer.native:  # which takes the instruction's place
+    if isinstance(answer, PlanAnswer) and answer.native:  # which replaces the instruction
         answer = replace(answer, native=(ASK_REWRITE, *answer.native))
     return prompts.prompt(answer, *_before(asking.prompt), _drafted(asking, draft), told, wanted)
 
@@ -131,7 +131,7 @@ def _drafted(asking: Asking[Any], draft: object) -> Section:
 
 
 def writes_plans(planner: Planner) -> bool:
-    """Whether the planner, with its keys, writes plans that can be refined."""
+    """Whether the planner, as configured, writes plans that can be refined."""
     return bool(getattr(planner, "writes_plans", False)) and hasattr(planner, "write")
 
 
@@ -149,7 +149,7 @@ class Refined:
 
     @property
     def max_tokens(self) -> int | None:
-        """The most tokens of one answer of the planner."""
+        """Maximum number of tokens in one answer of the planner."""
         return getattr(self.planner, "max_tokens", None)
 
     @property
@@ -173,5 +173,5 @@ class Refined:
         return getattr(self.planner, "temperature", None)
 
     async def solve(self, episode: Episode) -> Trajectory:
-        """As the planner, with every plan refined before it counts."""
+        """Like the planner's `solve`, but every plan is refined before it is used."""
         return await self.planner.write(episode, self.refining)

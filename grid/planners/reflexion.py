@@ -1,4 +1,4 @@
-"""Reflexion (Shinn et al. 2023, egb_slate §4.2): whole attempts, with a lesson after each failure; and its control."""
+"""Reflexion (Shinn et al. 2023, egb_slate §4.2): whole attempts with a lesson after each failure; and its control."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from grid.episode.acting import Acting, Path, begin, rollout, trajectory
 from grid.episode.asking import single_pass
 from grid.episode.episode import Episode
 
-# ReAct tried again: the control for planners that may ask whether a case is resolved.
+# Repeated ReAct: the control for planners that may ask whether a case is resolved.
 
 
 @dataclass(frozen=True, config=STRICT)
 class Retry(Acting):
-    """Up to `attempts` ReAct passes, each from the start and with its own seed, until one resolves the case.
+    """Up to `attempts` ReAct passes, each from the start and with its own seed, until a pass resolves the case.
 
-    Its success rate is ReAct's pass@k (egb_slate §6.1). If another planner with equally many attempts has a higher
-    rate, the gain is due to that planner. Before each further attempt, `Retry` asks whether the case is resolved, as
-    Reflexion does; it does not ask after the last attempt.
+    Its success rate is ReAct's pass@k (egb_slate §6.1). If another planner has a higher rate with the same number of
+    attempts, the gain is due to that planner. Like Reflexion, `Retry` asks before each further attempt whether the case
+    is resolved; it does not ask after the last attempt.
     """
 
     thought: Annotated[int, Field(ge=0, le=10_000)] = 400
@@ -34,7 +34,7 @@ class Retry(Acting):
     needs: ClassVar[frozenset[str]] = frozenset({SAMPLE, BRANCHING})
 
     async def solve(self, episode: Episode) -> Trajectory:
-        """Try, ask whether the case is resolved, learn, try again; the last attempt is returned."""
+        """Try, ask whether the case is resolved, learn, and try again; returns the last attempt."""
         policy = partial(single_pass, acting=self)
         lessons: tuple[str, ...] = ()
         everything: tuple[Step, ...] = ()
@@ -47,18 +47,18 @@ class Retry(Acting):
         return trajectory(episode, path, everything, branches=attempt)
 
     async def learn(self, episode: Episode, path: Path, attempt: int, lessons: tuple[str, ...]) -> tuple[str, ...]:
-        """The lessons for the next attempt, given the lessons of the failed attempt; here there are no lessons."""
+        """The lessons for the next attempt, given the lessons that the failed attempt saw; `Retry` has no lessons."""
         return ()
 
 
-# Reflexion (Shinn et al. 2023, egb_slate §4.2): whole attempts, with a lesson in words after each failure.
+# Reflexion (Shinn et al. 2023, egb_slate §4.2): repeated whole attempts, with a verbal lesson after each failure.
 
 
 @dataclass(frozen=True, config=STRICT)
 class Reflexion(Retry):
-    """As `Retry`, but before each further attempt the failed trajectory is reflected on.
+    """Like `Retry`, but before each further attempt the model reflects on the failed trajectory.
 
-    `memory` is the number of latest lessons that a pass sees (Ω of Shinn et al., 1 to 3).
+    `memory` is the number of most recent lessons that a pass sees (Ω of Shinn et al., 1 to 3).
     """
 
     memory: Annotated[int, Field(ge=1, le=20)] = 3
@@ -68,7 +68,7 @@ class Reflexion(Retry):
         return (*lessons, await reflect(episode, path, attempt, self.temperature))[-self.memory :]
 
 
-# The lesson in words that a model draws from its own failed attempt (Shinn et al. 2023).
+# The verbal lesson that a model draws from its own failed attempt (Shinn et al. 2023).
 
 
 ASK_REFLECTION = (

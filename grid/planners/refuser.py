@@ -1,4 +1,4 @@
-"""The planner that refuses everything: a baseline, which is right only if a case cannot be solved."""
+"""The planner that refuses everything: a baseline that is right only if a case cannot be solved."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ REASON = "Whatever is asked is refused."
 
 @dataclass(frozen=True, config=STRICT)
 class Refuser:
-    """Rejects every request at once, asks no model, and runs only the rejection, if rejecting is offered.
+    """Rejects every request at once without asking a model; the rejection is run if it is offered.
 
-    So the planner has no keys. If predicted plans are scored, its plan is a refusal.
+    The planner therefore has no keys. If predicted plans are scored, its plan is a refusal.
     """
 
     needs: ClassVar[frozenset[str]] = frozenset()

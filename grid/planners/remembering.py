@@ -1,7 +1,7 @@
 """A planner's traces of other cases, shown in its prompts: the group `memory` (egb_slate B.1).
 
 A trace shows one case: its request, every step on the path to the result (in the form of a history), and whether the
-case was resolved. The run layer decides which traces are shown and where they come from (`grid.settings.remembered`).
+case was resolved. The run layer decides which traces are shown, and loads them (`grid.settings.remembered`).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Mode = Literal["none", "traces"]
 Kept = Literal["resolved", "all"]
 NOT_REMEMBERED: Mode = "none"
 MOST_SHOWN = 2_000
-"""The most characters of a call's result that a trace keeps."""
+"""Maximum number of characters that a trace keeps of a call's result."""
 
 
 @dataclass(frozen=True, config=STRICT)
@@ -29,11 +29,11 @@ class Remembering:
     """The memory of planners: the group `memory`.
 
     Args:
-        mode: `none`, or `traces`: the traces of the same setting in an earlier sweep.
+        mode: `none`, or `traces`, which uses the traces of the same setting from an earlier sweep.
         path: the results folder of that sweep.
         kept: `resolved` keeps only traces of resolved cases, `all` keeps traces of all cases.
-        count: the number of traces in a prompt: those whose requests are nearest to the case's request.
-        apart: leave out traces of cases in the case's own cluster, such as cases from the same template.
+        count: the number of traces in a prompt; traces whose requests are most similar to the case's request are used.
+        apart: whether to leave out traces of cases in the case's own cluster, such as cases from the same template.
     """
 
     mode: Mode = NOT_REMEMBERED
@@ -45,7 +45,7 @@ class Remembering:
 
 @plain_dataclass(frozen=True)
 class Trace:
-    """The work on an earlier case; `lines` has one line for each step."""
+    """The work done on an earlier case; `lines` has one line for each step."""
 
     case_id: str
     cluster: str
@@ -61,16 +61,16 @@ class Trace:
 
 
 def step_lines(steps: Sequence[Step], answer: str | None) -> tuple[str, ...]:
-    """The steps of a path, in the form of a history; `answer` is the answer with which the last step finished."""
+    """The steps of a path, in the form of a history; `answer` is the answer given by the last step."""
     ends = (answer if place == len(steps) else None for place in range(1, len(steps) + 1))
     return tuple(prompts.step_text(step, most=MOST_SHOWN, answer=end) for step, end in zip(steps, ends, strict=True))
 
 
-# Solved plans, and their scores for the actions of another plan (ToolChain*, Zhuang et al. 2024).
+# Solved plans, and the scores that they give to the actions of a new plan (ToolChain*, Zhuang et al. 2024).
 
 
 SolvedPlans: TypeAlias = Literal["other_half", "none"]
-"""The solved plans that are used if a dataset has no demonstrations: of cases in its other half, or no plans."""
+"""The solved plans used if a dataset has no demonstrations: plans for cases in its other half, or no plans."""
 OTHER_HALF: SolvedPlans = "other_half"
 
 
@@ -81,17 +81,17 @@ class Memory:
     plans: tuple[tuple[str, ...], ...]
 
     def likeness(self, plan: Sequence[str]) -> float | None:
-        """g1: how similar a sequence of tools is to the most similar solved plan (`alike`).
+        """g1: the similarity of a sequence of tools to the most similar solved plan (`alike`).
 
         The result is None without solved plans.
         """
         return max((alike(plan, known) for known in self.plans if known and plan), default=None)
 
     def place(self, tool: str) -> float | None:
-        """h1: a tool's average place in the plans that use it, where the last action has place 1; None without plans.
+        """h1: a tool's average position in the plans that use it, where the last action is at 1; None without plans.
 
-        If a plan uses the tool several times, the mean of the tool's places in that plan is used. A tool that no plan
-        uses has the place of the tool with the most similar name.
+        If a plan uses the tool several times, the mean of the tool's positions in that plan is used. A tool that no
+        plan uses gets the position of the tool with the most similar name.
         """
         known = dict.fromkeys(name for plan in self.plans for name in plan)
         if not known:

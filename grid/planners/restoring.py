@@ -1,8 +1,8 @@
-"""Restoration analysis (tooltree A.2): what would a planner reach if its judge's wrong decisions were corrected?
+"""Restoration analysis (tooltree A.2): how well would a planner do if its judge's wrong decisions were corrected?
 
-A decision compares a score with a threshold: a call is accepted if its score reaches the threshold. The run layer
-corrects wrong scores with the reference, so that corrected scores are not results of the judge. The planner sees only
-the score.
+A decision compares a score with a threshold: a call is accepted if its score reaches the threshold. The run layer uses
+the reference to correct wrong scores, so corrected scores are not results of the judge. The planner sees only the
+corrected score.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _Threshold = Annotated[float, Field(ge=0, le=1)]
 
 
 class Bounds(NamedTuple):
-    """The bounds of right decisions: a wrong call has to score below `low`, a right call at least `high`."""
+    """The bounds for correct decisions: a wrong call has to score below `low`, and a right call at least `high`."""
 
     low: float
     high: float
@@ -32,8 +32,8 @@ class Restoring:
     """The decisions that are corrected: the keys `judge.restored`, `judge.pre_threshold` and `judge.post_threshold`.
 
     `false_positives`: wrong calls that were accepted; `false_negatives`: right calls that were rejected. The judge does
-    not know the planner's thresholds, so that they are keys here. By default the thresholds are the planner's own or,
-    if the planner has none, those of B.4.
+    not know the planner's thresholds, so they are keys of the judge. Their defaults are the planner's own thresholds
+    or, if the planner has none, the thresholds in B.4.
     """
 
     restored: Restored = NOT_RESTORED
@@ -47,16 +47,16 @@ class Restoring:
         return score >= bounds.low and self.restored in ("false_positives", "both")
 
     def restore(self, score: float, right: bool, bounds: Bounds) -> float:
-        """The corrected score: the wrong decision is reversed, and stays equally sure (our rule; the paper is silent).
+        """The corrected score: the wrong decision is reversed with the same confidence (our rule; the paper is silent).
 
-        A rejection with score 0 becomes an acceptance with score 1; a score nearer to the threshold is moved to a score
-        that is also nearer to the threshold. With a threshold of 0 nothing can be rejected.
+        A rejection with score 0 becomes an acceptance with score 1; a score closer to the threshold is moved to a score
+        that is also closer to the threshold. With a threshold of 0 nothing can be rejected.
         """
         low, high = bounds
         if not self.fixes(score, right, bounds):
             return score
         if right:
-            return min(high + (1 - high) * (high - score) / high, 1.0)  # rounding may be beyond it
+            return min(high + (1 - high) * (high - score) / high, 1.0)  # rounding may exceed it
         if low == 0:
             return score
         return min(low * (1 - score) / (1 - low), math.nextafter(low, 0)) if low < 1 else 0.0

@@ -1,8 +1,8 @@
-"""The work of search planners in one episode: propose, execute with a cache, ask the judge, keep the best path so far.
+"""The work of a search in one episode: propose, execute with a cache, ask the judge, keep the best path so far.
 
-Independent work runs side by side. Nodes are labelled by their place among their siblings, requests by their nodes.
-Nodes are made only after work that runs side by side has ended, so that results do not depend on the order of answers:
-never call `draft` or `add` within such work.
+Independent work runs concurrently. Node labels are built from positions among siblings, and request names from node
+labels. Nodes are created only after concurrent work has ended, so that results do not depend on the order in which
+answers arrive. So never call `draft` or `add` within concurrent work.
 """
 
 from __future__ import annotations
@@ -43,9 +43,10 @@ class Search:
 
     Args:
         episode: the case.
-        acting: the keys with which calls are asked for; `max_calls` is the greatest depth of a path without an outline.
-        oracle_stop: ask whether a complete path resolves the case, and stop if it does (the protocol of EGB and LATS).
-        repeats: which repeated calls are not admissible on a path without an outline.
+        acting: the settings for requests that ask for calls; `max_calls` is the maximum depth of a path without an
+            outline.
+        oracle_stop: whether to ask if a complete path resolves the case, and stop if it does (as EGB and LATS do).
+        repeats: the repeated calls that are not admissible on a path without an outline.
         look: changes the view of a decision and its options, for planners whose decisions differ from the usual ones.
     """
 
@@ -83,7 +84,7 @@ class Search:
         return replace(found, lessons=lessons) if found and lessons else found
 
     def ended(self, node: Node) -> bool:
-        """Whether a node's path is complete: the outline is done, the work was ended, or no call is left."""
+        """Whether a node's path is complete: the outline is done, an action ended the work, or no call is left."""
         return self.view(node) is None
 
     def _view(self, path: Path) -> View | None:
@@ -99,10 +100,10 @@ class Search:
     async def propose(
         self, nodes: Sequence[Node], n: int, lessons: tuple[str, ...] = (), siblings: tuple[str, ...] = ()
     ) -> None:
-        """Make children of each node for the distinct actions among `n` samples, in the order in which they came.
+        """Give each node one child per distinct action among `n` samples, in the order of the samples.
 
-        A child's `share` is the share of the samples that are its action. An action that cannot be executed at the node
-        becomes a pruned child. `siblings` are lines about existing children, for prompts that ask for a different
+        A child's `share` is the share of the samples that proposed its action. An action that cannot be executed at the
+        node becomes a pruned child. `siblings` are lines about existing children, for prompts that ask for a different
         action. In an answer with several native calls, only the first call counts.
         """
         found = await every([partial(self._sampled, node, n, lessons, siblings) for node in nodes])
@@ -130,11 +131,11 @@ class Search:
         node.spent, node.entropy = node.spent + choice.usage, entropy(choice.probabilities)
         shares = dict.fromkeys(view.offer.options, 0.0)
         for option, share in zip(view.offer.options, choice.probabilities, strict=True):
-            shares[option] += share  # two tools may have one name
+            shares[option] += share  # two options may have the same name
         return shares
 
     async def draft(self, node: Node, tools: Sequence[str]) -> list[Node]:
-        """Make a child for each tool; the arguments of all calls are asked for side by side."""
+        """Make a child for each tool; the arguments of all calls are requested concurrently."""
         view = self._point(node)
         work = [partial(draft_arguments, self.episode, view, tool, f"node{node.label}", self.acting) for tool in tools]
         made = []
@@ -145,7 +146,7 @@ class Search:
         return made
 
     def _leave_undone(self, made: Sequence[Node]) -> None:
-        """If no child can be run, reopen the first without its call, as ReAct goes on after an unreadable answer."""
+        """If no child can be run, reopen the first without its call, as ReAct does after an unreadable answer."""
         if made and all(node.pruned in ("unreadable", "schema") for node in made):
             first = made[0]
             why = "the call does not fit its tool" if first.pruned == "schema" else None
@@ -173,7 +174,7 @@ class Search:
         return node.path
 
     async def execute_all(self, nodes: Sequence[Node]) -> None:
-        """Run several nodes side by side; their order of execution is the order in which they are given."""
+        """Run several nodes concurrently; they are numbered for execution in the given order."""
         for node in nodes:
             self.count(node)
         await every([partial(self.execute, node) for node in nodes])
@@ -184,7 +185,7 @@ class Search:
             node.execution, self.executions = self.executions, self.executions + 1
 
     async def simulate(self, node: Node) -> Node:
-        """Sample and run actions to the path's end or a repeated call, outside the tree; returns the last node."""
+        """Sample and run actions outside the tree, up to the path's end or a repeated call; returns the last node."""
         while (view := self.view(node)) is not None:
             decision = await single_pass(self.episode, view, f"simulated{node.label}", self.acting, several=False)
             step = Node(f"{node.label}.s", len(self.nodes), node, decision.action, spent=decision.usage)
@@ -198,14 +199,14 @@ class Search:
         return node
 
     def imagine(self, node: Node) -> Path:
-        """The path with a node's action, which is not run, so that the path's state stays as it was."""
+        """The path extended by a node's action without running the action, so that the path's state stays the same."""
         if node.path is None:
             view, action = self._edge(node)
             node.path = imagine(view, Decision(action, node.spent))
         return node.path
 
     async def enact(self, node: Node) -> None:
-        """Run a node's imagined action and update the node's path; the parent's action was run before.
+        """Run a node's imagined action and update the node's path; the parent's action must have been run already.
 
         An action that was run already is not run again.
         """
@@ -238,8 +239,7 @@ class Search:
     async def post(self, node: Node) -> float:
         """r_post(s, a): the judge's score of the result of a node's call.
 
-        An action without a call returns nothing that could be judged: it gets the score of an action that is not yet
-        run.
+        An action without a call returns nothing to judge, so it gets the score of an action that has not been run yet.
         """
         if node.r_post is None:
             view, action = self._edge(node)
@@ -259,7 +259,7 @@ class Search:
         samples: int = 1,
         temperature: float = 0.0,
     ) -> float:
-        """The judge's score of all steps up to a node together; `planned`: none of these steps was run."""
+        """The judge's score of all steps up to a node, taken together; `planned`: none of these steps was run."""
         asked = so_far(self.episode, self._get(node).lines, planned, lessons)
         return await self.scores.ask(asked, "value", samples, temperature)
 
@@ -291,10 +291,10 @@ class Search:
         return self.reached(node, node.value)
 
     async def run(self, node: Node) -> bool:
-        """Execute the imagined actions from the root to a node, whatever they return, and make this path the answer.
+        """Execute the imagined actions from the root to a node, whatever they return; this path may become the answer.
 
-        Actions that were executed already are not executed again. The path's value is the node's. Returns whether the
-        search may stop, as `reached`.
+        Actions that were executed already are not executed again. The path's value is the node's value. Like `reached`,
+        it returns whether the search may stop.
         """
         last = self.root
         try:
@@ -307,7 +307,7 @@ class Search:
         return self.resolved
 
     def trajectory(self) -> Trajectory:
-        """The trajectory with the best path, and with every step that was taken, in the order of the nodes."""
+        """The trajectory with the best path, and with every step that was run, in the order of the nodes."""
         taken = tuple(self._steps[node.label] for node in self.nodes if node.label in self._steps)
         return trajectory(self.episode, self._path, taken, branches=max(len(self._complete) - 1, 0))
 
@@ -328,7 +328,7 @@ class Search:
         return self._point(node.parent), node.action
 
 
-# The judge's scores of one episode: one answer for one question, however often it is asked.
+# The judge's scores in one episode: each question is answered once, however often it is asked.
 
 
 T = TypeVar("T")
@@ -373,13 +373,13 @@ class Scores:
 
 
 def question(prompt: Prompt, *candidates: str) -> str:
-    """The name of a question, which is the same for equal prompts."""
+    """The identifier of a question; equal prompts have the same identifier."""
     text = "".join([*(section.digest for section in prompt.sections), Section("candidates", candidates).digest])
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 async def once(known: dict[Any, asyncio.Future[T]], key: Hashable, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
-    """The result of work, which is done once for each key; later callers with the same key get the same result."""
+    """The result of some work that is done once for each key; later callers with the same key get the same result."""
     if (found := known.get(key)) is not None:
         return found.result() if found.done() else await found
     done = known[key] = asyncio.get_running_loop().create_future()
@@ -387,7 +387,7 @@ async def once(known: dict[Any, asyncio.Future[T]], key: Hashable, work: Callabl
         result = await work()
     except Exception as error:
         done.set_exception(error)
-        done.exception()  # nobody else may ask
+        done.exception()  # avoids a warning if nobody else asks
         raise
     except BaseException:
         del known[key]
@@ -397,9 +397,9 @@ async def once(known: dict[Any, asyncio.Future[T]], key: Hashable, work: Callabl
     return result
 
 
-# The questions to a judge in a search: about a call before it is run, about its result, and about all steps so far.
+# The questions that a search asks its judge: on a call before it is run, on its result, and on all steps so far.
 #
-# The criteria are those of tooltree B.7 and B.8 in our own words. The third prompt is for planners that score states
+# The criteria come from tooltree B.7 and B.8, in our own words. The third prompt is for planners that score states
 # (LATS, best-first, tree of thoughts): they all have the same prompt, so that they differ only in their search.
 
 
@@ -469,14 +469,14 @@ def after(episode: Episode, view: View, action: Action, observation: Observation
 
 
 def better(episode: Episode, view: View, other: str, action: Action, observation: Observation | None) -> Prompt:
-    """The prompt that asks how much better a step is than another at the same point, which the line `other` shows."""
+    """The prompt that asks how much better a step is than another step at the same point, shown by the line `other`."""
     outcome = (outcome_section(observation),) if observation else ()
     shown = Section("siblings", ("The other step:", other)), _proposal(view, action), *outcome
     return _asked(BETTER, episode, view.history, prompts.request_section(view.substep), *shown)
 
 
 def so_far(episode: Episode, lines: Sequence[str], planned: bool = False, lessons: Sequence[str] = ()) -> Prompt:
-    """The prompt that asks for the score of all steps so far, which are in `lines`.
+    """The prompt that asks for one score for all steps so far; `lines` shows these steps.
 
     `planned`: none of the steps was run. `lessons`: the lessons from earlier failures.
     """
@@ -484,7 +484,7 @@ def so_far(episode: Episode, lines: Sequence[str], planned: bool = False, lesson
 
 
 def best(episode: Episode) -> Prompt:
-    """The prompt that asks which candidate is the best, if none of the candidates' steps was run."""
+    """The prompt that asks which candidate is the best; none of the candidates' steps has been run."""
     return prompts.prompt(ScoreAnswer(), BEST, prompts.notes_section(episode), prompts.task_section(episode))
 
 
@@ -524,7 +524,7 @@ def unfit(node: Node, view: View, action: Action, repeats: Repeats) -> Pruned | 
 def _repeated(node: Node, call: ToolCall, repeats: Repeats) -> bool:
     """Whether a path has made a call already.
 
-    This is not asked under an outline, since two substeps may make the same call.
+    This is not checked with an outline, since two substeps may make the same call.
     """
     text = call.text()
     for edge in node.edges():
@@ -536,18 +536,17 @@ def _repeated(node: Node, call: ToolCall, repeats: Repeats) -> bool:
     return False
 
 
-# The keys of every planner that searches a tree, and the end of its search.
+# The keys shared by all planners that search a tree, and the way their search ends.
 
 
 @dataclass(frozen=True, config=STRICT)
 class TreeSearch(Acting, ABC):
     """A search over paths of calls, whose best path is the result; it ends by itself or when `budget.*` is used up.
 
-    `branching` is the number of actions that are proposed at a node. `oracle_stop`: the search asks for each complete
-    path whether it resolves the case, and ends with the first path that does (the protocol of EGB and LATS); without
-    `oracle_stop` the search never asks. `repeats`: which calls may not be repeated on a path without an outline: all
-    calls that the `path` has made (tooltree §3.1: A(s) without a_1 to a_t), or only the calls that it made from the
-    same `state`.
+    `branching` is the number of actions that are proposed at a node. With `oracle_stop` the search asks for each
+    complete path whether it resolves the case, and ends at the first path that does (the protocol of EGB and LATS);
+    otherwise it never asks. `repeats`: which calls may not be repeated on a path without an outline: all calls that the
+    `path` has made (tooltree §3.1: A(s) without a_1 to a_t), or only the calls that it made from the same `state`.
     """
 
     thought: Annotated[int, Field(ge=0, le=10_000)] = 400
@@ -557,13 +556,13 @@ class TreeSearch(Acting, ABC):
     needs: ClassVar[frozenset[str]] = frozenset({SAMPLE, BRANCHING, JUDGE})
 
     async def solve(self, episode: Episode) -> Trajectory:
-        """Search; returns the best path, with every step that was taken.
+        """Search; returns the best path, with every step that was run.
 
         Raises:
             VerdictError: none of the judge's answers has a score.
         """
         search = Search(episode, self, oracle_stop=self.oracle_stop, repeats=self.repeats, look=self.look)
-        with suppress(BudgetError):  # the episode says which part
+        with suppress(BudgetError):  # the episode records which budget
             await self.search(search)
         search.scores.check()
         return search.trajectory()

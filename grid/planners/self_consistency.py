@@ -28,11 +28,11 @@ from grid.planners.votes import vote
 class SelfConsistency(Acting):
     """The planner that acts by the majority of `samples` samples.
 
-    `level: step` executes, at every decision, the action with most samples. `level: plan` runs whole ReAct passes side
-    by side from the same start and keeps the first pass of the largest group that agrees.
+    `level: step` executes, at every decision, the action that was sampled most often. `level: plan` runs whole ReAct
+    passes concurrently from the same start and keeps the first pass of the largest group that agrees.
 
-    Appendix B.3 says only 'plan-level majority vote', so that `vote` has both readings. `outcome`: passes agree if
-    their last valid results are the same. A pass whose calls all failed has no outcome and no vote, since otherwise all
+    Appendix B.3 says only 'plan-level majority vote', so `vote` offers both readings. `outcome`: passes agree if their
+    last valid results are the same. A pass in which all calls failed has no outcome and no vote, since otherwise all
     failures would count as one outcome. `plan`: passes agree if they made the same calls in the same order, with
     references filled in; a pass without a call has no vote. If finishing answers the question, passes are compared by
     their answers (`outcome`) or by their calls and answers (`plan`), and a pass without an answer has no vote. If no
@@ -86,7 +86,7 @@ class SelfConsistency(Acting):
 
 
 def _outcome(path: Path) -> str | None:
-    """The result of the last call that did not fail, without the world's name for it; None if there is no such call."""
+    """The result of the last call that did not fail, without the name given by the world; None if no call succeeded."""
     seen = (step.observation for step in reversed(path.steps))
     last = next((observation for observation in seen if observation and not observation.failed), None)
     if last is None:
@@ -97,6 +97,6 @@ def _outcome(path: Path) -> str | None:
 
 
 def _calls(path: Path) -> tuple[str, ...] | None:
-    """The calls as they were run, with arguments in the order of their names; None without a call."""
+    """The calls as they were run, with arguments sorted by name; None if there is no call."""
     calls = (step.call for step in path.steps if step.call)
     return tuple(json.dumps([call.tool, dict(call.arguments)], sort_keys=True) for call in calls) or None

@@ -1,4 +1,4 @@
-"""Work on several paths side by side: results are in the paths' order, whatever the order of the engines' answers."""
+"""Concurrent work on several paths: results come in the order of the paths, whatever the order of the answers."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ Work = Callable[[], Coroutine[Any, Any, T]]
 async def every(works: Sequence[Work[T]]) -> list[T]:
     """The results of all coroutines, in their order; the first error cancels the others.
 
-    A used-up budget does not cancel the others: requests in flight are paid for, so that their answers are awaited and
-    counted.
+    A used-up budget does not cancel the others: requests in flight have to be paid for, so their answers are awaited
+    and counted.
     """
     if len(works) == 1:
         return [await works[0]()]
@@ -44,8 +44,8 @@ async def _unless_used_up(work: Work[T]) -> T | BudgetError:
 async def until(works: Sequence[Work[T]], enough: Callable[[T], bool], parallel: bool) -> list[T]:
     """The results in order, up to the first result for which `enough` is true; the results are tested in turn.
 
-    The later coroutines are cancelled if they run already (`parallel`); otherwise they are not begun. A coroutine that
-    waits for nothing ends before the next one is begun, so that in this case no work is done in vain.
+    The later coroutines are cancelled if they are already running (`parallel`); otherwise they are not started. A
+    coroutine that waits for nothing ends before the next one starts, so in that case no work is wasted.
     """
     waiting, running, found = deque(works), deque[asyncio.Task[T]](), list[T]()
     try:

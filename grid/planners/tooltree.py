@@ -1,4 +1,4 @@
-"""ToolTree (tooltree §3): tree search led by a score before each call, and rewarded by a score after it."""
+"""ToolTree (tooltree §3): tree search guided by a score before each call and rewarded by a score after the call."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from grid.episode.tree import Node, backup, finish
 from grid.planners.search import Search, TreeSearch
 from grid.planners.side_by_side import every
 
-# Monte Carlo tree search that is rewarded after each call (tooltree §3.1, §3.2): all but the expansion of a state.
+# Monte Carlo tree search rewarded after each call (tooltree §3.1, §3.2): everything but the expansion of a state.
 
 
 Share = Annotated[float, Field(ge=0, le=1)]
@@ -34,55 +34,55 @@ Share = Annotated[float, Field(ge=0, le=1)]
 class RewardedSearch(TreeSearch, ABC):
     """Selection, execution, post-evaluation, post-pruning and backup of ToolTree, defaults as in B.4.
 
-    A rollout goes down the tree by equation 1. At a state that was not expanded, `_expand` makes children, each with
-    its r_pre. The selected child is run, its result is judged, and r_post enters the mean of every edge from there to
-    the root. The search does not go on from an edge with r_post < `post_threshold` (τ_post). λ is `exploration` ·
-    `annealing`^depth. The search ends after `rollouts` (R_max), or once the best Q rose by less than 10⁻³ in `patience`
-    rollouts (B.4). Without `post_evaluation` the reward is r_pre. Without `post_evaluation` or without `post_pruning`,
-    nothing is pruned by r_post.
+    A rollout descends the tree by equation 1. At a state that was not expanded, `_expand` makes children, each with its
+    r_pre. The selected child is run, its result is judged, and r_post enters the mean of every edge from there to the
+    root. The search does not continue from an edge with r_post < `post_threshold` (τ_post). λ is `exploration` ·
+    `annealing`^depth. The search ends after `rollouts` (R_max), or once the best Q has risen by less than 10⁻³ over
+    `patience` rollouts (B.4). Without `post_evaluation` the reward is r_pre. Without `post_evaluation` or without
+    `post_pruning`, nothing is pruned by r_post.
 
     What the paper leaves open, and our readings:
 
     `unvisited`: the value of equation 1 for an edge with N(s, a) = 0. `first`: the limit of equation 1, so that
-    unvisited edges come before visited ones, and among them the edge with the highest r_pre. `drawn`: the same limit,
-    but r_pre counts only in the rollout that expands the state; in later rollouts, unvisited edges are ordered by a
-    random jitter. `prior`: the value as if the edge had been visited once with a reward of r_pre.
+    unvisited edges come before visited ones, in order of falling r_pre. `drawn`: the same limit, but r_pre counts only
+    in the rollout that expands the state; in later rollouts, unvisited edges are ordered by a random jitter. `prior`:
+    the value as if the edge had been visited once with a reward of r_pre.
 
-    `state_visits`: N(s) is the sum of the visits of the edges of s (`below`, §3.1), or this sum and the visit that led
-    to s (`own`).
+    `state_visits`: N(s) is the sum of the visits of the edges of s (`below`, §3.1), or this sum plus the visit that
+    first reached s (`own`).
 
     `empty_rollouts`: a rollout runs nothing if its last state has no open edge. It is either `counted` in R_max and in
     the rollouts of the early stop, or `free`.
 
-    `rollout`: `node` runs one new call and backs up its score, "from the new child back to the root"; `end` goes on
+    `rollout`: `node` runs one new call and backs up its score, "from the new child back to the root"; `end` continues
     from this call to the path's end or to a pruned edge, and backs up each score.
 
     `worth`, the value of a finished trajectory: the `mean` of the rewards on its path; their `product`; `last`, Q of
-    its last edge; or `judge`, the judge's score of all steps together. Of equal trajectories, the one found first is
-    returned. The value of an unfinished trajectory is the sum of its rewards, divided by the number of steps that it
-    can have, and any finished trajectory is better.
+    its last edge; or `judge`, the judge's score of all steps together. Of equally good trajectories, the one found
+    first is returned. The value of an unfinished trajectory is the sum of its rewards divided by the maximum number of
+    steps; any finished trajectory ranks above it.
 
     `result`: the trajectory of the highest worth (`best`: "the highest-valued trajectory is returned"), or the
-    trajectory that follows, from the root on, the edge of the highest Q, as long as there is an edge (`greedy`; of
-    equal edges, the one with the higher r_pre). An edge that was never run has Q = 0; if such an edge is the last of
-    the final greedy trajectory, it is run.
+    trajectory that starts at the root and follows the edge with the highest Q as long as there is an edge (`greedy`;
+    among edges with equal Q, the edge with the highest r_pre). An edge that was never run has Q = 0; if the final
+    greedy trajectory ends with such an edge, it is run.
 
     `post_pruned`: whether an edge below τ_post may be in the result (`kept`), or not (`left_out`). §3.2 says only that
-    such an edge gets no further budget.
+    such an edge receives no further budget.
 
     `stop_by`: the meaning of "best Q" in the early stop. `trajectory`: the highest worth, once there is a finished
-    trajectory. `root`: the highest Q of the root's edges that are not pruned; the present value is compared with the
+    trajectory. `root`: the highest Q of the root's edges that are not pruned; the current value is compared with the
     value `patience` rollouts ago.
 
-    `dead_end`: how the search goes on if every open edge is used up or pruned, and no trajectory was finished (with
+    `dead_end`: how the search continues if every open edge is used up or pruned and no trajectory was finished (with
     `oracle_stop`: no trajectory that resolves the case). `reopen`: the pruned edge with the highest score is restored,
-    one edge at a time, since pruning is meant to spend the budget on better edges (§3.2), and none are left. `stop`:
-    the search ends with the path of the highest value, or without any path.
+    one edge at a time, since pruning is meant to save the budget for better edges (§3.2), and no better edge is left.
+    `stop`: the search ends with the path of the highest value, or without any path.
 
-    Ties in equation 1 are broken by the larger N(s, a), since N(s) is the same for siblings, then by a jitter drawn for
-    each node. A path's end is not visited again, since calls are cached and a visit would bring the same result; nor is
-    a state all of whose edges are pruned or lead only to visited ends. An action without a call returns nothing, so
-    that its `r_post` is judged in the same way as its r_pre.
+    Ties in equation 1 go to the larger N(s, a), since N(s) is the same for siblings; remaining ties are broken by a
+    jitter drawn for each node. A path's end is not visited again, since calls are cached and a visit would bring the
+    same result. A state is not visited again if all of its edges are pruned or lead only to visited ends. An action
+    without a call returns nothing, so its `r_post` is judged in the same way as its r_pre.
     """
 
     max_retries: Annotated[int, Field(ge=0, le=100)] = 3
@@ -106,15 +106,15 @@ class RewardedSearch(TreeSearch, ABC):
 
     @abstractmethod
     async def _expand(self, search: Search, node: Node) -> None:
-        """Make the children of a state without children, with their r_pre; children not to be visited are pruned."""
+        """Make the children of a state that has none, with their r_pre, and prune those that must not be visited."""
 
     def _prior(self, edge: Node) -> float:
         """The r_pre of an edge; 1 if the edge has no r_pre."""
         return 1.0 if edge.r_pre is None else edge.r_pre
 
     async def search(self, search: Search) -> None:
-        """Make rollouts until R_max is reached, the best Q has not risen for long, or nothing is left to visit."""
-        with suppress(BudgetError):  # the episode says which part
+        """Make rollouts until R_max is reached, the best Q has stopped rising, or nothing is left to visit."""
+        with suppress(BudgetError):  # the episode records which budget
             await self._rollouts(search)
         if self.result == "greedy" and not search.resolved:
             end = self._greedy(search)
@@ -138,7 +138,7 @@ class RewardedSearch(TreeSearch, ABC):
                 return
 
     async def _roll_out(self, search: Search, done: set[Node]) -> bool:
-        """Go from the root to a new child, or on to an end; returns whether the search is over."""
+        """Go from the root to a new child, or further to an end; returns whether the search is over."""
         node, strength = search.root, self.exploration
         while not search.ended(node):
             new = not node.children
@@ -162,7 +162,7 @@ class RewardedSearch(TreeSearch, ABC):
         return False
 
     def _selected(self, search: Search, strength: float, node: Node, edges: list[Node], new: bool) -> Node:
-        """The edge that is selected among the edges of a state; `new`: the edges were made in this rollout."""
+        """The selected edge among the edges of a state; `new`: the edges were created in this rollout."""
         if new and self.unvisited == "drawn":
             return max(edges, key=lambda edge: (self._prior(edge), -edge.place))
         visits = node.visits if self.state_visits == "own" and node.parent else node.visits_below
@@ -198,7 +198,7 @@ class RewardedSearch(TreeSearch, ABC):
         return prior + strength * prior * math.sqrt(math.log(visits + 1)), prior, jitter
 
     async def _evaluate(self, search: Search, node: Node) -> bool:
-        """Post-evaluation, backward propagation and post-pruning of a run call; returns whether the search is over."""
+        """Post-evaluation, backward propagation and post-pruning after a call; returns whether the search is over."""
         if self.post_evaluation:
             await search.post(node)
         backup(node, self._reward(node))
@@ -212,7 +212,7 @@ class RewardedSearch(TreeSearch, ABC):
         return search.reached(node, await self._worth(search, node))
 
     def _greedy(self, search: Search) -> Node:
-        """The end of the greedy trajectory: a node that was run, or the child of a node that was run."""
+        """The end of the greedy trajectory: a node that was run, or an unrun child of such a node."""
         node = search.root
         while edges := [edge for edge in node.children if self._may_be_in_result(edge)]:
             node = max(edges, key=lambda edge: (edge.value, self._prior(edge), -edge.place))
@@ -235,14 +235,14 @@ class RewardedSearch(TreeSearch, ABC):
         return math.prod(rewards) if self.worth == "product" else sum(rewards) / len(rewards)
 
 
-# The test whether the best value of a search has not risen for long (tooltree B.4).
+# The test whether the best value of a search has stopped rising (tooltree B.4).
 
 
 class Plateau(Protocol):
-    """A test whether the best value has stopped rising; it gets the best value after each rollout."""
+    """A test whether the best value has stopped rising; the test is given the best value after each rollout."""
 
     def reached(self, best: float | None) -> bool:
-        """Whether the best value rose too little for long.
+        """Whether the best value has risen too little for too long.
 
         If `best` is None, there is no value yet, and the rollout does not count.
         """
@@ -251,7 +251,7 @@ class Plateau(Protocol):
 
 @plain_dataclass
 class Since:
-    """A plateau is reached `patience` rollouts after the best value last rose by `rise`, in one step or several."""
+    """A plateau is reached `patience` rollouts after the best value last gained `rise`, at once or in several steps."""
 
     patience: int
     rise: float
@@ -269,7 +269,7 @@ class Since:
 
 @plain_dataclass
 class Window:
-    """A plateau is reached if none of the last `patience` values is `rise` above the value before them.
+    """A plateau is reached if none of the last `patience` values exceeds the value before them by `rise`.
 
     Unlike in `Since`, values may fall.
     """
@@ -286,42 +286,44 @@ class Window:
         return len(self.seen) > self.patience and max(self.seen[1:]) - self.seen[0] < self.rise
 
 
-# ToolTree (tooltree §3): tree search led by a score before each call, and rewarded by a score after it.
+# ToolTree (tooltree §3): tree search guided by a score before each call and rewarded by a score after the call.
 
 
 @dataclass(frozen=True, config=STRICT)
 class ToolTree(RewardedSearch):
     """Monte Carlo tree search with dual evaluation and bidirectional pruning (§3.1, §3.2), defaults as in B.4.
 
-    At a state that was not expanded, the candidates become children. Children with r_pre < `pre_threshold` (τ_pre), and
-    children not among the `branching` (K) best, are pruned. Everything else is as in `RewardedSearch`.
+    At a state that was not expanded, the candidates become children. Children with r_pre < `pre_threshold` (τ_pre) are
+    pruned, and so are children that are not among the `branching` (K) best. Everything else is as in `RewardedSearch`.
 
-    The switches of table 4 are `pre_evaluation` (without it r_pre is 1 in equation 1, and nothing is pruned by it),
-    `post_evaluation` (without it the reward is r_pre, and nothing is pruned by r_post), `pre_pruning`, `post_pruning`.
+    The switches of table 4 are `pre_evaluation` (without it, r_pre is 1 in equation 1, and nothing is pruned by r_pre),
+    `post_evaluation` (without it, the reward is r_pre, and nothing is pruned by r_post), `pre_pruning` and
+    `post_pruning`.
 
     What the paper leaves open, and our readings:
 
     `candidates`: the meaning of "the remaining admissible actions". An action is a call with its arguments (§2), of
     which there are infinitely many. `tools`: every offered tool and the finish, with one draft of the arguments for
-    each, as §3.1 says literally; with 50 tools, this takes a hundred requests for each state, but table 4 has 18,200
-    tokens per case. `tools_alone`: the same without the finish, so that every path goes on to `max_calls`. `sampled`:
-    the distinct actions among `branching` sampled actions, as in all other searches here; all of these are among the
-    best K. Without `pre_evaluation`, tools have no order: with `pre_pruning`, arguments are then drafted for the first
-    `branching` offered tools, whose order is random. `repeats`: A_rem(s) excludes a_1 to a_t, as calls with the same
-    arguments.
+    each, as §3.1 says literally; with 50 tools, this takes a hundred requests for each state, although table 4 reports
+    only 18,200 tokens per case. `tools_alone`: the same without the finish, so that every path runs until `max_calls`.
+    `sampled`: the distinct actions among `branching` sampled actions, as in all other searches here; all of these are
+    among the best K. Without `pre_evaluation`, tools are not ranked: with `pre_pruning`, arguments are then drafted for
+    the first `branching` offered tools, whose order is random. `repeats`: A_rem(s) excludes a_1 to a_t, which are
+    compared as calls including their arguments.
 
-    `dead_end`: the default is `stop`, since according to the paper's text pruned edges stay pruned.
+    `dead_end`: the default is `stop`, since pruned edges stay pruned according to the paper's text.
 
-    The form of the authors' released code is conf/planner/released/tooltree.yaml: each key there that differs from
-    tooltree.yaml is a point on which that code differs from our reading. The released code also differs from ours as
-    follows: a judge's answer that cannot be read scores 0 (here the judge is asked again), tools that take images or
+    The configuration that matches the authors' released code is conf/planner/released/tooltree.yaml: each key in which
+    it differs from tooltree.yaml is a point on which that code differs from our reading. In addition, in the released
+    code a judge's answer that cannot be read scores 0 (here the judge is asked again), tools that accept images or
     files wait until there are images or files, and a draft that cannot be read becomes a call without arguments.
 
     `prior`: with `policy`, r_pre is not the judge's score but p / max p, from the exact distribution over the options;
-    this takes one request for all children. Thresholds are made for scores, which do not sum to 1 over the options: of
-    fifty options, a good one may have p = 0.1. With p / max p, the best option has r_pre = 1 and is never pruned, and
-    τ_pre = 0.3 keeps options that are at least three tenths as likely as the best. Of the `tools`, arguments are
-    drafted only for those that are kept. `labels`: whether options are asked for by number or by name.
+    this takes one request for all children. The division by max p is needed because thresholds are meant for scores,
+    which do not sum to 1 over the options: of fifty options, a good one may have p = 0.1. With p / max p, the best
+    option has r_pre = 1 and is never pruned, and τ_pre = 0.3 keeps options that are at least three tenths as likely as
+    the best. With candidates `tools`, arguments are drafted only for the tools that are kept. `labels`: whether options
+    are asked for by number or by name.
     """
 
     pre_threshold: Share = 0.3
@@ -334,7 +336,7 @@ class ToolTree(RewardedSearch):
 
     @property
     def needs(self) -> frozenset[str]:  # type: ignore[override]
-        """The needs of a search, and exact choices if the prior is the policy's."""
+        """The needs of a search, plus exact choices if the prior comes from the policy."""
         chooses = {CHOOSE} if self.prior == "policy" and self.pre_evaluation else set()
         return frozenset({SAMPLE, BRANCHING, JUDGE, *chooses})
 
@@ -375,9 +377,9 @@ class ToolTree(RewardedSearch):
         return {tool: share / most if most else 0.0 for tool, share in shares.items()}
 
     def _drafted(self, options: Sequence[str], told: Mapping[str, float]) -> Sequence[str]:
-        """The options whose arguments are drafted: those that will be kept, if this is known already.
+        """The options whose arguments are drafted: the options that will be kept, if these are known already.
 
-        If it is not known, these are all options.
+        If they are not known, all options are drafted.
         """
         if not self.pre_pruning or (self.pre_evaluation and not told):
             return options

@@ -23,18 +23,18 @@ class TreeOfThoughts(TreeSearch):
     """A thought is a call that is written down and not executed (tooltree B.3).
 
     At each level, `branching` (k) thoughts are sampled after each kept chain, and the `beam` (b) best of all resulting
-    chains are kept. Chains are rated by `value`, the mean of `values` judgements of each chain by itself, or by `vote`,
-    the share of `votes` votes that call a chain the best. Thoughts and judgements are sampled at `temperature`.
+    chains are kept. Chains are rated by `value` (the mean of `values` separate judgements of each chain) or by `vote`
+    (the share of `votes` votes that name the chain as the best). Thoughts and judgements are sampled at `temperature`.
 
     A chain that has ended is still compared with the others. When all kept chains have ended, the best chain is run
     without the model, with references filled in on the way.
 
     What the paper leaves open:
-    - If a call fails while the chain runs, the rest is run all the same, since no thought depends on the results of
-      calls. References to the failed call's result stay unfilled in later calls.
-    - Among equal chains, the chain made first is kept.
+    - If a call fails while the chain runs, the rest of the chain is still run, since no thought depends on the results
+      of calls. References to the failed call's result stay unfilled in later calls.
+    - Among equally rated chains, the chain created first is kept.
     - If a budget is used up during the search, the best chain kept until then is run, as far as the budget allows.
-    - With `oracle_stop` the kept chains are run in their order, until one resolves the case.
+    - With `oracle_stop` the kept chains are run in order of rank until one resolves the case.
     """
 
     temperature: Annotated[float, Field(ge=0)] = 0.7
@@ -45,12 +45,12 @@ class TreeOfThoughts(TreeSearch):
 
     @property
     def judge_temperature(self) -> float:
-        """The temperature at which this planner asks its judge; other planners ask at 0."""
+        """The temperature of this planner's requests to its judge; other planners use 0."""
         return self.temperature
 
     @property
     def needs(self) -> frozenset[str]:  # type: ignore[override]
-        """The needs of a search; the world has to branch only if more than one chain may be run."""
+        """The needs of a search; the world must support branching only if more than one chain may be run."""
         return frozenset({SAMPLE, JUDGE, *([BRANCHING] if self.oracle_stop else [])})
 
     @property
@@ -61,7 +61,7 @@ class TreeOfThoughts(TreeSearch):
     async def search(self, search: Search) -> None:
         """Algorithm 1: S_t = the b best of { [s, z] : s in S_t-1, z in G(p, s, k) }, until all have ended."""
         kept = [search.root]
-        with suppress(BudgetError):  # the episode says which part; what was kept until then is run
+        with suppress(BudgetError):  # the episode records which budget; the chains kept until then are run
             while thoughts := await self._thoughts(search, kept):
                 await self._evaluate(search, thoughts)
                 kept = sorted(thoughts, key=lambda node: -node.value)[: self.beam]
@@ -70,7 +70,7 @@ class TreeOfThoughts(TreeSearch):
                 return
 
     async def _thoughts(self, search: Search, kept: list[Node]) -> list[Node]:
-        """The kept chains, each extended by one further thought or, if it has ended, as it is.
+        """The next candidates: each kept chain with one more thought, or unchanged if it has ended.
 
         The list is empty if all chains have ended.
         """

@@ -15,9 +15,9 @@ def entropy(probabilities: Iterable[float]) -> float:
 
 
 def vote(actions: list[Action], usage: Usage) -> Decision:
-    """The majority's action with the vote shares, most votes first; ties go to the action sampled first.
+    """The majority's action, and each action's share of the votes, in falling order; ties go to the earlier sample.
 
-    Unreadable actions count among the m actions and as one outcome of the entropy, but they cannot win, and are no
+    Unreadable actions count among the m actions and form one outcome in the entropy, but they cannot win and are not
     alternatives to branch on. If all actions are unreadable, the decision is unreadable and has no entropy.
     """
     calls: dict[str, list[Action]] = {}

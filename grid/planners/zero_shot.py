@@ -23,15 +23,15 @@ from grid.episode.planning import Refine, chain_written, plan_ahead, run_plan, w
 class ZeroShot(Acting):
     """The model gets the task and the tools, and the results of its calls are not used (B.3).
 
-    `mode: chain` (B.1, end-to-end): one answer has the whole chain, which is run to its end without the model. If a
-    call fails, the chain goes on: the later calls that do not use the failed call's result can still be right. `mode:
-    step` (B.1, step-by-step): each prompt asks for one call. `thought` above 0 is chain of thought: reasoning comes
-    before the chain, or before each call. In both modes, no solved questions are shown, and the tools are those of the
-    whole query.
+    `mode: chain` (B.1, end-to-end): one answer contains the whole chain, which is run to its end without the model. If
+    a call fails, the chain continues, since later calls that do not use the failed call's result can still be right.
+    `mode: step` (B.1, step-by-step): each prompt asks for one call. With `thought` above 0 this is chain of thought:
+    reasoning comes before the chain, or before each call. In both modes, no solved questions are shown, and the tools
+    for the whole query are offered.
 
     The paper leaves open which parts of earlier steps a prompt shows. `seen: calls`: the calls and thoughts, but not
-    the results; otherwise chain of thought would be ReAct, and B.3 says that ReAct differs from it by acting. `seen:
-    all`: the results too, as in the step-by-step mode of the benchmark GTA.
+    the results; with results, chain of thought would be the same as ReAct, but B.3 says that ReAct differs by acting.
+    `seen: all`: the results too, as in the step-by-step mode of the benchmark GTA.
     """
 
     temperature: Annotated[float, Field(ge=0)] = 0.0
@@ -68,7 +68,7 @@ class ZeroShot(Acting):
         return await self.write(episode, None)
 
     async def write(self, episode: Episode, refine: Refine | None) -> Trajectory:
-        """As `solve`, with the chain refined before it is run."""
+        """Like `solve`, but the chain is refined before it is run."""
         path, unrefined = begin(episode), None
         if self.mode == "step":
             policy = partial(single_pass, acting=self)

@@ -2,5 +2,5 @@
 
 Read it in this order: `whole` (the protocol, and the pool of all tools), `domain` (the tools of the case's domain),
 `case` (the tools that the case itself names), `grown` (any number of tools, also from files: tooltree A.11). The files
-of `conf/pool` name the pools' classes. This room imports `datasets` and the rooms below it.
+in `conf/pool` name the pools' classes. This package imports `datasets` and the packages below it.
 """

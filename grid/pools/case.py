@@ -1,4 +1,4 @@
-"""The pool of a case's own tools: the right tools, and the candidates that the case's record names."""
+"""The pool of a case's own tools: the right tools, and the candidates named in the case's record."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from grid.pools.whole import Whole, used
 
 @dataclass(frozen=True, config=STRICT)
 class CaseTools(Whole):
-    """The right tools and those of `Problem.own`, in the library's order, which does not show the right ones."""
+    """The right tools and the tools in `Problem.own`, in the library's order, which does not reveal the right ones."""
 
     needs: ClassVar[str | None] = "candidate tools for each case"
 

@@ -29,20 +29,20 @@ from grid.pools.whole import used
 from grid.retrievers.scored import BM25
 
 OWN = 14
-"""The number of a case's own tools; there are more only if the reference calls more."""
+"""The number of a case's own tools, unless the reference calls more."""
 
 
 @dataclass(frozen=True, config=STRICT)
 class Grown:
     """A case's own tools and `distractors` tools of other domains. The size does not depend on the dataset's library.
 
-    Of these tools, 14 are the case's own (more if its reference calls more): first the tools that the reference calls,
-    then those that the case's record names, then those that BM25 finds in the dataset's library for the substeps,
-    beginning with the best tool for each substep. The distractors are tools of the dataset, of SLATE and of the files
-    in `path`. No distractor is of the case's domain or of the domain of a tool of the reference, and no distractor has
-    the function of such a tool. If there are too few distractors, real tools are varied (`variations`). The order of
-    the distractors is drawn from `seed` and is the same for all cases, trials and planners, so that a larger pool
-    contains the tools of a smaller pool.
+    14 of these tools are the case's own (more if its reference calls more): first the tools that the reference calls,
+    then the tools in the case's record, then tools that BM25 finds in the dataset's library for the substeps, beginning
+    with the best tool for each substep. The distractors are tools of the dataset, of SLATE and of the files in `path`.
+    No distractor is in the case's domain or in the domain of one of the reference's tools, and no distractor has the
+    function of such a tool. If there are too few distractors, real tools are varied (`variations`). The order of the
+    distractors is drawn from `seed` and is the same for all cases, trials and planners, so that a larger pool contains
+    the tools of a smaller pool.
     """
 
     needs: ClassVar[str | None] = None
@@ -53,11 +53,11 @@ class Grown:
 
     @property
     def version(self) -> str:
-        """A name for the tools from which distractors are taken. It changes whenever these tools change."""
+        """A name for the tools used as distractors. It changes whenever these tools change."""
         return f"tools-{fingerprint(self.path)}"
 
     def stock(self, library: Mapping[str, ToolSpec]) -> Mapping[str, ToolSpec]:
-        """The library, and distractors: twice as many as a case takes, since some are of the case's own domains."""
+        """The library, and twice as many distractors as a case needs, because some are in the case's own domains."""
         if not self.distractors:
             return library
         own = tuple(library.values())
@@ -84,7 +84,7 @@ class Grown:
             if len(found) >= size:
                 break
             same = problem.same_function.get(tool.name, tool.name) in functions
-            domain = problem.library.get(tool.name, tool).category.casefold()  # if it has several, maybe the case's
+            domain = problem.library.get(tool.name, tool).category.casefold()  # if it has several, perhaps the case's
             if tool.name not in found and not same and domain not in domains:
                 found[tool.name] = tool
         if len(found) < size:
@@ -92,7 +92,7 @@ class Grown:
                 f"at most {self.distractors + len(found) - size:,}, or pool.path=FOLDER with tools of more domains"
             )
             raise ConfigError("pool.distractors", self.distractors, allowed)
-        return dict(sorted(found.items()))  # so that the right tools may be anywhere
+        return dict(sorted(found.items()))  # so that the right tools can be anywhere
 
     def _near(self, problem: Problem) -> dict[str, ToolSpec]:
         """The tools that BM25 finds. It is used with every retriever, so that all retrievers get the same pool."""
@@ -106,7 +106,7 @@ def _indexed(tools: tuple[ToolSpec, ...]) -> Index:
     return BM25().index({tool.name: tool for tool in tools})
 
 
-# Distractors: real tools of other domains, and variations of them if these are too few (tooltree A.11).
+# Distractors: real tools from other domains and, if there are too few of these, their variations (tooltree A.11).
 
 
 @lru_cache(maxsize=4)
@@ -125,9 +125,9 @@ def fingerprint(path: str | None) -> str:
 def distractors(own: Sequence[ToolSpec], path: str | None, seed: int, count: int) -> tuple[ToolSpec, ...]:
     """The first `count` distractors, or all if there are fewer.
 
-    First come real tools in an order drawn from `seed`, then variations of them. The order does not depend on `count`.
-    `own` are the dataset's tools, which are distractors for cases of other domains. No other distractor has the name or
-    the description of one of them.
+    Real tools come first, in an order drawn from `seed`, followed by variations of them. The order does not depend on
+    `count`. `own` are the dataset's tools, which are distractors for cases in other domains. No other distractor has
+    the same name or description as one of these tools.
     """
     real = distinct((*own, *real_tools(path)))
     drawn = sorted(real, key=lambda tool: derive_seed(seed, "distractor", tool.name))
@@ -139,8 +139,8 @@ def variations(tools: Sequence[ToolSpec]) -> Iterator[ToolSpec]:
 
     In large libraries, many services offer the same function. `track_parcel` "Tells where a parcel is." becomes
     `finance_track_parcel` "Tells where a parcel is, for Finance.", with the same arguments and the domain of
-    `track_parcel`. There is a variation for every other domain that a real tool names and for every pair of these
-    domains ("for Finance and Travel"). Each tool is varied once before any tool is varied twice.
+    `track_parcel`. There is a variation for every other domain of a real tool, and for every pair of these domains
+    ("for Finance and Travel"). Each tool is varied once before any tool is varied twice.
     """
     named_by_tools = sorted({tool.category for tool in tools if tool.category})
     domains = [*named_by_tools, *map(" and ".join, combinations(named_by_tools, 2))]
@@ -155,7 +155,8 @@ def variations(tools: Sequence[ToolSpec]) -> Iterator[ToolSpec]:
                 yield replace(tool, name=name, description=text)
 
 
-# Tools from other benchmarks' files, whatever their form: in a folder of JSON, all that describes a tool is read.
+# Tools from other benchmarks' files, whatever their form: in a folder of JSON, everything that describes a tool is
+# read.
 #
 # This means objects with a name, a description and parameters, in the spellings of ToolBench, TRAJECT-Bench, UltraTool,
 # BFCL, APIBench and the Model Context Protocol, anywhere in a file, and the operations of OpenAPI documents.
@@ -163,8 +164,8 @@ def variations(tools: Sequence[ToolSpec]) -> Iterator[ToolSpec]:
 
 MAX_NAME = 64
 MAX_DESCRIPTION = 400
-"""The most characters of a description; the rest is left out."""
-_SHORTEST = 15  # characters of a description that says anything
+"""The maximum length of a description, in characters; the rest is cut off."""
+_SHORTEST = 15  # minimum length of a meaningful description, in characters
 _LISTS = ("required_parameters", "required parameters", "optional_parameters", "optional parameters")
 _SCHEMAS = ("parameters", "arguments", "inputSchema", "input_schema", "api_arguments")
 _DOMAINS = ("category_name", "domain name", "domain")
@@ -179,7 +180,7 @@ _TOOLS = "tools.jsonl"
 
 @lru_cache(maxsize=4)
 def read_tools(path: str) -> tuple[ToolSpec, ...]:
-    """All different tools (`distinct`) in the folder's `.json` and `.jsonl` files, in the order of the files' names.
+    """All distinct tools (`distinct`) in the folder's `.json` and `.jsonl` files, in the order of the file names.
 
     Names are turned into letters, digits and underscores. Reading takes a second for 10 MB. The tools are kept in the
     user's cache until the content of a file changes.
@@ -201,9 +202,9 @@ def read_tools(path: str) -> tuple[ToolSpec, ...]:
 
 
 def distinct(tools: Iterable[ToolSpec]) -> tuple[ToolSpec, ...]:
-    """The tools without those that have the name or the description of an earlier tool.
+    """The tools, except tools with the name or the description of an earlier tool.
 
-    Upper and lower case do not count.
+    Upper and lower case are treated as equal.
     """
     known, found = set[str](), list[ToolSpec]()
     for tool in tools:
@@ -225,7 +226,7 @@ def _of_json(record: Mapping[str, Any]) -> ToolSpec:
 
 
 def _records(file: Path) -> Iterator[Any]:
-    """The value in a file, or the values of its lines if each line is JSON; the file's ending does not decide."""
+    """The value in a file, or the values of its lines if each line is JSON, whatever the file's extension."""
     if file.suffix == ".json":
         try:
             yield read_json(file)
@@ -238,7 +239,7 @@ def _records(file: Path) -> Iterator[Any]:
 def _found(record: object) -> Iterator[ToolSpec]:
     """All tools that a value describes, in order.
 
-    A tool without a domain of its own gets that of the object around it.
+    A tool without its own domain gets the domain of the object around it.
     """
     pending = [(record, "")]
     while pending:
@@ -295,7 +296,7 @@ def _parameters(record: Mapping[str, Any]) -> Iterator[Parameter]:
 
 
 def _written(record: Mapping[str, Any]) -> Iterator[tuple[object, object, bool]]:
-    """The name, the specification and `required` of each parameter, read from the various forms that files use."""
+    """The name, the specification and `required` of each parameter, from any of the forms that files use."""
     for key in _LISTS:
         listed = record.get(key)
         for item in listed if isinstance(listed, list) else ():

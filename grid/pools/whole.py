@@ -1,4 +1,4 @@
-"""The protocol of pools, and the pool that has all tools of a benchmark."""
+"""The protocol for pools, and the pool that has all tools of a benchmark."""
 
 from __future__ import annotations
 
@@ -33,39 +33,39 @@ class Whole:
         return stock
 
 
-# Pools: the tools from which a case's tools are retrieved, or which are offered if nothing is retrieved.
+# Pools: the tools from which a case's tools are retrieved, or all of which are offered if nothing is retrieved.
 
 
 class Pool(Protocol):
-    """A choice of tools for each case. A pool knows the reference, whose tools it always includes."""
+    """A choice of tools for each case. A pool has access to the reference, whose tools it always includes."""
 
     @property
     def in_context(self) -> int:
-        """The greatest size at which a pool is offered whole, without regard to the retriever's limits."""
+        """The maximum size at which a pool is offered whole, regardless of the retriever's limits."""
         ...
 
     @property
     def version(self) -> str:
         """A name for the files that the pool reads, which changes when they change; empty if it reads none.
 
-        Part of every cell's id.
+        It is part of every cell's id.
         """
         ...
 
     def stock(self, library: Mapping[str, ToolSpec]) -> Mapping[str, ToolSpec]:
         """All tools that the cases of a dataset may get.
 
-        They are indexed once, and the weights of words come from them.
+        They are indexed once, and determine the weights of words.
         """
         ...
 
     @property
     def needs(self) -> str | None:
-        """A description of what a case must name; None if the pool fits every case."""
+        """A description of the part that a case must name; None if the pool fits every case."""
         ...
 
     def fits(self, problem: Problem) -> bool:
-        """Whether a case names what the pool needs."""
+        """Whether a case names the part that the pool needs."""
         ...
 
     def tools(self, problem: Problem, stock: Mapping[str, ToolSpec]) -> Mapping[str, ToolSpec]:

@@ -2,5 +2,5 @@
 
 Read it in this order: `scored` (BM25, dense and hybrid retrieval, which rank tools and other texts by words or by
 meaning), `oracle` (offers the right tools first), `unranked` (offers all tools). `sources` fetches an embedding model.
-The files of `conf/retriever` name the retrievers' classes. This room imports `core`, `text` and `engines`.
+The files in `conf/retriever` name the retrievers' classes. This package imports `core`, `text` and `engines`.
 """

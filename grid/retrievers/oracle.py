@@ -1,4 +1,4 @@
-"""A retriever that offers the right tools first, to show what planners do if retrieval never fails."""
+"""A retriever that offers the right tools first, to show how planners behave if retrieval never fails."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from grid.retrievers.scored import BM25, Ranking
 class Oracle(Ranking):
     """All tools that the reference calls, in the order of its calls, then the tools that BM25 finds; `top_k` in all.
 
-    All right tools are offered for every decision, so that the offer does not show which of them is right for the
+    All right tools are offered for every decision, so that the offer does not reveal which of them is right for the
     decision.
     """
 
@@ -36,7 +36,7 @@ class OracleIndex:
         self._found = lru_cache(maxsize=4096)(self._with_right)
 
     def told(self, reference: Reference) -> Index:
-        """The index for a case, whose right tools are those of the case's reference."""
+        """The index for a case, whose right tools are the tools of the case's reference."""
         names = [call.tool for call in reference.calls.values() if call]
         return OracleIndex(self._library, self._other, {name: self._library[name] for name in names})
 
@@ -56,7 +56,7 @@ class OracleIndex:
     def _with_right(self, found: tuple[ToolSpec, ...]) -> tuple[ToolSpec, ...]:
         """The right tools, then the tools found.
 
-        There are as many as were found, or more if there are more right tools.
+        The number of tools stays the same, unless there are more right tools.
         """
         ranked = {**self._right, **{tool.name: tool for tool in found}}
         return tuple(ranked.values())[: max(len(found), len(self._right))]

@@ -1,4 +1,4 @@
-"""Tools and other texts, ranked by a score for a query: by the words shared with the query, or by meaning."""
+"""Ranking tools and other texts by a score for a query: by the words that they share with it, or by meaning."""
 
 from __future__ import annotations
 
@@ -31,15 +31,15 @@ from grid.text.words import stems
 Scores: TypeAlias = np.ndarray
 """One score for each tool, as float32. A higher score means that the tool is nearer."""
 Scorer: TypeAlias = Callable[[str], Scores]
-"""A function that gives the scores of a library's tools for a text."""
+"""A function that returns the scores of a library's tools for a text."""
 FoundBy: TypeAlias = Literal["all", "description"]
-"""The parts of a tool by which it is found: name, description and arguments, or the description alone."""
+"""The parts of a tool that are searched: name, description and arguments, or the description alone."""
 FUSION = 60
 """The constant k of reciprocal rank fusion (Cormack, Clarke and Büttcher 2009)."""
 LONGEST = 20_000
-"""The most characters of a tool's text; the rest is left out."""
+"""The maximum length of a tool's text, in characters; the rest is cut off."""
 _SCORES = 8_000_000
-"""The number of scores that a scorer remembers, for all texts together (32 MB)."""
+"""The number of scores that a scorer keeps, for all texts together (32 MB)."""
 
 
 @dataclass(frozen=True, config=STRICT)
@@ -62,9 +62,9 @@ class Ranking:
 
 
 class ScoredIndex:
-    """A library's tools, ranked by one scorer, or by several scorers whose ranks are fused. Results are remembered.
+    """A library's tools, ranked by one scorer, or by several scorers whose ranks are fused. Results are kept.
 
-    `places` are the places of the tools in the library that the scorers know; None if the tools are the whole library.
+    `places` are the tools' positions in the library that the scorers have; None if the tools are the whole library.
     """
 
     def __init__(
@@ -102,7 +102,7 @@ class ScoredIndex:
         return tuple(self._tools[i] for i in self._best(texts, self.top_k))
 
     def _best(self, texts: Sequence[tuple[str, float]], count: int) -> np.ndarray:
-        """The places of the best `count` tools."""
+        """The positions of the best `count` tools."""
         scores = [self._weighed(scorer, texts) for scorer in self._scorers]
         return best(scores[0] if len(scores) == 1 else fused(scores), count)
 
@@ -116,7 +116,7 @@ class ScoredIndex:
 
 
 def remembered(scorer: Scorer, tools: int) -> Scorer:
-    """The same scorer of `tools` tools, which remembers some megabytes of its scores."""
+    """A scorer for `tools` tools that returns the same scores, and keeps some megabytes of them."""
     return lru_cache(maxsize=_SCORES // max(tools, 1) + 1)(scorer)
 
 
@@ -134,9 +134,9 @@ def fused(scores: Sequence[Scores]) -> Scores:
 
 
 def best(scores: Scores, count: int) -> np.ndarray:
-    """The places of the `count` highest scores (of all, if there are fewer), the highest first.
+    """The positions of the `count` highest scores (or of all, if there are fewer), highest first.
 
-    Ties stay in their order.
+    Ties stay in order.
     """
     if not count:
         return np.empty(0, dtype=np.intp)
@@ -148,14 +148,14 @@ def best(scores: Scores, count: int) -> np.ndarray:
 
 
 def document(tool: ToolSpec, by: FoundBy = "all") -> str:
-    """The text by which a tool is found: name, description and arguments, or the description alone."""
+    """A tool's text that is searched: name, description and arguments, or the description alone."""
     if by == "description":
         return tool.description[:LONGEST]
     arguments = " ".join(f"{parameter.name} {parameter.description}" for parameter in tool.parameters)
     return f"{tool.name} {tool.description} {arguments}"[:LONGEST]
 
 
-# Tools as a case defines them, if a library has one definition of a name and several cases have their own.
+# Tools as defined by a case, for libraries that have one definition per name although cases have their own.
 
 
 class RedefinedIndex:
@@ -183,15 +183,15 @@ class RedefinedIndex:
         return tuple(self._own.get(tool.name, tool) for tool in tools)
 
 
-# Scores of texts by the words that they share with a query, or by meaning: for tools, paragraphs and questions.
+# Scores of texts (tools, paragraphs, questions) by the words that they share with a query, or by meaning.
 
 
 Words: TypeAlias = Callable[[str], Sequence[str]]
-"""A function that gives the words of a text, in the form in which words are compared."""
+"""A function that returns the words of a text, in the form in which they are compared."""
 _LARGE = 5_000
-"""The least number of texts whose index of words is kept on disk."""
+"""The minimum number of texts for which the word index is kept on disk."""
 _AT_ONCE = 4096
-"""The number of texts that are embedded and saved together. After an interruption, at most so many are embedded
+"""The number of texts that are embedded and saved together. After an interruption, at most this many are embedded
 again."""
 _FILES = (
     "data.csc.index.npy",
@@ -204,13 +204,13 @@ _log = logging.getLogger(__name__)
 
 
 def bm25_texts(texts: Callable[[], Sequence[str]], words: Words, version: str = "") -> Scorer:
-    """A scorer that gives the BM25 scores of texts for a query. The texts are indexed at the first query.
+    """A scorer that returns the BM25 scores of texts for a query. The texts are indexed at the first query.
 
     Args:
-        texts: the texts that are searched.
-        words: the words of a text and of a query.
-        version: a name that changes whenever `words` gives other words. If it is given, the index of many texts is kept
-            in the user's cache.
+        texts: the texts to search.
+        words: a function for the words of a text or a query.
+        version: a name that changes whenever `words` returns different words. If it is given, the index of many texts
+            is kept in the user's cache.
     """
 
     @cache
@@ -228,7 +228,7 @@ def bm25_texts(texts: Callable[[], Sequence[str]], words: Words, version: str = 
 
 
 def dense_texts(texts: Callable[[], Sequence[str]], embedder: Callable[[], Embedder], query_prefix: str = "") -> Scorer:
-    """A scorer that gives the cosines of texts with a query.
+    """A scorer that returns the cosines of texts with a query.
 
     The first query embeds the texts, unless they are in the user's cache.
     """
@@ -254,8 +254,8 @@ def dense_texts(texts: Callable[[], Sequence[str]], embedder: Callable[[], Embed
 
 
 def _made(texts: Sequence[str], words: Words) -> Any:
-    """The index of the texts; None if no text has a word, since bm25s cannot index such texts."""
-    import bm25s  # it compiles when it is imported, and a sweep that is done need not wait for that
+    """The index of the texts; None if no text contains a word, because bm25s cannot index such texts."""
+    import bm25s  # importing it compiles code, for which a finished sweep need not wait
 
     documents = [list(words(text)) for text in texts]
     if not any(documents):
@@ -283,11 +283,11 @@ def _write(texts: Sequence[str], words: Words, target: Path) -> None:
     model.save(target, show_progress=False)
 
 
-# Sentence embeddings: a library's are made once and kept on disk by content, a query's are made when it is asked.
+# Sentence embeddings: a library's are made once and kept on disk, by content; a query's are made when needed.
 
 
-_BATCH = 64  # texts
-_HEADER = 1_000  # bytes at most
+_BATCH = 64  # number of texts
+_HEADER = 1_000  # maximum number of bytes
 _TYPE = np.dtype("<f4")
 
 
@@ -296,10 +296,10 @@ class EmbeddingModel:
     """The keys by which a config names a sentence-transformers model.
 
     Args:
-        hub: a model of the hub.
+        hub: a model on the hub.
         wheel: a wheel with the same files, in case the hub cannot be reached.
         path: a folder with the model, in place of `hub` and `wheel`.
-        query_prefix: a text put before every query, because some models were trained with it.
+        query_prefix: a text put before every query, because some models were trained with such a prefix.
     """
 
     hub: Hub | None = None
@@ -324,7 +324,7 @@ class EmbeddingModel:
             )
 
     def embedder(self, key: str) -> Embedder:
-        """The model, which is fetched if necessary. Raises ConfigError, which names the config's key."""
+        """The model, which is fetched if necessary. Raises ConfigError with the config's key."""
         return embedder_of(model_folder(self.hub, self.wheel, self.path, key))
 
 
@@ -337,7 +337,7 @@ class Embedder:
     def texts(self, texts: Sequence[str]) -> np.ndarray:
         """The embeddings of texts: shape (texts, dimensions), float32.
 
-        Of a long text, only the first tokens are embedded.
+        Only the first tokens of a long text are embedded.
         """
         cut = [text[:LONGEST] for text in texts]
         found = self._model.encode(cut, batch_size=_BATCH, normalize_embeddings=True, show_progress_bar=False)
@@ -346,7 +346,7 @@ class Embedder:
     def library(self, texts: Sequence[str]) -> np.ndarray:
         """The same as `texts`, but from the user's cache.
 
-        If they are not there, one process makes them while the others wait.
+        If they are not in the cache, one process makes them while other processes wait.
         """
         distinct = list(dict.fromkeys(texts))
         key = f"{fingerprint(self.folder)}-{_digest(distinct)}"
@@ -395,7 +395,7 @@ def write(file: Path, key: str, embeddings: np.ndarray) -> None:
 
 
 def read(file: Path, key: str, texts: int) -> np.ndarray | None:
-    """The embeddings of `texts` texts from a file; None if the file is missing or damaged, or has other embeddings."""
+    """The embeddings of `texts` texts from a file; None if the file is missing, damaged, or has other embeddings."""
     try:
         with file.open("rb") as opened:
             head: Any = loads(opened.readline(_HEADER).decode())
@@ -430,11 +430,11 @@ class BM25(Ranking):
 
 
 def bm25_scorer(tools: Sequence[ToolSpec], by: FoundBy = "all") -> Scorer:
-    """A scorer that gives the BM25 scores of the tools for a text. The tools are indexed at the first text."""
+    """A scorer that returns the BM25 scores of the tools for a text. The tools are indexed at the first text."""
     return remembered(bm25_texts(lambda: [document(tool, by) for tool in tools], stems), len(tools))
 
 
-# Dense retrieval: the cosine of sentence embeddings, exactly, in one matrix product.
+# Dense retrieval: the exact cosines of sentence embeddings, in one matrix product.
 
 
 @dataclass(frozen=True, config=STRICT)
@@ -468,5 +468,5 @@ class Hybrid(Dense):
 def dense_scorer(
     tools: Sequence[ToolSpec], embedder: Callable[[], Embedder], query_prefix: str = "", by: FoundBy = "all"
 ) -> Scorer:
-    """A scorer that gives the cosines of the tools with a text."""
+    """A scorer that returns the cosines of the tools with a text."""
     return remembered(dense_texts(lambda: [document(tool, by) for tool in tools], embedder, query_prefix), len(tools))

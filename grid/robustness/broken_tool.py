@@ -1,4 +1,4 @@
-"""A broken tool (agent_planning_benchmark §3.1, §4.2.3): what does a planner do if a needed tool does not work?"""
+"""A broken tool (agent_planning_benchmark §3.1, §4.2.3): how does a planner react if a needed tool does not work?"""
 
 from __future__ import annotations
 
@@ -47,22 +47,23 @@ from grid.worlds.schema import ERROR
 class BrokenTool:
     """One tool that the resolution needs is out of service: it answers every call with an error.
 
-    The tool is drawn from the tools of the reference. A replacement has the same function, but another name and other
-    names of its arguments (`grid.robustness.offering`). From the first decision on, it is offered wherever the broken
-    tool is offered. Before a call, nothing shows which of the two tools works. What resolves the case does not change.
-    The column `behaviour` says what the planner did after the first failure (`behaviour_of`).
+    The tool is drawn from the tools of the reference. A replacement has the same function, but a different name and
+    different argument names (`grid.robustness.offering`). From the first decision on, the replacement is offered
+    wherever the broken tool is offered. Before a call, nothing shows which of the two tools works. The conditions for
+    resolving the case do not change. The column `behaviour` records the planner's reaction to the first failure
+    (`behaviour_of`).
 
     With an outline, the failing call uses up its substep. A planner that goes through the substeps once cannot recover
-    there; it can only choose better at later substeps that need the same tool. Planners that try again (by search,
-    reflection or retries) can recover. Without an outline, every planner can go on with the replacement, with two
-    exceptions: a plan that is run without looking at results (`zero_shot`), and a case of a single decision. A case
-    whose resolution needs no tool is not changed, nor is a task of agent_planning_benchmark.
+    there; it can only choose better at later substeps that need the same tool. Planners that make several attempts (by
+    search, reflection or retries) can recover. Without an outline, every planner can continue with the replacement,
+    with two exceptions: a plan that is run without looking at results (`zero_shot`), and a case with a single decision.
+    A case whose resolution needs no tool is not changed, nor is a task of agent_planning_benchmark.
     """
 
     needs: ClassVar[frozenset[str]] = frozenset({REFERENCES})
 
     def disturb(self, problem: Problem, index: Index, seed: int) -> Problem:
-        """The same problem with one tool out of service and its replacement on offer."""
+        """The same problem, with one tool out of service and its replacement offered."""
         tools = sorted({call.tool for call in needed_calls(problem).values() if call.tool in problem.library})
         if not tools or has_own_kind(problem):
             return problem
@@ -82,12 +83,12 @@ class BrokenTool:
 
 @plain_dataclass(frozen=True)
 class BrokenWorld(Layer):
-    """A world in which one tool always fails, and its double does what the tool did."""
+    """A world in which one tool always fails and its double does the tool's work."""
 
     double: Double
 
     async def apply(self, state: State, call: ToolCall) -> tuple[State, Observation]:
-        """An error for the broken tool. A call of the double is run as if it were a call of the original tool."""
+        """An error for the broken tool. A call to the double is run as if it were a call to the original tool."""
         if call.tool == self.double.tool:
             return state, Observation({ERROR: f"{call.tool} is out of service."}, failed=True)
         if call.tool != self.double.spec.name:
@@ -96,7 +97,7 @@ class BrokenWorld(Layer):
 
 
 async def run_double(world: World, double: Double, state: State, call: ToolCall) -> tuple[State, Observation]:
-    """The outcome of a call of a tool's double. The world knows the original tool only."""
+    """The outcome of a call to a tool's double. The world supports only the original tool."""
     strange = double.strange(call)
     if strange is not None:
         return state, double.refused(strange)
@@ -107,11 +108,11 @@ async def run_double(world: World, double: Double, state: State, call: ToolCall)
 def behaviour_of(trajectory: Trajectory, broken: str, replacement: str, alike: Set[str], resolved: bool) -> str | None:
     """The kind of decision that followed the broken tool's first failure; None if the tool was never called.
 
-    replace: a call of the replacement. retry: another call of the broken tool. refuse: a rejection of the request,
-    giving up, or the finish of a case that is not resolved. alter: a call of another tool with the same function, or of
-    any other tool if the case was then resolved without the replacement. other: everything else, including a step
-    without a tool, an answer that cannot be read, and the end of the work. Decisions on all branches are read, in the
-    order in which they were made.
+    replace: a call to the replacement. retry: another call to the broken tool. refuse: a rejection of the request,
+    giving up, or a finish although the case is not resolved. alter: a call to a third tool with the same function, or
+    to any other tool if the case was then resolved without the replacement. other: everything else, including a step
+    without a tool, an answer that cannot be read, and the end of the work. Decisions on all branches are considered, in
+    the order in which they were taken.
     """
     decisions = trajectory.decisions or trajectory.steps
     place = next((place for place, step in enumerate(decisions) if _called(step) == broken), None)
@@ -144,7 +145,7 @@ def _measure(world: BrokenWorld, alike: Set[str], trajectory: Trajectory) -> Map
 
 
 def _as_before(double: Double, trajectory: Trajectory) -> Trajectory:
-    """The trajectory with calls of the replacement turned into calls of the broken tool."""
+    """The trajectory, with calls to the replacement turned into calls to the broken tool."""
 
     def original(call: ToolCall) -> ToolCall:
         return double.original(call) if call.tool == double.spec.name else call

@@ -1,4 +1,4 @@
-"""Tools with costs, and composite tools (agent_planning_benchmark §3.1, B.4.4, B.5): is a plan the cheapest?"""
+"""Tools with costs, and composite tools (agent_planning_benchmark §3.1, B.4.4, B.5): is a plan the cheapest one?"""
 
 from __future__ import annotations
 
@@ -48,12 +48,12 @@ from grid.text import references
 from grid.worlds.layers import Layer
 from grid.worlds.schema import ERROR
 
-# Tools that do two or three consecutive calls of a reference in one, and the least cost of its calls with such tools.
+# Composite tools, which combine two or three consecutive calls of a reference, and the minimum cost with such tools.
 
 
 _SIZES = (2, 3)
 _MOST = 6
-"""The most composites of a case (agent_planning_benchmark B.4.4)."""
+"""Maximum number of composites in a case (agent_planning_benchmark B.4.4)."""
 
 
 @plain_dataclass(frozen=True)
@@ -61,8 +61,8 @@ class Part:
     """One call that a composite makes.
 
     Its arguments come from the composite's arguments and from earlier parts' results. `given` maps argument names of
-    the part's tool to those of the composite. `taken` maps argument names to the place of an earlier part and a field
-    of this part's result.
+    the part's tool to argument names of the composite. `taken` maps argument names to the index of an earlier part and
+    a field of that part's result.
     """
 
     tool: str
@@ -74,9 +74,9 @@ class Part:
 class Composite:
     """A tool that runs its parts in their order.
 
-    `groups` has the groups of reference steps that one call of the tool can do. If `linked`, every part but the first
-    takes an earlier part's result, and the tool returns the last part's result. Otherwise the tool returns the results
-    of all parts, by the parts' places from 1.
+    `groups` lists the groups of reference steps that one call to the tool can do. If `linked`, every part except the
+    first uses an earlier part's result, and the tool returns the last part's result. Otherwise the tool returns the
+    results of all parts, keyed by the parts' numbers from 1.
     """
 
     spec: ToolSpec
@@ -87,11 +87,11 @@ class Composite:
 
     @property
     def anchors(self) -> tuple[str, ...]:
-        """The tools beside which the composite is offered."""
+        """The tools next to which the composite is offered."""
         return tuple(dict.fromkeys(part.tool for part in self.parts))
 
     async def run(self, world: World, state: State, call: ToolCall) -> tuple[State, Observation]:
-        """The outcome of a call in a world that knows the parts' tools. The call fails as soon as a part fails."""
+        """The outcome of a call in a world that supports the parts' tools. The call fails as soon as a part fails."""
         known = {parameter.name for parameter in self.spec.parameters}
         strange = [name for name in call.arguments if name not in known]
         if strange:
@@ -112,15 +112,15 @@ class Composite:
         return state, Observation({str(place): dict(output) for place, output in enumerate(outputs, 1)})
 
     def call(self, calls: Sequence[ToolCall]) -> ToolCall:
-        """The call of the composite that takes the place of these calls of its parts' tools."""
+        """The call to the composite that replaces these calls to its parts' tools."""
         pairs = ((own, one.arguments[name]) for part, one in zip(self.parts, calls, strict=True)
                  for name, own in part.given.items() if name in one.arguments)  # fmt: skip
         return ToolCall(self.spec.name, dict(pairs))
 
     def calls(self, call: ToolCall, group: Sequence[str]) -> list[ToolCall]:
-        """The calls of the parts' tools that a call of the composite makes.
+        """The calls to the parts' tools that a call to the composite makes.
 
-        They refer to earlier results by the steps of `group`.
+        These calls refer to earlier results by the steps in `group`.
         """
         return [
             ToolCall(
@@ -137,11 +137,11 @@ def composites(
 ) -> tuple[Composite, ...]:
     """Up to six composites of a problem.
 
-    No composite does all of `calls`, which are the needed calls and all have a cost. A composite joins calls of which
-    each but the first takes a result of an earlier one. No call outside the group may take the results in between. If
-    the reference has no such group, and no answer is taken from results, a composite joins calls that merely follow
-    each other. A composite costs less than all its parts, but at least as much as its parts without the cheapest of
-    them, so that overlapping composites never pay.
+    No composite does all of `calls`, which are the needed calls and all have a cost. A composite joins calls where each
+    call except the first uses the result of an earlier one. No call outside the group may use the intermediate results.
+    If the reference has no such group, and no answer is derived from results, a composite joins calls that are merely
+    consecutive. A composite costs less than all its parts together, but at least as much as its parts without the
+    cheapest part, so that overlapping composites never pay.
     """
     rng = random.Random(derive_seed(seed, "composites"))
     groups = _groups(problem.reference, calls)
@@ -156,7 +156,7 @@ def composites(
         parts = (linked or loose)[same[0]]
         spec = _spec(problem, parts, bool(linked))
         if spec.name not in problem.library and spec.name not in found:
-            # One form may stand for several groups, whose calls cost the same.
+            # One form may represent several groups; the calls of these groups cost the same.
             each = [costs[step] for step in same[0]]
             cost = sum(each) - rng.randint(1, min(each))
             found[spec.name] = Composite(spec, parts, tuple(same), cost, bool(linked))
@@ -164,10 +164,10 @@ def composites(
 
 
 def least_cost(costs: Mapping[str, int], made: Sequence[Composite]) -> int:
-    """The least total cost of all steps, if each step is done once, by itself or in a composite.
+    """The minimum total cost of all steps, if each step is done once, alone or in a composite.
 
-    `costs` has the cost of each step, in the order of the steps. The result is exact: composites join consecutive
-    steps, so that the best way to do the remaining steps never depends on how the earlier steps were done.
+    `costs` contains the cost of each step, in the order of the steps. The result is exact, because composites join
+    consecutive steps, so that the best way to do the remaining steps never depends on how the earlier steps were done.
     """
     steps = list(costs)
     best = [0] * (len(steps) + 1)
@@ -183,7 +183,7 @@ def least_cost(costs: Mapping[str, int], made: Sequence[Composite]) -> int:
 
 
 def expanded(made: Sequence[Composite], reference: Reference, path: Sequence[Step]) -> tuple[Step, ...]:
-    """A path with a step for each call that a composite made.
+    """The path, with each call to a composite expanded to one step for each of its parts.
 
     If an outline is followed, the step of a part belongs to the substep of the part's own call, provided that the path
     calls no tool at this substep.
@@ -216,9 +216,9 @@ def expanded(made: Sequence[Composite], reference: Reference, path: Sequence[Ste
 
 
 def _groups(reference: Reference, calls: Mapping[str, ToolCall]) -> list[tuple[str, ...]]:
-    """The groups of two or three consecutive calls of one turn.
+    """The groups of two or three consecutive calls within one turn.
 
-    No group has all calls, or a call whose failure is right.
+    No group contains all calls, or a call that is right although it fails.
     """
     runs: list[list[str]] = [[]]
     for step, call in reference.calls.items():
@@ -236,9 +236,9 @@ def _groups(reference: Reference, calls: Mapping[str, ToolCall]) -> list[tuple[s
 
 
 def _linked(problem: Problem, calls: Mapping[str, ToolCall], group: Sequence[str]) -> tuple[Part, ...] | None:
-    """The parts for a group whose calls take each other's results.
+    """The parts for a group whose calls use each other's results.
 
-    None if they do not, or if a result other than the last is needed outside the group.
+    The result is None if they do not, or if a result other than the last is needed outside the group.
     """
     inside, between = set(group), set(group[:-1])
     outside = [call for step, call in problem.reference.calls.items() if call and step not in inside]
@@ -265,7 +265,7 @@ def _linked(problem: Problem, calls: Mapping[str, ToolCall], group: Sequence[str
 
 
 def _loose(problem: Problem, calls: Mapping[str, ToolCall], group: Sequence[str]) -> tuple[Part, ...] | None:
-    """The parts for a group of calls whose results no call takes; None if a call takes one of these results."""
+    """The parts for a group of calls whose results are not used by any call; None if any call uses such a result."""
     used = {pair[0] for call in problem.reference.calls.values() if call for pair in references.found_in(call)}
     return None if used & set(group) else _parts(problem, calls, group, [{} for _ in group])
 
@@ -290,7 +290,7 @@ def _parts(
 
 
 def _own_names(name: str, tool: str) -> Iterator[str]:
-    """The names that an argument may get: its own name, then other names in case another part has the same."""
+    """Possible names for an argument: its own name, then alternatives in case another part uses the same name."""
     yield name
     yield f"{name}_of_{'_'.join(words(tool)[:_MOST_WORDS]) or 'part'}"
     place = 2
@@ -323,7 +323,7 @@ def _failed(why: str) -> Observation:
     return Observation({ERROR: f"{why}."}, failed=True)
 
 
-# Tools that cost something (agent_planning_benchmark §3.1, B.4.4): is a plan the cheapest that does it?
+# Tools that cost something (agent_planning_benchmark §3.1, B.4.4): is a plan the cheapest one that reaches the goal?
 
 
 NOTE = (
@@ -333,26 +333,27 @@ NOTE = (
 _BASE = (1, 5)
 _EXTRA = (2, 4)
 _TRAPS = (2, 4)
-_MOST_WORDS = 4  # of a tool's name that go into the name of a tool made from it
+_MOST_WORDS = 4  # maximum number of words of a tool's name in a derived tool's name
 _NOTED = (Parameter("what", "string", "what was called, and with what"),)
 
 
 @dataclass(frozen=True, config=STRICT)
 class Costs:
-    """Gives every tool a drawn cost from 1 to 5. Descriptions state the cost, and a note asks for the least total cost.
+    """Gives every tool a random cost from 1 to 5. Descriptions state it, and a note asks for the lowest total cost.
 
     Two kinds of tools are added. A composite does two or three consecutive calls of the reference in one call, and
-    costs less than these calls together (`grid.robustness.costs`). Two to four traps are made, of three sorts in turn:
-    an overpriced tool that does what a needed tool does; a redundant tool that only notes that such a call was made;
-    and a near neighbour that misses the target, because it has no function of the reference. No tool does a whole case.
+    costs less than these calls together (`grid.robustness.costs`). Two to four traps are created, of three sorts in
+    turn: an overpriced tool that does the same as a needed tool; a redundant tool that only notes that such a call was
+    made; and a near neighbour that does not help, because no reference tool has its function. No tool solves a whole
+    case.
 
-    `plan_cost` is the total cost of the calls on the returned path, including failed calls. `least_cost` is the least
-    total cost of the calls that the resolution needs. Each of them is made once, by the cheapest tool of its function
-    or in a composite. `least_cost` is None if the case cannot be solved. It is exact for the way of the reference. If a
-    world accepts other ways too, a plan may cost less. Costs do not influence success.
+    `plan_cost` is the total cost of the calls on the returned path, including failed calls. `least_cost` is the minimum
+    total cost of the calls that the resolution needs, where each call is made once, by the cheapest tool with its
+    function or in a composite. `least_cost` is None if the case cannot be solved. It is exact for the reference's
+    solution. If a world accepts other solutions too, a plan may cost less. Costs do not influence success.
 
-    This setting comes last in a list of settings, so that the tools that other settings add get a cost as well. A task
-    of agent_planning_benchmark is not changed.
+    This setting comes last in a list of settings, so that tools added by other settings get a cost as well. A task of
+    agent_planning_benchmark is not changed.
     """
 
     needs: ClassVar[frozenset[str]] = frozenset({REFERENCES})
@@ -385,7 +386,7 @@ class Costs:
 class Trap:
     """A tool that costs more than it is worth.
 
-    A trap with a `double` does what another tool does; a `redundant` trap does nothing.
+    A trap with a `double` does the same as an existing tool; a `redundant` trap does nothing.
     """
 
     spec: ToolSpec
@@ -397,14 +398,14 @@ class Trap:
 
 @plain_dataclass(frozen=True)
 class PricedWorld(Layer):
-    """A world in which composites run their parts, doubles do what their tools do, and redundant tools do nothing."""
+    """A world in which composites run their parts, doubles act like their tools, and redundant tools do nothing."""
 
     composites: tuple[Composite, ...]
     doubles: tuple[Double, ...]
     redundant: frozenset[str]
 
     async def apply(self, state: State, call: ToolCall) -> tuple[State, Observation]:
-        """The outcome of a call. If the world branches, a composite that fails leaves the state unchanged."""
+        """The outcome of a call. If the world supports branching, a composite that fails leaves the state unchanged."""
         if call.tool in self.redundant:
             return state, Observation({"status": "taken note of"})
         for other in self.doubles:
@@ -422,7 +423,7 @@ def _drawn(name: str, seed: int) -> int:
 
 
 def _cheapest(tool: str, problem: Problem, costs: Mapping[str, int]) -> int:
-    """The cost of the cheapest tool with the same function as `tool`, without tools that are out of service."""
+    """The cost of the cheapest tool with the same function as `tool`, ignoring tools that are out of service."""
     function, broken = function_of(tool, problem), problem.reference.substitutes
     alike = [name for name in costs if function_of(name, problem) == function and name not in broken]
     return min((costs[name] for name in alike), default=costs[tool])
@@ -431,7 +432,7 @@ def _cheapest(tool: str, problem: Problem, costs: Mapping[str, int]) -> int:
 def _traps(
     problem: Problem, index: Index, calls: Mapping[str, ToolCall], costs: Mapping[str, int], seed: int
 ) -> tuple[Trap, ...]:
-    """Two to four traps beside needed tools; no traps if no tool is needed."""
+    """Two to four traps, offered next to needed tools; no traps if no tool is needed."""
     rng = random.Random(derive_seed(seed, "traps"))
     tools = sorted({call.tool for call in calls.values()})
     useful = {function_of(call.tool, problem) for call in problem.reference.calls.values() if call}
@@ -459,7 +460,7 @@ def _traps(
 
 
 def _note_taker(tool: ToolSpec, taken: Container[str]) -> ToolSpec:
-    """The redundant tool for a tool: it only notes that the tool was called."""
+    """The redundant tool for a tool, which only notes that the tool was called."""
     stem = "_".join(("note", *words(tool.name)[:_MOST_WORDS], "call"))
     name = next(name for name in (stem, *(f"{stem}_{n}" for n in range(2, 1000))) if name not in taken)
     description = f"Takes note that {tool.name} was called and with what; returns nothing of its own."
@@ -493,7 +494,7 @@ def _measure(costs: Mapping[str, int], least: float | None, trajectory: Trajecto
 def _as_before(
     made: Sequence[Composite], doubles: Sequence[Double], reference: Reference, trajectory: Trajectory
 ) -> Trajectory:
-    """The trajectory with the original tools in place of doubles.
+    """The trajectory, with doubles replaced by the original tools.
 
     On its path, composites are replaced by the calls that they made.
     """

@@ -1,8 +1,8 @@
-"""Inaccurate plans (egb_slate appendix B.4): some substeps that need a tool say less precisely what is wanted.
+"""Inaccurate plans (egb_slate appendix B.4): some substeps that need a tool are worded less precisely.
 
 The paper rewrites "Use file writing tool to create and write content" into "Perform file operation" and "Search for
-files matching pattern" into "Find relevant files": the kind of action and the field of the tool stay. The paper rewrote
-10.5% of all substeps, once. A changed plan is part of the benchmark, so that all trials have the same one.
+files matching pattern" into "Find relevant files": the kind of action and the tool's field are kept. The paper rewrote
+10.5% of all substeps, once. A changed plan is part of the benchmark, so all trials have the same changed plan.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from grid.core.problem import Index, Problem
 from grid.core.types import Plan, Substep, ToolSpec
 from grid.core.util import STRICT, derive_seed
 
-# Verb in a tool's name, to the broad intent that covers it.
+# Verbs in tool names, each group with the broad intent that covers it.
 _INTENTS = (
     (
         "get find fetch look lookup search list show retrieve query view read pull trace track locate scan browse",
@@ -54,8 +54,8 @@ _BY_VERB = {verb: text for verbs, text in _INTENTS for verb in verbs.split()}
 class InaccuratePlan:
     """Rewords a random `share` of the substeps that need a tool (10.5% in the paper).
 
-    The choice depends on the case alone: it is the same in every trial, with every seed and every planner. The substeps
-    chosen with a smaller `share` are among those chosen with a larger `share`.
+    The choice depends only on the case: it is the same in every trial, with every seed and every planner. The substeps
+    chosen with a smaller `share` are a subset of the substeps chosen with a larger `share`.
     """
 
     needs: ClassVar[frozenset[str]] = frozenset()
@@ -75,8 +75,8 @@ class InaccuratePlan:
 
 
 def broadened(tool: ToolSpec) -> str:
-    """A broad intent that covers the tool and many others: the kind of action, and the tool's field."""
+    """A broad intent that covers this tool and many others: the kind of action, and the tool's field."""
     area = re.sub(r"\s+", " ", tool.category.replace("&", "and")).strip().lower() or "general"
     meant = {_BY_VERB[word] for word in tool.name.lower().split("_") if word in _BY_VERB}
-    # A name with verbs of two kinds (`book_search`) says too little about the action.
+    # A name with verbs of two kinds (`book_search`) does not identify the action.
     return (meant.pop() if len(meant) == 1 else _OTHERWISE).format(area=area)

@@ -1,4 +1,4 @@
-"""Helpers of settings that change tools: they offer further tools, translate trajectories for metrics, make names."""
+"""Helpers for settings that change tools: offering additional tools, translating trajectories, creating names."""
 
 from __future__ import annotations
 
@@ -24,19 +24,19 @@ Offer = Callable[[Case, Substep, tuple[ToolSpec, ...]], tuple[ToolSpec, ...]]
 
 
 def has_own_kind(problem: Problem) -> bool:
-    """Whether a problem is a task of agent_planning_benchmark itself, whose scorer knows only the task's own tools."""
+    """Whether a problem is a task of agent_planning_benchmark itself; its scorer supports only the task's own tools."""
     return problem.kind is not None and not isinstance(problem.world, Layer)
 
 
 def needed_calls(problem: Problem) -> dict[str, ToolCall]:
-    """The calls of the reference that the resolution needs and that have not been made yet, by step."""
+    """The reference calls, by step, that the resolution needs and that have not been made yet."""
     case, reference = problem.case, problem.reference
     wanted = reference.part(len(case.done), case.decisions).calls
     return {step: call for step, call in wanted.items() if call and step in needed(reference)}
 
 
 def first_turn(reference: Reference, calls: Mapping[str, ToolCall]) -> dict[str, ToolCall]:
-    """The calls of the first turn that has any of `calls`; all of `calls` if an outline is followed."""
+    """The calls of the first turn that contains any of `calls`; all of `calls` if an outline is followed."""
     found = dict[str, ToolCall]()
     for step, call in reference.calls.items():
         if step in calls:
@@ -52,9 +52,9 @@ def function_of(tool: str, problem: Problem) -> str:
 
 
 def offered_as(problem: Problem, offer: Offer) -> Candidates:
-    """The problem's candidates, changed by `offer`. The same arguments give the same objects.
+    """The problem's candidates, changed by `offer`. The same arguments return the same objects.
 
-    Tools are retrieved for the query as it is in `problem`, even if the query is changed later.
+    Tools are retrieved for the query in `problem`, even if the query is changed later.
     """
     query = problem.case.query
 
@@ -67,10 +67,10 @@ def offered_as(problem: Problem, offer: Offer) -> Candidates:
 
 
 def beside(problem: Problem, new: Mapping[str, Sequence[ToolSpec]], seed: int) -> Problem:
-    """The problem with new tools, each of which is put beside an old tool.
+    """The problem with new tools, each of which is placed next to an old tool.
 
-    `new` maps an old tool's name to the new tools beside it. A new tool is offered wherever its old tool is offered,
-    before or after it, as drawn from the seed.
+    `new` maps an old tool's name to the new tools next to it. A new tool is offered wherever its old tool is offered,
+    randomly (by the seed) before or after the old tool.
     """
     specs = {spec.name: spec for group in new.values() for spec in group}
 
@@ -90,13 +90,13 @@ def beside(problem: Problem, new: Mapping[str, Sequence[ToolSpec]], seed: int) -
         candidates=offered_as(problem, offer),
         library=MappingProxyType({**problem.library, **specs}),
         own=tuple(dict.fromkeys((*problem.own, *own))),
-        query_tools=problem.query_tools + len(specs),  # so that none of the others is crowded out
+        query_tools=problem.query_tools + len(specs),  # so that no old tool is crowded out
         case=_told_later(problem.case, new),
     )
 
 
 def _told_later(case: Case, new: Mapping[str, Sequence[ToolSpec]]) -> Case:
-    """The case, in which new tools beside a tool that is offered only later are offered only later, too."""
+    """The case; if an old tool is offered only from a later message on, so are the new tools next to it."""
     later = (
         replace(message, tools=message.tools | {one.name for tool in message.tools for one in new.get(tool, ())})
         for message in case.messages
@@ -105,7 +105,7 @@ def _told_later(case: Case, new: Mapping[str, Sequence[ToolSpec]]) -> Case:
 
 
 def in_terms(problem: Problem, as_before: Callable[[Trajectory], Trajectory], own: Measure) -> Problem:
-    """The problem, whose metrics are computed for the trajectory `as_before`, with the metrics of `own` added."""
+    """The problem with its metrics computed on the result of `as_before`, and with the metrics of `own` added."""
     examine = problem.examine
 
     def measure(trajectory: Trajectory) -> Mapping[str, Any]:
@@ -123,9 +123,9 @@ def in_terms(problem: Problem, as_before: Callable[[Trajectory], Trajectory], ow
 
 
 def each_step(trajectory: Trajectory, change: Callable[[Step], Step]) -> Trajectory:
-    """The trajectory with every step changed.
+    """The trajectory with `change` applied to every step.
 
-    A step that is both on the path and among the decisions stays one object.
+    A step that is both on the path and among the decisions remains a single object.
     """
     known = {id(step): change(step) for step in (*trajectory.steps, *trajectory.decisions)}
     steps, decisions = (tuple(known[id(step)] for step in part) for part in (trajectory.steps, trajectory.decisions))
@@ -133,13 +133,13 @@ def each_step(trajectory: Trajectory, change: Callable[[Step], Step]) -> Traject
 
 
 def with_call(step: Step, change: Callable[[ToolCall], ToolCall]) -> Step:
-    """The step with both its call as run and its call as written changed."""
+    """The step with `change` applied to its call, both as run and as written."""
     call, written = step.call and change(step.call), step.written and change(step.written)
     return step if (call, written) == (step.call, step.written) else replace(step, call=call, written=written)
 
 
 def with_chain_calls(trajectory: Trajectory, change: Callable[[ToolCall], ToolCall]) -> Trajectory:
-    """The trajectory with the calls of its predicted chains changed, if it has any."""
+    """The trajectory with `change` applied to the calls of its predicted chains, if it has any."""
 
     def changed(chain: Chain | None) -> Chain | None:
         if chain is None:
@@ -155,9 +155,9 @@ def with_chain_calls(trajectory: Trajectory, change: Callable[[ToolCall], ToolCa
     )
 
 
-# A tool's double: the same function under a wholly different name, with other names for its arguments.
+# A tool's double: the same function under a completely different name, with different argument names.
 #
-# Names are made by rule from synonyms: no suffix or prefix shows which tool is whose double.
+# Names are built by rules from synonyms, so that no suffix or prefix shows that a tool is a double.
 
 
 _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
@@ -171,8 +171,8 @@ class Double:
 
     Attributes:
         spec: the double, as a planner sees it.
-        tool: the name of the tool whose double it is.
-        substitute: the double as a substitute, with its own names for the tool's arguments.
+        tool: the name of the original tool.
+        substitute: the double as a substitute, with the double's names for the tool's arguments.
     """
 
     def __init__(self, spec: ToolSpec, tool: ToolSpec, arguments: dict[str, str]) -> None:
@@ -183,27 +183,27 @@ class Double:
         self._own = {tool.name: spec.name, **arguments}
 
     def original(self, call: ToolCall) -> ToolCall:
-        """The call of the tool that corresponds to a call of the double."""
+        """The call to the original tool that corresponds to a call to the double."""
         return ToolCall(self.tool, {self._names.get(name, name): value for name, value in call.arguments.items()})
 
     def strange(self, call: ToolCall) -> str | None:
-        """An argument of a call that has a name which only the original tool knows.
+        """An argument of a call whose name exists only in the original tool.
 
-        None if there is no such argument.
+        The result is None if there is no such argument.
         """
         return next((name for name in call.arguments if name in self._renamed), None)
 
     def told(self, observation: Observation) -> Observation:
-        """The observation of a call of the double.
+        """The observation for a call to the double.
 
-        If the call failed, the tool's names are replaced by the double's.
+        If the call failed, the original tool's names are replaced by the double's names.
         """
         if not observation.failed:
             return observation
         return Observation({name: self._in_own(value) for name, value in observation.content.items()}, failed=True)
 
     def refused(self, argument: str) -> Observation:
-        """The observation of a call with a strange argument."""
+        """The observation for a call with a strange argument."""
         return Observation({ERROR: f"{self.spec.name} has no argument {argument}."}, failed=True)
 
     def _in_own(self, value: Json) -> Json:
@@ -211,7 +211,7 @@ class Double:
 
 
 def double(tool: ToolSpec, taken: Container[str], seed: int) -> Double:
-    """A tool's double. Its name is not in `taken`, the names of other tools. The same seed gives the same double."""
+    """A tool's double. Its name is not in `taken`, the names already in use. The same seed gives the same double."""
     rng = random.Random(derive_seed(seed, "double", tool.name))
     name = next(name for name in _names(tool, rng) if name not in taken)
     arguments = _arguments(tool, rng)
@@ -225,7 +225,7 @@ def double(tool: ToolSpec, taken: Container[str], seed: int) -> Double:
 
 
 def renamed(text: str, names: dict[str, str]) -> str:
-    """A text in which names are replaced. Only whole words are replaced, and no names that look like common words."""
+    """A text in which names are replaced, but only as whole words, and only if they do not look like common words."""
     for name, own in names.items():
         if name != own and not (name.islower() and name.isalpha()):
             text = own.join(re.split(rf"(?<!\w){re.escape(name)}(?!\w)", text))
@@ -233,12 +233,12 @@ def renamed(text: str, names: dict[str, str]) -> str:
 
 
 def words(name: str) -> list[str]:
-    """The words of which a name is made, in lower case."""
+    """The words in a name, in lower case."""
     return [word.lower() for word in _WORD.findall(name)]
 
 
 def _names(tool: ToolSpec, rng: random.Random) -> Iterator[str]:
-    """Names for a tool's double, the most fitting first. No name has a word of the tool's own name."""
+    """Names for a tool's double, the most fitting first. No name contains a word of the tool's own name."""
     own = words(tool.name)
     barred = set(own) | set(stems(tool.name))
 
@@ -264,13 +264,13 @@ def _names(tool: ToolSpec, rng: random.Random) -> Iterator[str]:
 
 
 def _nouns(word: str, free: Callable[[str], bool]) -> list[str]:
-    """Other nouns for a word; empty if the stock has none, for example because the word names an action."""
+    """Alternative nouns for a word; empty if the stock has none, for example because the word names an action."""
     others = NOUNS.get(word) or NOUNS.get(word.removesuffix("s")) or ()
     return [other for other in others if free(other)]
 
 
 def _styled(like: str, verb: str, nouns: tuple[str, ...]) -> str:
-    """A name made of the words, in the same form as `like`."""
+    """A name built from these words, in the same form as `like`."""
     method = _HTTP.match(like)
     if method:
         return f"{method[1]} /{nouns[0]}/{'-'.join((verb, *nouns[1:]))}"
@@ -285,7 +285,7 @@ def _styled(like: str, verb: str, nouns: tuple[str, ...]) -> str:
 
 
 def _arguments(tool: ToolSpec, rng: random.Random) -> dict[str, str]:
-    """A map from each argument's name to the double's name for it. A name without any word of the stock stays."""
+    """Maps each argument's name to the double's name for it. A name without any word in the stock is kept."""
     taken, found = {one.name for one in tool.parameters}, dict[str, str]()
     for parameter in tool.parameters:
         name = _argument(parameter, rng)
@@ -307,7 +307,7 @@ def _argument(parameter: Parameter, rng: random.Random) -> str:
 
 
 def _reworded(tool: ToolSpec, names: dict[str, str], rng: random.Random) -> str:
-    """The description without the tool's own name, and with another word for its first verb."""
+    """The description without the tool's own name, and with its first verb replaced."""
 
     def other(match: re.Match[str]) -> str:
         word, ending = match[0], ""
@@ -323,7 +323,7 @@ def _reworded(tool: ToolSpec, names: dict[str, str], rng: random.Random) -> str:
     return f"{re.sub(r'^[A-Za-z]+', other, first)}{space}{rest}"
 
 
-# A small stock of words in tools' names, each with other words that mean the same there.
+# A small stock of words in tool names, each with alternatives that mean the same there.
 
 
 _VERBS = """
@@ -397,12 +397,12 @@ def _read(stock: str) -> Mapping[str, tuple[str, ...]]:
 
 
 VERBS = _read(_VERBS)
-"""A map from verbs in tools' names to other verbs of the same meaning."""
+"""Maps verbs in tool names to other verbs with the same meaning."""
 NOUNS = _read(_NOUNS)
-"""A map from nouns in tools' names to other nouns of the same meaning."""
+"""Maps nouns in tool names to other nouns with the same meaning."""
 FREE_VERBS = ("provide", "deliver", "handle", "procure")
 FREE_NOUNS = ("matter", "subject", "material", "affair", "topic", "business")
-"""Nouns for tools whose names have no word of the stock."""
+"""Nouns for tools whose names contain no word in the stock."""
 _FUNCTION_WORDS = """
 about after against also another because been before being below between both called cannot chosen could does each
 either else ensure every exist exists first from given have having here into itself like made many more most much must

@@ -1,4 +1,4 @@
-"""Strict and forgiving tools, which differ in how they treat an unknown name (planning_horizon §3.2, §4.1, §4.4)."""
+"""Strict and forgiving tools, which treat unknown names differently (planning_horizon §3.2, §4.1, §4.4)."""
 
 from __future__ import annotations
 
@@ -26,31 +26,31 @@ from grid.text.words import stems
 from grid.worlds.layers import RetrievingWorld, within
 from grid.worlds.schema import ERROR, READ_AS, Expected, SchemaWorld
 
-# The similarity of a text to others: by their words and letters, or by their meaning to an embedding model.
+# The similarity of texts: by their words and letters, or by their meaning according to an embedding model.
 
 
 _GRAM = 3  # characters
 _KEPT = 512  # vocabularies
 _QUERIES = 4096
-_LONGEST = 1_000  # characters of a text that a planner gives; the rest is left out
+_LONGEST = 1_000  # characters used of a planner's text; the rest is ignored
 
 
 class Similarity(Protocol):
     """A measure of the similarity of texts."""
 
     def scores(self, text: str, names: tuple[str, ...]) -> np.ndarray:
-        """The similarity of a text to each name: shape (names,), from -1 to 1.
+        """The similarity of a text to each name, from -1 to 1; the array has the shape (names,).
 
-        At 1, text and name are as good as equal.
+        At 1, text and name are practically equal.
         """
         ...
 
 
 class Lexical:
-    """Cosines of vectors that count word stems and groups of three letters. No model or other data is needed."""
+    """Cosines of vectors that count word stems and groups of three letters. This needs no model or other data."""
 
     def scores(self, text: str, names: tuple[str, ...]) -> np.ndarray:
-        """The cosines of a text with the names; 0 if text and name share nothing."""
+        """The cosine of a text with each name; 0 if text and name share nothing."""
         columns, matrix = _counted(names)
         counts = Counter(_tokens(text))
         length = float(np.sqrt(sum(count**2 for count in counts.values())))
@@ -64,10 +64,10 @@ class Lexical:
 
 @plain_dataclass(frozen=True)
 class Embeddings:
-    """Cosines of a sentence-transformers model's embeddings. `key` is the config's key, named in errors.
+    """Cosines of embeddings from a sentence-transformers model. `key` is the config key that errors name.
 
-    A vocabulary's embeddings are kept on disk under the fingerprint of the model's files, so that they are never used
-    for another model.
+    A vocabulary's embeddings are stored on disk under the fingerprint of the model's files, so that they are never used
+    for a different model.
     """
 
     model: EmbeddingModel
@@ -112,7 +112,7 @@ def _counted(names: tuple[str, ...]) -> tuple[dict[str, int], csr_array]:
 
 
 def _tokens(text: str) -> list[str]:
-    """The stems of a text's words, and the groups of three letters in each word. The word's ends count as letters."""
+    """The stems of a text's words, and the groups of three letters in each word (word ends count as letters)."""
     spaced = _spaced(text)
     words = "".join(c if c.isalnum() else " " for c in spaced.lower()).split()
     grams = [f"<{word}>"[i : i + _GRAM] for word in words for i in range(len(word) + 3 - _GRAM)]
@@ -125,7 +125,7 @@ def _spaced(text: str) -> str:
 
 
 def nearest(scores: np.ndarray, count: int) -> Sequence[int]:
-    """The places of the `count` highest scores, the highest first. Ties stay in their order."""
+    """The indices of the `count` highest scores, highest first. Ties keep their order."""
     return [int(place) for place in np.argsort(-scores, kind="stable")[:count]]
 
 
@@ -133,7 +133,7 @@ _ROUNDING = 1e-6  # of a cosine of 32-bit numbers
 
 
 class Grounding(Protocol):
-    """A judge that says which candidate was meant by a given name: the role `judge`."""
+    """A judge that decides which candidate was meant by a given name: the role `judge`."""
 
     async def choose(self, question: str, call: ToolCall, parameter: str, candidates: Sequence[str]) -> str | None:
         """The candidate that was meant; None if no candidate was meant, or if no answer can be read."""
@@ -144,11 +144,11 @@ class Grounding(Protocol):
 class Rule:
     """The conditions for replacing a name without asking a model.
 
-    `floor` is the least similarity for identifiers of the schema. `value_floor` is the least similarity for entities'
+    `floor` is the minimum similarity for identifiers of the schema. `value_floor` is the minimum similarity for entity
     names and texts of facts (0.9 in the official code). `ratio` defines "clearly nearer" (Lowe's ratio test): the
-    distance, which is 1 minus the similarity, is at most this share of the other distance. Two conditions hold for the
-    chosen candidate. It must be clearly nearer than all other candidates. And no name that is in the vocabulary, but
-    not in the input, may be clearly nearer than the candidate.
+    distance of the nearer name, which is 1 minus its similarity, is at most this share of the other name's distance.
+    Two conditions apply to the chosen candidate. It must be clearly nearer than all other candidates, and no name that
+    is in the vocabulary but not in the input may be clearly nearer than this candidate.
     """
 
     floor: float
@@ -156,18 +156,18 @@ class Rule:
     ratio: float
 
     def least(self, expected: Expected) -> float:
-        """The floor for the expected sort of name."""
+        """The minimum similarity for the expected sort of name."""
         return self.floor if expected.sort == "identifier" else self.value_floor
 
     def clear(self, near: float, far: float) -> bool:
-        """Whether a name with the similarity `near` is clearly nearer than a name with the similarity `far`."""
+        """Whether a name with similarity `near` is clearly nearer than a name with similarity `far`."""
         return 1 - near <= self.ratio * (1 - far) + _ROUNDING and near > far
 
 
 class Near(NamedTuple):
     """The candidates nearest to a text, nearest first, and their similarities.
 
-    `elsewhere` is the best similarity of a name that is not in the input.
+    `elsewhere` is the highest similarity of a name that is not in the input.
     """
 
     names: list[str]
@@ -179,13 +179,13 @@ class Near(NamedTuple):
 class MatchingWorld:
     """A world in which a failed call returns the nearest expected names.
 
-    With a `rule`, it first tries to mend the call. The candidates for an argument are the names in the call's own input
-    (`SchemaWorld.identifiers`). Arguments are examined in their order. An argument that is in the vocabulary is never
-    replaced, since its meaning is clear. Any other argument is replaced by the nearest candidate if the rule allows
-    this. If `asks`, a model chooses instead, except for texts of facts. It chooses from those of the nearest candidates
-    (`candidates` of them) that reach the rule's `floor`. The first argument that is neither in the call's input nor
-    replaced ends the mending. If the mended call fails too, the feedback is about the original call. States are those
-    of the inner world.
+    With a `rule`, the world first tries to mend the call. The candidates for an argument are the names in the call's
+    own input (`SchemaWorld.identifiers`). Arguments are examined in order. An argument that is in the vocabulary is
+    never replaced, since its meaning is clear. Any other argument is replaced by the nearest candidate if the rule
+    allows it. If `asks`, a model chooses instead, except for texts of facts. The model chooses among the `candidates`
+    nearest candidates, as far as they reach the rule's `floor`. Mending stops at the first argument that is neither in
+    the call's input nor replaced. If the mended call fails too, the feedback is about the original call. States are the
+    states of the inner world.
     """
 
     inner: SchemaWorld
@@ -203,11 +203,11 @@ class MatchingWorld:
 
     @property
     def branches(self) -> bool:
-        """Whether the inner world branches."""
+        """Whether the inner world supports branching."""
         return self.inner.branches
 
     def judged_by(self, judge: Grounding) -> MatchingWorld:
-        """The same tools, with a model that chooses among candidates."""
+        """The same world, with a model that chooses among candidates."""
         return replace(self, judge=judge)
 
     def start(self) -> State:
@@ -256,7 +256,7 @@ class MatchingWorld:
     async def _run(self, state: State, call: ToolCall, mended: ToolCall) -> tuple[State, Observation] | None:
         """The outcome of the mended call; None if the call fails.
 
-        The observation says which names were replaced by which.
+        The observation shows which names were replaced, and by which names.
         """
         after, observation = await self.inner.apply(state, mended)
         if observation.failed:
@@ -298,7 +298,7 @@ def _feedback(expected: Expected, given: str, names: Sequence[str]) -> str:
     return f"Nearest {expected.vocabulary.noun} to {given!r:.80}: {', '.join(map(repr, names)) or 'none'}."
 
 
-# Shared by the settings of tool robustness: the measure of nearness, and how many candidates a failed call returns.
+# Shared by the tool robustness settings: the measure of nearness, and the number of candidates after a failed call.
 
 
 @dataclass(frozen=True, config=STRICT)
@@ -308,8 +308,8 @@ class Matching(EmbeddingModel):
     Args:
         similarity: whether names are compared by words and letters (`lexical`) or by a sentence-transformers model
             (`embeddings`).
-        candidates: how many of the nearest names in the call's input are candidates.
-        paragraphs: how many paragraphs a search uses, if the tools search texts (`RetrievingWorld`).
+        candidates: the number of names in the call's input, nearest first, that are candidates.
+        paragraphs: the number of paragraphs that a search uses, if the tools search texts (`RetrievingWorld`).
         hub, wheel, path, query_prefix: the model for `embeddings`, with the same keys as a dense retriever.
     """
 
@@ -320,7 +320,7 @@ class Matching(EmbeddingModel):
     key: ClassVar[str] = "robustness"
 
     def __post_init__(self) -> None:
-        """Raises ConfigError if the model for embeddings is not named or cannot be run."""
+        """Raise ConfigError if the model for embeddings is not specified or cannot be run."""
         if self.similarity == "embeddings":
             self.check(self.key)
 
@@ -330,16 +330,16 @@ class Matching(EmbeddingModel):
         return Lexical() if self.similarity == "lexical" else Embeddings(self, self.key)
 
 
-# Tools that accept exact names only: the study's low robustness (planning_horizon §4.4, B.1.1).
+# Tools that accept only exact names: the study's low robustness (planning_horizon §4.4, B.1.1).
 
 
 @dataclass(frozen=True, config=STRICT)
 class ToolsStrict(Matching):
-    """Strict tools: a call fails if it has a name that its input entities do not have.
+    """Strict tools: a call fails if it contains a name that its input entities do not have.
 
-    It returns the nearest names that these entities have. Nearness is measured as for the forgiving tools. If the tools
-    search texts (`RetrievingWorld`), a search uses only the best paragraph. A problem is not changed if its world has
-    no schema (`SchemaWorld`) and does not search, or if another setting has already made its tools forgiving.
+    The failed call returns the nearest names that these entities have. Nearness is measured as for forgiving tools. If
+    the tools search texts (`RetrievingWorld`), a search uses only the best paragraph. A problem is not changed if its
+    world has no schema (`SchemaWorld`) and does not search, or if another setting has already made its tools forgiving.
     """
 
     needs: ClassVar[frozenset[str]] = frozenset()
@@ -348,7 +348,7 @@ class ToolsStrict(Matching):
     paragraphs: Annotated[int, Field(ge=1, le=100)] = 1
 
     def disturb(self, problem: Problem, index: Index, seed: int) -> Problem:
-        """The same problem with the nearest name as feedback."""
+        """The same problem, with the nearest name as feedback."""
 
         def strict(world: World) -> World:
             if isinstance(world, RetrievingWorld):
@@ -366,21 +366,22 @@ Share = Annotated[float, Field(ge=0, le=1)]
 
 @dataclass(frozen=True, config=STRICT)
 class ToolsForgiving(Matching):
-    """Forgiving tools: a name that the schema does not have is replaced by a similar name.
+    """Forgiving tools: a name that is not in the schema is replaced by a similar name.
 
     An unknown name is replaced by the nearest name that the call's input entities have. This name must reach the floor
-    and be clearly nearest (see `Rule`). The observation says which names were replaced. If no name can be used, the
-    call fails and returns the nearest names (`candidates` of them).
+    and be clearly nearest (see `Rule`). The observation shows which names were replaced. If no name can be used, the
+    call fails and returns the `candidates` nearest names.
 
     Args:
-        floor: the least similarity of concepts, attribute keys, relations and qualifier keys.
-        value_floor: the least similarity of entities' names (`Find`) and of text values; 0.9 as in the official code.
-        ratio: the greatest distance of the nearest name, as a share of the next name's distance.
-        judge: whether a model (`model@judge`) chooses, as in the paper. It is shown the candidates that reach `floor`,
-            for `Find` too, and names one candidate or none. Text values are still replaced by similarity alone.
+        floor: the minimum similarity for concepts, attribute keys, relations and qualifier keys.
+        value_floor: the minimum similarity for entity names (`Find`) and text values; 0.9 as in the official code.
+        ratio: the maximum distance of the nearest name, as a share of the next name's distance.
+        judge: whether a model (`model@judge`) chooses, as in the paper. The model sees the candidates that reach
+            `floor` (for `Find` too) and names one candidate or none. Text values are still replaced by similarity
+            alone.
 
-    If the tools search texts (`RetrievingWorld`), a search uses the ten best paragraphs. A problem whose world has no
-    schema (`SchemaWorld`) and does not search is not changed.
+    If the tools search texts (`RetrievingWorld`), a search uses the ten best paragraphs. A problem is not changed if
+    its world has no schema (`SchemaWorld`) and does not search.
     """
 
     needs: ClassVar[frozenset[str]] = frozenset()
@@ -392,7 +393,7 @@ class ToolsForgiving(Matching):
 
     @property
     def asks(self) -> Mapping[str, str]:
-        """The key that lets the judge be asked which names were meant; empty if the judge is not asked."""
+        """The key that enables asking the judge which names were meant; empty if the judge is not asked."""
         return {JUDGE: "judge"} if self.judge else {}
 
     def disturb(self, problem: Problem, index: Index, seed: int) -> Problem:

@@ -28,10 +28,10 @@ from grid.robustness.offering import (
 from grid.worlds.layers import REJECT_TOOL, RejectingWorld, RejectState, Wanted
 
 MUST_USE_TOOLS = "Each part of this must come from a tool that is made for it; no part may be estimated or assumed."
-"""The sentence added to the query of solvable and unsolvable cases alike. It forbids guesses in place of missing
-tools."""
+"""The sentence added to the query of solvable and unsolvable cases alike. It forbids guessing when a tool is
+missing."""
 KIND = TaskKind("unsolvable", unsolvable_kind="tool_removal")
-_PLACE = 4  # of REJECT_TOOL among the candidates: it is among the first ones, however few are kept
+_PLACE = 4  # index of REJECT_TOOL: near the front, so it is kept even if few candidates are
 _OF_CALLS = (
     "tool_match_rate", "action_accuracy", "retrieval_rate", "exact_match", "inclusion", "inclusion_set", "usage",
     "tool_precision", "tool_recall",
@@ -42,24 +42,25 @@ _OF_CALLS = (
 class Unsolvable:
     """Removes, in a `share` of the cases, all tools of one function that the resolution needs.
 
-    The function and the cases are drawn. If there are several turns, the function is one of the first turn that needs a
-    tool, so that nothing is done before. In every case, solvable or not, the query says that no part may be estimated,
-    and REJECT_TOOL is offered at every decision. So neither of these shows which cases cannot be solved.
+    The function and the cases are drawn at random. If there are several turns, the function is needed in the first turn
+    that needs a tool, so that no work is done before. In every case, solvable or not, the query says that no part may
+    be estimated, and REJECT_TOOL is offered at every decision, so that neither of these reveals which cases cannot be
+    solved.
 
-    success: if tools were removed, the request must be refused without any call before. If no tools were removed,
-    success is decided as without this setting, and a refusal is a failure. A refusal ends the work: calls after it
-    fail. The column `refused` says whether there was a refusal, and `unsolvable_kind` says what was done to the case.
-    If tools were removed, metrics of calls are None, and the end is not examined. A case whose resolution needs no tool
-    loses no tools; there, a refusal counts as no call. A task of agent_planning_benchmark is not changed.
+    success: if tools were removed, the request must be refused before any call. If no tools were removed, success is
+    decided as without this setting, and a refusal is a failure. A refusal ends the work: later calls fail. The column
+    `refused` records whether there was a refusal, and `unsolvable_kind` records the change made to the case. If tools
+    were removed, metrics of calls are None, and the end is not examined. A case whose resolution needs no tool loses no
+    tools; in such a case, a refusal counts as no call. A task of agent_planning_benchmark is not changed.
 
-    With an outline, the refusal takes one substep, and no tool may be called at the other substeps.
+    With an outline, the refusal uses one substep, and no tool may be called at any other substep.
     """
 
     share: Annotated[float, Field(ge=0, le=1)] = 1.0
     needs: ClassVar[frozenset[str]] = frozenset({REFERENCES})
 
     def disturb(self, problem: Problem, index: Index, seed: int) -> Problem:
-        """The same problem with a refusal on offer and, if drawn, without the tools of one function."""
+        """The same problem, with a refusal offered and, if the case is drawn, without the tools of one function."""
         if has_own_kind(problem):
             return problem
         own, needed = derive_seed(seed, "unsolvable"), needed_calls(problem)
@@ -82,7 +83,7 @@ class Unsolvable:
 
 
 def _stated(problem: Problem, removed: frozenset[str], *terms: Any) -> Problem:
-    """The problem with metrics for the outer world. If tools are removed, the problem is marked as unsolvable."""
+    """The problem with metrics for the outer world. If tools were removed, the problem is marked as unsolvable."""
     found = in_terms(problem, *terms)
     if not removed:
         return found
@@ -95,9 +96,9 @@ def _without(removed: frozenset[str], library: Mapping[str, ToolSpec]) -> dict[s
 
 
 def _place(problem: Problem) -> int:
-    """The place of REJECT_TOOL among a substep's candidates.
+    """The index of REJECT_TOOL among a substep's candidates.
 
-    It is near the front, so that the tool is also among the candidates of the whole query.
+    The index is near the front, so that the tool is also among the candidates of the whole query.
     """
     parts = len(problem.case.plan.substeps) or 1
     return max(0, min(_PLACE, problem.query_tools // parts - 1))
@@ -113,7 +114,7 @@ def _offer(
 def _measure(world: RejectingWorld, trajectory: Trajectory) -> Mapping[str, Any]:
     """The column `refused` and, if a refusal decides the case, the column `success`.
 
-    Predicted chains are measured, too.
+    Predicted chains are also measured.
     """
     chain, own = chain_of(trajectory), dict[str, Any]()
     refused = chain.refusal is not None
@@ -126,7 +127,7 @@ def _measure(world: RejectingWorld, trajectory: Trajectory) -> Mapping[str, Any]
 
 
 def _as_before(trajectory: Trajectory) -> Trajectory:
-    """The trajectory with the inner world's state at its end. A refusal becomes a decision for no tool."""
+    """The trajectory, ending in the inner world's state. A refusal becomes a decision to call no tool."""
     found, end = each_step(trajectory, _without_refusal), trajectory.end
     return replace(found, end=end.inner) if isinstance(end, RejectState) else found
 

@@ -1,6 +1,6 @@
 """An evaluator judges which of two finished trajectories serves a request better.
 
-Win rates are made from these verdicts.
+Win rates are computed from these verdicts.
 """
 
 from __future__ import annotations
@@ -77,8 +77,8 @@ class Shown(NamedTuple):
 class Verdict(NamedTuple):
     """The result of a comparison: `win` is 1 if the first trajectory is better, 0 if the second is, 0.5 for a tie.
 
-    `win` is None if the evaluator gives no verdict that can be read. `first` is the verdict when the first trajectory
-    was shown first, and `second` is the verdict when it was shown second.
+    `win` is None if the evaluator gives no readable verdict. `first` is the verdict when the first trajectory was shown
+    first, and `second` is the verdict when it was shown second.
     """
 
     win: float | None
@@ -89,10 +89,10 @@ class Verdict(NamedTuple):
 
 
 def comparison_id(cells: tuple[str, str], evaluator: Mapping[str, Any], rule: Rule) -> str:
-    """Sixteen hexadecimal digits that identify everything on which a verdict depends.
+    """Sixteen hexadecimal digits that identify everything that a verdict depends on.
 
-    `evaluator` is the evaluator's config, including how it is asked. The batching of its requests is left out, since it
-    changes no verdict.
+    `evaluator` is the evaluator's config, including how it is asked. The batching of its requests is left out, because
+    it does not change verdicts.
     """
     own = {key: value for key, value in evaluator.items() if key != "serving"}
     text = json.dumps([*cells, own, rule.name, COMPARING], sort_keys=True, ensure_ascii=False)
@@ -104,8 +104,8 @@ async def compare(
 ) -> Verdict:
     """The verdict on whether `own` is better than `other`.
 
-    The evaluator is asked in both orders of presentation, and the two results are averaged. Two trajectories that are
-    the same, word for word, are a tie, and the evaluator is not asked.
+    The evaluator is asked in both orders of presentation, and the two results are averaged. Two trajectories with the
+    same text are a tie, and the evaluator is not asked.
 
     Raises:
         EngineError: the evaluator does not answer.

@@ -24,15 +24,15 @@ _LABEL = re.compile(r"(?:user|customer|you|me)\s*:\s*", re.IGNORECASE)
 _OTHER = re.compile(r"^[^\S\n]*(?:agent|assistant|representative)\s*:", re.IGNORECASE | re.MULTILINE)
 _MOST_CHARACTERS = 20_000
 _MAX_TOKENS = 1024
-_DIGITS = 12  # of a digest
+_DIGITS = 12  # number of digits of a digest
 
 
 class Customer:
     """The user of one cell's conversation: a `grid.worlds.simulated.User`.
 
-    `requests` records the user's requests and their usage, which no budget limits. `failures` counts messages that
-    could not be read. The model is asked once for each state of the conversation, so that all branches get the same
-    message. `seed` is the same for all planners.
+    `requests` records the user's requests and their usage, which no budget limits. `failures` counts unreadable
+    messages. The model is asked once for each state of the conversation, so that all branches get the same message.
+    `seed` is the same for all planners.
     """
 
     def __init__(self, engine: Engine, how: Simulating, seed: int) -> None:
@@ -67,7 +67,7 @@ def prompt_of(scenario: Sequence[str], said: Sequence[Said]) -> Prompt:
 
 
 def read_message(text: str) -> str:
-    """The message in an answer, without a label before it and without invented messages of the agent after it.
+    """The message in an answer, without a label before it or invented messages from the agent after it.
 
     Raises:
         UnreadableError: the message is empty.

@@ -1,4 +1,4 @@
-"""A model in the role `judge` that says which name of a schema an argument meant (planning_horizon §4.1, B.1.1)."""
+"""A model in the role `judge` that says which name in a schema an argument meant (planning_horizon §4.1, B.1.1)."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ ROLE = Section(
 )
 NONE = "none of these"
 ASK = "Decide which of the candidates above was meant. The last one says that none of them was."
-_DIGITS = 12  # of a digest
+_DIGITS = 12  # number of digits of a digest
 
 
 class GroundingByModel:
     """One case's questions to the judge, each asked once: a `grid.robustness.schema_matching.Grounding`.
 
     `requests` records the requests and their usage. No budget limits them, because they belong to the tools. `failures`
-    counts the questions for which no answer could be read; no name is replaced then. `seed` is the same for all
+    counts the questions whose answers could not be read; names are then not replaced. `seed` is the same for all
     planners and trials, so that the same question has the same answer for all of them.
     """
 
@@ -69,7 +69,7 @@ class GroundingByModel:
 
 
 def prompt_of(question: str, call: ToolCall, parameter: str) -> Prompt:
-    """The prompt for choosing among candidates. It contains nothing of the reference."""
+    """The prompt for choosing among candidates. It contains nothing from the reference."""
     return Prompt(
         (
             ROLE,

@@ -1,6 +1,6 @@
-"""A model that plays tools whose servers cannot be reached (as in ToolLLM's virtual server), and readers of paragraphs.
+"""A model that plays tools whose servers cannot be reached (as in ToolLLM's virtual server), and reads paragraphs.
 
-A model that serves a world is asked each question of a case only once (`AskedOnce`).
+A model that serves a world is asked each of a case's questions only once (`AskedOnce`).
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ ASK = Section(
     ('Answer with one JSON object: {"error": "", "response": what the API returns}.',),
 )
 _MAX_TOKENS = 1024
-_DIGITS = 12  # of a digest
+_DIGITS = 12  # number of digits of a digest
 
 
 @dataclass(frozen=True, config=STRICT)
@@ -80,8 +80,8 @@ class Simulating:
 class Simulation:
     """One case's calls and questions, each played once: a `grid.worlds.simulated.Simulator`.
 
-    `requests` records the requests and their usage, which no budget limits. `failures` counts the questions for which
-    no answer could be read. `seed` is the same for all cases, planners and trials, so that a call gets the same
+    `requests` records the requests and their usage, which no budget limits. `failures` counts the questions whose
+    answers could not be read. `seed` is the same for all cases, planners and trials, so that a call gets the same
     response in all of them.
     """
 
@@ -121,7 +121,7 @@ class Simulation:
 def reading_prompt(question: str, paragraphs: Sequence[str] | None) -> Prompt:
     """The prompt for a question to be answered from paragraphs or, if they are None, by reasoning.
 
-    It has nothing else of the case.
+    It contains nothing else from the case.
     """
     asked = Section("proposal", ("Question:", question))
     if paragraphs is None:
@@ -135,7 +135,7 @@ def _digest(text: str) -> str:
 
 
 def prompt_of(call: ToolCall, about: Documentation) -> Prompt:
-    """The prompt for a call. It contains nothing else of the case."""
+    """The prompt for a call. It contains nothing else from the case."""
     examples = Section("demonstrations", ("Answered calls:", *about.examples))
     return Prompt(
         (
@@ -149,7 +149,7 @@ def prompt_of(call: ToolCall, about: Documentation) -> Prompt:
     )
 
 
-# Questions of one case to a model that serves its world: each is asked once.
+# One case's questions to a model that serves its world; each is asked once.
 
 
 K = TypeVar("K", bound=Hashable)
@@ -160,7 +160,7 @@ class AskedOnce(Generic[K, T]):
     """The answers to questions, each of which is asked only once.
 
     If two paths that run side by side ask the same question, the later path waits for the answer. If asking raises an
-    error, nothing is remembered, and the question is asked anew the next time.
+    error, nothing is kept, and the question is asked again the next time.
     """
 
     def __init__(self) -> None:

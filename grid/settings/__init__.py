@@ -9,5 +9,5 @@ ids include the place of a model), `weights` (the identity of a model in your ow
 before a model is loaded), `extras` (packages that parts need), `plan` (the schedule: chunks, and how settings take
 turns).
 
-Only `make`, `parts`, `roles` and `build` know the form of a config. Nothing here runs a cell or knows Ray.
+Only `make`, `parts`, `roles` and `build` depend on the form of a config. Nothing here runs a cell or uses Ray.
 """

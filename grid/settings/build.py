@@ -48,13 +48,13 @@ from grid.worlds.simulated import Referenced
 
 # Solved cases of a dataset's other half, for searches that use earlier plans (ToolChain*).
 #
-# They are for datasets without demonstrations of their own. A case only gets cases of the dataset's other half, so that
-# it never gets itself, and none of its own cluster, which has the same plan with other names. The halves are halves of
-# the whole dataset, whatever a sweep's limit or order: these change no result.
+# They are for datasets without demonstrations of their own. A case only gets cases from the dataset's other half, so it
+# never gets itself; and none from its own cluster, whose cases have the same plan with different names. The halves are
+# halves of the whole dataset, so a sweep's limit or order does not change any result.
 
 
 _MOST = 1_000
-"""The number of a dataset's first cases that can be solved cases: every process has to build all of these cases."""
+"""Only this many of a dataset's first cases can be solved cases, because every process has to build all of them."""
 
 
 class Solved:
@@ -64,10 +64,10 @@ class Solved:
         self._dataset = dataset
 
     def nearest(self, case: Case, cluster: str, count: int) -> tuple[Demonstration, ...]:
-        """The `count` solved cases of the other half with queries most similar to a case's, the nearest first.
+        """The `count` solved cases of the other half whose queries are most similar to a case's query, nearest first.
 
         The calls of a solved case are its reference's calls. There are fewer solved cases if the half has fewer. There
-        are no solved cases if the calls that resolve cases are not known, or if the dataset has its own demonstrations.
+        are none if the calls that resolve cases are unknown, or if the dataset has its own demonstrations.
         """
         if not count or not self._plans:
             return ()
@@ -75,7 +75,7 @@ class Solved:
 
     @cached_property
     def _plans(self) -> dict[str, Demonstration]:
-        """Solved cases by case id, from the dataset's first `_MOST` cases; of cases with one query, only the first."""
+        """Solved cases by case id, from the dataset's first `_MOST` cases; if cases share a query, only the first."""
         if REFERENCES not in self._dataset.provides or DEMONSTRATIONS in self._dataset.provides:
             return {}
         found: dict[str, Demonstration] = {}
@@ -104,7 +104,7 @@ class Solved:
 
 
 def solved_of(dataset: Mapping[str, Any]) -> Solved:
-    """Solved cases for a dataset's config, from all its cases in the dataset's own order. Raises like `dataset_of`."""
+    """Solved cases for a dataset's config, from all cases in the dataset's own order. Raises like `dataset_of`."""
     return _solved(key_of({key: value for key, value in dataset.items() if key not in WHICH_CASES}))
 
 
@@ -124,14 +124,14 @@ _ASKING: Mapping[Role, tuple[Callable[..., object], ...]] = {
     CRITIC: (Refining,),
     USER: (Customer, Simulating),
 }
-"""By role, the code that asks the role's model."""
+"""For each role, the code that asks the role's model."""
 _OF_CASES = ("grid.metrics.scores.plan_shape", "grid.metrics.scores.solvable")
-"""The names of the definitions of metrics of the case alone: these definitions are values, which have no names."""
+"""The full names of metrics that depend on the case alone; they are given here because values have no names."""
 
 SAME: Mapping[str, str] = dict(
     line.split()[:2] for line in Path(__file__).with_name("same_code.txt").read_text(encoding="utf-8").splitlines()
 )
-"""By later digest, the first digest: `python launch/same_code.py` adds lines for code changes without effect."""
+"""Maps later digests to the first one; `python launch/same_code.py` adds lines for code changes without effect."""
 KNOWN: Mapping[str, Metric] = {**BY_NAME, SUCCESS: Metric(SUCCESS, kind="flag")}
 """The metrics that no part of a setting has to declare."""
 _COLUMNS = {*JOINED.names, SCORES, TEXT, COSTS} - {*KNOWN}
@@ -142,8 +142,8 @@ class Built:
     """One setting's live objects. `engine` acts; `roles` has other roles' engines, and `judging` says how they score.
 
     `order_seed` is the seed of the options' order; None: the order of retrieval. `compares_texts`: the evaluator says
-    which texts mean the same (`dataset.equivalence=judge`). `tools_ask`: tools ask the judge which names were meant.
-    `cell_money`: the US dollars that an episode may cost, at `prices`.
+    which texts mean the same thing (`dataset.equivalence=judge`). `tools_ask`: tools ask the judge which names were
+    meant. `cell_money`: the maximum cost of an episode in US dollars, at `prices`.
     """
 
     engine: Engine
@@ -171,7 +171,7 @@ class Built:
         return {ACTOR: self.engine, **self.roles}
 
     def evaluation(self, case_id: str, sweep_seed: int) -> Evaluation | None:
-        """The evaluator for a case, who judges texts' meanings and trajectories; None if there is no evaluator."""
+        """The evaluator for a case, which judges texts' meanings and trajectories; None if there is no evaluator."""
         if EVALUATOR not in self.roles:
             return None
         seed = derive_seed(sweep_seed, "evaluation", self.dataset.version, case_id)
@@ -191,7 +191,7 @@ class Built:
         return Customer(self.roles[USER], self.simulating[USER], derive_seed(seed, "user"))
 
     def grounding(self, case_id: str, sweep_seed: int) -> GroundingByModel | None:
-        """The judge that says which names of a case's schema were meant; None if tools do not ask this."""
+        """The judge that decides which names in a case's schema were meant; None if tools do not ask for this."""
         if not self.tools_ask:
             return None
         seed = derive_seed(sweep_seed, "grounding", self.dataset.version, case_id)
@@ -203,7 +203,7 @@ class Built:
         return "+".join(filter(None, (self.dataset.version, self.pooled.version)))
 
     def remembered(self, case: Case) -> tuple[str, ...]:
-        """The traces of other cases, for prompts of this case."""
+        """The traces of other cases, for this case's prompts."""
         return self.memory.nearest(case.id, self.dataset.cluster(case.id), case.query) if self.memory else ()
 
     def solved_like(self, case: Case) -> Demonstrations:
@@ -213,7 +213,7 @@ class Built:
         return partial(self.solved.nearest, case, self.dataset.cluster(case.id))
 
     def audit(self, problem: Problem) -> Audit | None:
-        """The audit that compares a problem's judge with the problem's reference; None without judge or reference."""
+        """The audit that compares a problem's judge with its reference; None without a judge or a reference."""
         if JUDGE not in self.judging or REFERENCES not in self.dataset.provides:
             return None
         substitutes = frozenset(problem.reference.substitutes)
@@ -222,9 +222,10 @@ class Built:
     def problem(self, case_id: str, disturbance_seed: int) -> Problem:
         """A case with its pool and its candidates from the retriever, disturbed by the setting's robustness settings.
 
-        If the outline is not given to planners, the case's substeps are hidden. The tools of the whole query are still
-        those of the substeps, so that settings with and without outline differ in nothing else. If the acting engine is
-        told the reference, tools that answer questions give the reference's answers, unless a model plays these tools.
+        If planners are not given the outline, the case's substeps are hidden. The tools for the whole query are still
+        the tools of the substeps, so that settings with and without an outline differ in nothing else. If the acting
+        engine is told the reference, tools that answer questions give the reference's answers, unless a model plays
+        these tools.
         """
         problem, index = self.pooled.problem(case_id)
         for setting in self.robustness:
@@ -249,7 +250,7 @@ def build(setting: Setting, budget: BudgetConfig) -> Built:
         engine=engines.pop(ACTOR),
         planner=parts.refining.around(parts.planner),
         dataset=parts.dataset,
-        pooled=pooled(*keys),  # reads the dataset's files, so it comes after everything that does not
+        pooled=pooled(*keys),  # reads the dataset's files, so everything that reads none is built first
         robustness=tuple(parts.robustness.values()),
         budget=Budget(**budget.model_dump(exclude={"cell_money"})),
         cell_money=budget.cell_money,
@@ -266,16 +267,15 @@ def build(setting: Setting, budget: BudgetConfig) -> Built:
 
 
 def _metrics_of(built: Built) -> Mapping[str, Metric]:
-    """The metrics of a setting's cells: our own, and those that the dataset and the planner declare in `metrics`."""
+    """The metrics of a setting's cells: our own, and any that the dataset or the planner declares in `metrics`."""
     parts = {type(part).__qualname__: declared_by(part) for part in (built.dataset, built.planner)}
     return together([("ours", KNOWN.values()), *parts.items()], reserved=_COLUMNS) if any(parts.values()) else KNOWN
 
 
 def code_of(config: Mapping[str, Any]) -> dict[str, str]:
-    """A digest of the code of each group of a checked setting, and of the metrics (docs/results.md).
+    """Digests of the code of each group in a checked setting, and of the metrics' code (docs/results.md).
 
-    If a change of the code is known to have no effect on results, the first digest is used in place of the new one
-    (SAME).
+    If a code change is known to have no effect on results, the first digest is used in place of the new one (SAME).
     """
     own = tuple(sorted(plugins.allowed()))
     named = code_names(config, parts_of(config))
@@ -284,10 +284,10 @@ def code_of(config: Mapping[str, Any]) -> dict[str, str]:
 
 
 def code_names(config: Mapping[str, Any], parts: Parts) -> dict[str, tuple[str, ...]]:
-    """By group, the definitions whose code counts.
+    """For each group, the definitions whose code counts.
 
-    The code of the episode, through which a planner makes requests and acts on the world, counts as the planner's code,
-    although no planner names it.
+    A planner makes requests and acts on the world through the episode, so the episode's code counts as the planner's
+    code, although no planner names it.
     """
     grouped = {group: [config[group]] for group in GROUPS} | {"robustness": list(config["robustness"].values())}
     grouped |= {key: [config[key]] for key in (REFINE, MEMORY, *ASKED) if key in config}
@@ -324,7 +324,7 @@ def build_engine(model: Mapping[str, Any]) -> Engine:
 
 
 def engine_of(role: Role, model: Mapping[str, Any]) -> Engine:
-    """Like `build_engine`; an error in a role's model names the keys of the role."""
+    """Like `build_engine`, but an error in a role's model names the role's keys."""
     try:
         return build_engine(model)
     except ConfigError as error:

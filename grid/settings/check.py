@@ -1,4 +1,4 @@
-"""Check a whole sweep before it starts: the parts of each setting must fit, and are built without loading weights."""
+"""Check a whole sweep before it starts: each setting's parts must fit together, and are built without weights."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ from grid.settings.setting import ADDRESS, FURTHER, GROUPS, NO_INFLUENCE, OPTION
 from grid.settings.weights import MODELS, with_weights
 
 MOST_REASONS = 50
-"""The most kinds of reasons that are shown separately."""
+"""The maximum number of kinds of reasons that are shown separately."""
 OTHER_REASONS = "other reasons"
 _OWN = re.compile(r"\([^()]*\)|'[^']*'|\"[^\"]*\"|\b\d[\d,.]*\b")
 _SHORT = {"(": "(…)", "'": "'…'", '"': '"…"'}
@@ -67,10 +67,10 @@ class Job:
 
 @dataclass(frozen=True)
 class Checked:
-    """The plan of what can run, invalid settings with reasons, the datasets' skipped records, and lines to show.
+    """The plan for all valid settings, invalid settings with reasons, the datasets' skipped records, and lines to show.
 
-    The lines are about roles that are never asked, answers that are cut off, the contents of memories, prices from
-    lists, and models that are asked at another place than before.
+    The lines are about roles that are never asked, answers that are cut off, the contents of memories, list prices, and
+    models that have moved to a new place.
     """
 
     plan: Plan
@@ -83,17 +83,19 @@ class Checked:
     moved: Sequence[str] = ()
 
     def skipped_by_reason(self) -> dict[str, dict[str, int]]:
-        """By dataset label, the reasons for skipping records with their counts, the most frequent first."""
+        """For each dataset label, the reasons for skipping records with their counts, the most frequent first."""
         return {name: by_kind(skips) for name, skips in self.skipped.items()}
 
     def skipped_lines(self) -> list[str]:
-        """Lines on what is skipped: one for each task of a user's own file, one for each reason of other records."""
+        """Lines about skipped records: one per task in a user's own file, and one per reason for all other records."""
         lines = []
         for name, skips in self.skipped.items():
             own = [skip.text() for skip in skips if skip.place]
             lines += [f"{name}: a task is left out: {text}" for text in own[:MOST_REASONS]]
             if len(own) > MOST_REASONS:
-                lines.append(f"{name}: {len(own) - MOST_REASONS:,} more tasks are left out (agent-grid data: --check)")
+                lines.append(
+                    f"{name}: {len(own) - MOST_REASONS:,} more tasks are left out (agent-grid data --check names them)"
+                )
             others = by_kind(skip for skip in skips if not skip.place)
             lines += [f"{name}: {count} records skipped: {reason}" for reason, count in others.items()]
         return lines
@@ -119,10 +121,10 @@ class _Found:
         self.measured: dict[tuple[str, str], Mapping[str, Metric]] = {}
 
     def add(self, setting: Setting) -> None:
-        """Build a setting, or note why it is invalid.
+        """Build a setting, or record why it is invalid.
 
         Raises:
-            ConfigError: a value that cannot run.
+            ConfigError: a value cannot be used.
             DataError: a dataset's file cannot be read.
         """
         if reason := invalid_reason(setting):
@@ -152,7 +154,7 @@ class _Found:
         return self._ids_of[key]
 
     def expect_named(self) -> None:
-        """Raise ConfigError if a named case is in no data set."""
+        """Raise ConfigError if a named case is not in any data set."""
         if self._named and self.valid:
             self._named.expect_all()
 
@@ -161,7 +163,7 @@ def check_sweep(jobs: Sequence[Job]) -> Checked:
     """Build all settings; equal settings count once. Building an engine does not load weights.
 
     Raises:
-        ConfigError: a value cannot run, or no setting can run.
+        ConfigError: a value cannot be used, or no setting can run.
         DataError: a dataset's file cannot be read.
         StoreError: the results have a schema version that is not supported, or cannot be read.
     """
@@ -172,7 +174,7 @@ def check_sweep(jobs: Sequence[Job]) -> Checked:
         root.expect_usable("store.root", shared.store.root)
     else:
         _check_root(shared.store.root, root)
-    store.check(root, damage=False)  # the sweep puts damaged files aside, once it has locked the folder
+    store.check(root, damage=False)  # damaged files are put aside when the sweep has locked the folder
     settings, moved = as_stored(root, settings)
     for setting in settings:
         found.add(setting)
@@ -219,7 +221,7 @@ def _check_cases(dataset: Dataset, case_ids: Sequence[str], label: str) -> None:
         raise ConfigError(
             "dataset", label, f"the dataset must have at least one usable case ({reasons or 'it has none'})"
         )
-    cluster = getattr(dataset, "cluster", lambda case_id: None)  # a plugin may have forgotten it
+    cluster = getattr(dataset, "cluster", lambda case_id: None)  # a plugin may have forgotten `cluster`
     for case_id in case_ids:
         found = cluster(case_id)
         if not (isinstance(found, str) and found.strip()):
@@ -229,7 +231,7 @@ def _check_cases(dataset: Dataset, case_ids: Sequence[str], label: str) -> None:
 
 
 def _check_root(given: str, root: Path) -> None:
-    """Raise ConfigError if results could not be written; no file is made, so that dry runs can check this as well."""
+    """Raise ConfigError if results could not be written; no file is created, so that dry runs can check this too."""
     try:
         for folder in (root / "episodes" / f"{'0' * 32}.parquet", root, *root.parents):
             with suppress(FileNotFoundError):
@@ -249,12 +251,12 @@ def _check_root(given: str, root: Path) -> None:
 _TELLS_APART = {
     f"model.{ADDRESS}": ", because every model of the list is asked at every address; for two models at two addresses "
     "write a file for each (conf/model/NAME.yaml in the folder of --config-dir: defaults: [openai_http, _self_], "
-    "base_url, model; docs/endpoint.md), and if both servers use the same name, give each its own identity",
+    "base_url, model; docs/endpoint.md), and if both servers use the same model name, give each file its own identity",
 }
 
 
 def _settings(jobs: Sequence[Job], shared: SweepConfig) -> list[Setting]:
-    """The jobs' settings, each once.
+    """The distinct settings of the jobs.
 
     Raises:
         ConfigError: jobs differ in keys that all settings must share, or differ only in keys that change no result.
@@ -272,12 +274,14 @@ def _settings(jobs: Sequence[Job], shared: SweepConfig) -> list[Setting]:
             for key in (*NO_INFLUENCE, "dataset.servers"):
                 values = [_value(other.config, key) for other in (known, setting)]
                 if values[0] != values[1]:
-                    raise ConfigError(key, values, f"one value for the whole sweep{_TELLS_APART.get(key, '')}")
+                    raise ConfigError(
+                        key, values, f"must have one value for the whole sweep{_TELLS_APART.get(key, '')}"
+                    )
     return list(settings.values())
 
 
 def _budget(shared: SweepConfig, config: Mapping[str, Any]) -> dict[str, Any]:
-    """The part of a budget that enters ids; with a limit on a cell's money, prices too, as they then change results."""
+    """The part of a budget that is in ids; with a limit on a cell's money, also prices, as they then change results."""
     budget = shared.budget.of_episode
     if budget.cell_money is None:
         return budget.identity
@@ -294,12 +298,12 @@ def _value(config: Mapping[str, Any], key: str) -> object:
 
 
 def _unasked(jobs: Sequence[Job], settings: Sequence[Setting]) -> list[str]:
-    """A line for each role for which jobs name a model but which no setting asks, so that users notice."""
+    """A line for each role that no setting asks although jobs name a model for it, so that users notice."""
     lines = []
     for role in ASKED:
         named = sorted({job.labels.get(role, "") for job in jobs if is_named(role, job.config)})
         asked = any(role in setting.config for setting in settings)
-        if role == JUDGE:  # it may examine in an evaluator's place
+        if role == JUDGE:  # the judge may examine trajectories in place of an evaluator
             asked |= any(parts_of(setting.config).judges_plans for setting in settings)
         if named and not asked:
             why = _NOBODY.get(role, "no dataset of this sweep needs it")
@@ -311,7 +315,7 @@ def _groups(config: Mapping[str, Any]) -> dict[str, Any]:
     """The config of every group, of the options, and of the roles that are asked; each group must be a mapping."""
     for group in GROUPS:
         if not isinstance(config.get(group), Mapping):
-            raise ConfigError(group, config.get(group), f"one of the files of conf/{group}")
+            raise ConfigError(group, config.get(group), f"one of the files in conf/{group}")
     return with_weights(with_ordering(config, with_roles(config)))
 
 
@@ -319,11 +323,11 @@ def _check_alike(first: Mapping[str, Any], other: Mapping[str, Any]) -> None:
     """Raise ConfigError if two jobs have different values of a key that all settings must share."""
     for key in first:
         if key not in (*GROUPS, *FURTHER, *ASKED, OPTIONS) and first[key] != other.get(key):
-            raise ConfigError(key, [first[key], other.get(key)], "one value for the whole sweep")
+            raise ConfigError(key, [first[key], other.get(key)], "must have one value for the whole sweep")
 
 
 def git_commit() -> str | None:
-    """The commit of this code, with `-dirty` at its end if files differ or are untracked; None outside a checkout."""
+    """The commit of this code, with `-dirty` appended if files differ or are untracked; None outside a checkout."""
     try:
         commit = _git("rev-parse", "HEAD")
         return f"{commit}-dirty" if _git("status", "--porcelain", "--untracked-files=normal") else commit
@@ -338,10 +342,10 @@ def _git(*arguments: str) -> str:
 
 
 def by_kind(skips: Iterable[Skipped]) -> dict[str, int]:
-    """How many records were skipped for each kind of reason, the most frequent first.
+    """The number of records skipped for each kind of reason, the most frequent kind first.
 
     Reasons that differ only in details of a record (names in quotes or brackets, and numbers) are of the same kind, and
-    are shown without the details. A reason that is the only one of its kind is shown as it is.
+    are shown without the details. A reason that is the only one of its kind is shown in full.
     """
     kinds: dict[str, dict[str, int]] = {}
     for skip in skips:
@@ -353,18 +357,18 @@ def by_kind(skips: Iterable[Skipped]) -> dict[str, int]:
     return dict(ranked[:MOST_REASONS]) | ({OTHER_REASONS: rest} if rest else {})
 
 
-# A model's limit on an answer's tokens that is below what a planner asks for: reported, or refused, before a sweep.
+# If a model's limit on an answer's tokens is below a planner's, this is reported, or refused, before a sweep.
 
 
 def cut(engine: Engine, planner: Planner, labels: Mapping[str, str], given: bool = True) -> str | None:
-    """A line on the effect of a model's limits on a planner's answers; None if the planner's own limits are not higher.
+    """A line about how a model's limits affect a planner's answers; None if the planner's own limits are not higher.
 
-    `given`: whether the model's config has the limit, which is the default of its class otherwise.
+    `given`: whether the model's config has the limit; otherwise it is the default of the model's class.
 
     Raises:
-        ConfigError: the planner plans all calls in one answer, and the model's limit would cut off its plans. The limit
-            would not cut off the single calls of another planner, so the two planners could not be compared, unless
-            both use `planner.fit_tokens`.
+        ConfigError: the planner plans all calls in one answer, and the model's limit would cut off its plans. It would
+            not cut off the single calls of other planners, so that the planners could not be compared (unless all use
+            `planner.fit_tokens`).
     """
     most, wanted = getattr(engine, "max_tokens", None), getattr(planner, "max_tokens", None)
     if wanted is None:
@@ -380,8 +384,8 @@ def cut(engine: Engine, planner: Planner, labels: Mapping[str, str], given: bool
         )
         if not given:
             allowed += (
-                f"; the file of {labels['model']} does not set it, so it is the default of the class: to begin with "
-                "another file's values, such as openai_http's, write defaults: [openai_http, _self_]"
+                f"; the file of {labels['model']} does not set it, so the default of the class is used; to "
+                "start from another file, such as openai_http, write defaults: [openai_http, _self_]"
             )
         raise ConfigError("model.max_tokens", most, allowed)
     return (
@@ -391,7 +395,7 @@ def cut(engine: Engine, planner: Planner, labels: Mapping[str, str], given: bool
 
 
 def _fitted(engine: Engine, wanted: int, labels: Mapping[str, str]) -> str | None:
-    """A line on the limits of answers if `wanted` tokens are asked for; None for an engine without a limit."""
+    """A line about the limits of answers if `wanted` tokens are asked for; None for an engine without a limit."""
     most, context = getattr(engine, "max_tokens", None), getattr(engine, "context", None)
     if most is None:
         return None
@@ -400,13 +404,13 @@ def _fitted(engine: Engine, wanted: int, labels: Mapping[str, str]) -> str | Non
     )
     size = f"of {context} tokens " if context else ""
     return (
-        f"planner.max_tokens={wanted} of {labels['planner']} is limited {lower if most < wanted else ''}by the room "
-        f"that the context {size}of {labels['model']} has after the prompt (planner.fit_tokens); transcripts show the "
-        "limit of each request"
+        f"planner.max_tokens={wanted} of {labels['planner']} is limited {lower if most < wanted else ''}by the "
+        f"space that the prompt leaves in the context {size}of {labels['model']} (planner.fit_tokens); transcripts "
+        "show the limit of each request"
     )
 
 
-# Whether the parts of a setting go together, and if not, why: reported before anything starts.
+# Whether the parts of a setting fit together and, if not, why; this is reported before anything starts.
 
 
 def invalid_reason(setting: Setting) -> str | None:
@@ -454,7 +458,7 @@ def invalid_reason(setting: Setting) -> str | None:
 
 
 def _unfit(setting: Setting, role: Role, engine: Engine, parts: Parts) -> str | None:
-    """The reason why an engine cannot have its role, whatever the planner does with it; None if it can."""
+    """The reason why an engine cannot take its role, whatever the planner does with it; None if it can."""
     dataset = parts.dataset
     of = f"conf/dataset/{_file(setting, 'dataset')}.yaml"
     how = judging(setting.config).get(role)
@@ -507,5 +511,5 @@ def _no_judge_of_plans(setting: Setting, engine: Engine, parts: Parts) -> str | 
 
 
 def _file(setting: Setting, group: str) -> str:
-    """The name of the YAML file: the label without the changed values."""
+    """The name of the YAML file, which is the label without the changed values."""
     return setting.labels[group].partition("[")[0]

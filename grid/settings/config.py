@@ -18,7 +18,7 @@ from grid.settings.setting import FURTHER, GROUPS, OPTIONS, Keep
 from grid.text.objects import MAX_CHARACTERS
 
 _MOST = 2**31 - 1
-"""The upper bound of an episode's limits, because the tables count in 32 bits."""
+"""The upper bound of an episode's limits, because the tables store counts in 32 bits."""
 _Seconds = Annotated[float, Field(gt=0, le=10_000_000)]
 """Seconds, at most 115 days."""
 _Dollars = Annotated[float, Field(gt=0, le=1_000_000_000)]
@@ -29,9 +29,9 @@ CASES_ALLOWED = (
     f"{ALL_CASES}, ids in brackets such as [one,two], a file with one id per line, or {FAILED_OF}results/NAME"
 )
 Tracing = Literal["none", "otel", "otel_content"]
-"""`otel`: traces without any text of prompts, answers, arguments and results; `otel_content`: with these texts."""
+"""`otel`: traces without the texts of prompts, answers, arguments and results; `otel_content`: with these texts."""
 _OF_SETTINGS = (*GROUPS, *FURTHER, *ASKED, OPTIONS, "paths", "stand_ins")
-"""The keys in which settings of one sweep may differ, and the keys that define the settings of a sweep."""
+"""The keys in which settings of one sweep may differ, and the keys that define a sweep's settings."""
 
 
 class _Section(BaseModel):
@@ -44,7 +44,7 @@ def _transcripts(text: str) -> str:
 
 
 class StoreConfig(_Section):
-    """The place of results; `transcripts` says which cells' requests are kept, in at most about `transcripts_gib`."""
+    """Where results go; `transcripts` says which cells' requests are kept, in at most about `transcripts_gib`."""
 
     root: str = Field(min_length=1)
     transcripts: Annotated[str, AfterValidator(_transcripts)] = "all"
@@ -65,13 +65,13 @@ class BudgetConfig(_Section):
 
     @property
     def identity(self) -> dict[str, Any]:
-        """The part that enters cells' ids; keys that were added later are left out if they have their defaults."""
+        """The part that is in cells' ids; keys that were added later are left out if they have their defaults."""
         later = {"answer_characters": MOST_CHARACTERS, "cell_money": None}
         return self.model_dump(exclude={key for key, default in later.items() if getattr(self, key) == default})
 
 
 class SweepBudgetConfig(BudgetConfig):
-    """The limits of episodes, and `money` in US dollars for all cells of a sweep; `hard`: no request may exceed it."""
+    """The limits of episodes, and `money` for all cells of a sweep in US dollars; `hard`: no request may exceed it."""
 
     money: _Dollars | None = None
     hard: bool = True
@@ -88,13 +88,13 @@ class SweepBudgetConfig(BudgetConfig):
 
 
 class DryRun(_Section):
-    """A dry run whose pilot may ask any engine, with at most `pilot` calls for each setting."""
+    """A dry run with a pilot, which may ask any engine, with at most `pilot` calls per setting."""
 
     pilot: _Calls
 
 
 class ClusterConfig(_Section):
-    """The Ray cluster, and how work is divided for the cluster."""
+    """The Ray cluster, and how work is divided among its workers."""
 
     kind: Literal["local", "address", "inline"]
     address: str | None = None
@@ -148,7 +148,7 @@ def _dry_run(value: object) -> object:
 
 
 def _cases(value: object) -> object:
-    """Accept a text, or ids in brackets (maybe numbers in YAML); pydantic's errors for a union name all types."""
+    """Accept a text, or ids in brackets (in YAML perhaps numbers); pydantic's errors for a union name all types."""
     if isinstance(value, list) and all(isinstance(one, str | int) and not isinstance(one, bool) for one in value):
         return [str(one) for one in value]
     if not isinstance(value, str):
@@ -160,7 +160,7 @@ def _allowed(names: list[str]) -> list[str]:
     for name in names:
         if name not in plugins.allowed():
             raise ConfigError(
-                plugins.KEY, name, "a package that the command line or the file plugins.yaml in --config-dir names"
+                plugins.KEY, name, "must be named on the command line or in the file plugins.yaml of --config-dir"
             )
     return names
 
@@ -186,7 +186,7 @@ class SweepConfig(_Section):
 
     @model_validator(mode="after")
     def _are_whole(self) -> SweepConfig:
-        """Refuse `part` with named cases: a part is a half of all the data set's cases, and not of named cases."""
+        """Refuse `part` with named cases, because a part is half of a data set's cases, not half of the named cases."""
         if self.cases != ALL_CASES and self.part != "all":
             raise ConfigError("part", self.part, f"must be all if cases are named by the key {CASES}")
         return self

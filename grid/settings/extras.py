@@ -1,4 +1,4 @@
-"""What settings need where a sweep starts: extras of the project, which must be installed, and servers, which answer.
+"""Requirements on the machine where a sweep starts: extras of the project must be installed, and servers must answer.
 
 A class that needs no extra itself may have a key that needs an extra: for example, a key that names a server, because a
 server is asked over HTTP.
@@ -28,7 +28,7 @@ from grid.text.http import is_loopback
 
 
 class Need(NamedTuple):
-    """The need of the named classes, and of classes that inherit from them; with `key`, only if the key has a value.
+    """A need of the named classes and of their subclasses; with `key`, only if the key has a value.
 
     `classes` is the beginning of the dotted names of the classes.
     """
@@ -59,11 +59,11 @@ _GROUPS = ("dataset", "planner", "retriever")
 
 
 def expect_installed(settings: Iterable[Setting], here: bool = True) -> list[str]:
-    """Lines on missing packages of models that run elsewhere (not `here`), where the packages may be installed.
+    """Lines about missing packages of models that run elsewhere (not `here`), where they may be installed.
 
     Raises:
         ConfigError: a package that is needed here is missing (the message has the command that installs it), or the
-            file of an agent that is a command.
+            file that an agent's command runs is missing.
     """
     settings, lines = list(settings), list[str]()
     for key, label, need in _missing(settings):
@@ -89,15 +89,17 @@ def _expect_script(planner: Mapping[str, Any]) -> None:
         and not Path(script).exists()
     ):
         raise ConfigError(
-            "planner.command", planner["command"], f"a command whose file exists; {Path(script).absolute()} does not"
+            "planner.command",
+            planner["command"],
+            f"must be a command whose file exists, but {Path(script).absolute()} does not",
         )
 
 
 def expect_listed(settings: Iterable[Setting]) -> list[str]:
-    """Lines on servers of models that do not answer; each server is asked once for its list of models.
+    """Lines about model servers that do not answer; each server is asked once for its list of models.
 
     Raises:
-        ConfigError: a server answers, and does not list the model; or the key for a server is missing.
+        ConfigError: a server answers but does not list the model, or the API key for a server is missing.
     """
     asked: dict[tuple[str, str], tuple[str, OpenAIHTTP]] = {}
     for setting in settings:
@@ -105,21 +107,21 @@ def expect_listed(settings: Iterable[Setting]) -> list[str]:
             engine = build_engine(model)
             if isinstance(engine, OpenAIHTTP):
                 asked.setdefault((engine.base_url, engine.model), (role, engine))
-    with ThreadPoolExecutor(len(asked) or 1) as threads:  # with loops of their own: a notebook's thread has one already
+    with ThreadPoolExecutor(len(asked) or 1) as threads:  # each has its own loop: a notebook's thread already has one
         told = list(threads.map(lambda one: asyncio.run(_listed(*one)), asked.values()))
     return [line for line in told if line]
 
 
 async def _listed(role: str, engine: OpenAIHTTP) -> str | None:
-    """The line on a server that does not answer; raises ConfigError with the key of the role."""
+    """The line about a server that does not answer; raises ConfigError with the role's key."""
     serving = engine.serving.model_copy(update={"tries": 1, "request_seconds": _ANSWER_SECONDS})
     try:
         client = HTTPClient(read_key(serving.api_key_env), proxies=not is_loopback(engine.base_url), serving=serving)
         await engine._check_model(client)
-    except RefusedError:  # loading the model says what to change
+    except RefusedError:  # the message when the model is loaded says what to change
         return None
     except EngineError as error:
-        return f"no server answers yet: {error}; it is asked again after Ray has started"
+        return f"no server answers yet: {error}; the server is asked again after Ray has started"
     except ConfigError as error:
         key = error.key if role == ACTOR else f"{role}.{error.key.partition('.')[2]}"
         raise ConfigError(key, error.value, error.allowed) from None
@@ -127,7 +129,7 @@ async def _listed(role: str, engine: OpenAIHTTP) -> str | None:
 
 
 def _missing(settings: Iterable[Setting]) -> Iterator[tuple[str, str, Need]]:
-    """The needs of settings that are not installed, each with the key and the label of the part that has the need."""
+    """The settings' needs that are not installed, each with the key and the label of the part that has the need."""
     for setting in settings:
         given = [group for group in _GROUPS if group in setting.config]
         parts = [(group, setting.labels[group], group, setting.config[group]) for group in given]
@@ -140,7 +142,7 @@ def _missing(settings: Iterable[Setting]) -> Iterator[tuple[str, str, Need]]:
 
 
 def needs(room: str, config: Mapping[str, Any]) -> list[Need]:
-    """The packages that a part of a setting's config needs besides those that are always installed."""
+    """The packages that a part of a setting's config needs in addition to the ones that are always installed."""
     names = [f"{base.__module__}.{base.__qualname__}" for base in load_class(room, config).__mro__]
     found = [need for need in NEEDS if any(name.startswith(need.classes) for name in names)]
     found = [need for need in found if need.key is None or config.get(need.key) is not None]

@@ -38,22 +38,22 @@ _MEMBERS = {
 }
 _ASYNC = {"planner": ("solve",), "model": ("sample", "choose")}
 _SETS = {"planner": "needs", "robustness": "needs", "dataset": "provides", "model": "provides"}
-"""By group, the member of the classes that is a frozenset of words."""
+"""For each group, the class member that is a frozenset of strings."""
 
 
 PRICE = "price"
-"""The key of a model with the price of the model's tokens (`grid.settings.roles`); the engine lacks this key."""
+"""A model's key for the price of its tokens (`grid.settings.roles`); the engine does not have this key."""
 OMIT = "omit"
-"""The key of a model with the names of the fields that are left out of requests."""
+"""A model's key for the names of fields to leave out of requests."""
 
 
 def unpriced(model: Mapping[str, Any]) -> dict[str, Any]:
-    """A model's config as the engine knows it: without the price, and without an empty `OMIT`."""
+    """A model's config as its engine gets it: without the price, and without an empty `OMIT`."""
     return {key: value for key, value in plain(model).items() if key != PRICE}
 
 
 def plain(model: Mapping[str, Any]) -> dict[str, Any]:
-    """A model's config without an empty `OMIT`, because earlier configs of models do not have this key."""
+    """A model's config without an empty `OMIT`, because earlier model configs do not have this key."""
     return {key: value for key, value in model.items() if key != OMIT or value not in ([], None)}
 
 
@@ -70,7 +70,7 @@ def make(key: str, config: Mapping[str, Any], room: str | None = None) -> object
 
     Raises:
         ConfigError: the config is not valid; the error has the dotted key, the value and the allowed values.
-        UnfinishedError: this machine does not have the plugin in the driver's version.
+        UnfinishedError: this machine does not have the same version of the plugin as the driver.
     """
     cls = load_class(key, config, room)
     values = {str(name): value for name, value in config.items() if name != "_target_"}
@@ -83,7 +83,7 @@ def make(key: str, config: Mapping[str, Any], room: str | None = None) -> object
 
 
 def look_at(config: Mapping[str, Any]) -> None:
-    """Make the object of each group of a setting, equal objects once. No data is read, and no weights are loaded.
+    """Make the object of each group of a setting, each distinct object once. No data or weights are loaded.
 
     Raises:
         ConfigError: as in `make`.
@@ -132,7 +132,7 @@ def load_class(key: str, config: Mapping[str, Any], room: str | None = None) -> 
 
 
 def _of_plugin(key: str, target: str, cls: type, values: Mapping[str, Any], room: str) -> object:
-    """A plugin's object. Its class may be any class, for example a plain dataclass, so the values are checked here."""
+    """A plugin's object. Its class can be any class, for example a plain dataclass, so the values are checked here."""
     _check_keys(key, cls, values)
     try:
         made = cls(**values)
@@ -140,7 +140,7 @@ def _of_plugin(key: str, target: str, cls: type, values: Mapping[str, Any], room
         raise config_error(f"{key}.", error, _fields(cls)) from None
     except GridError:
         raise
-    except Exception as error:  # a class of somebody else may raise anything
+    except Exception as error:  # somebody else's class may raise anything
         raise ConfigError(key, dict(values), f"{target} does not accept these values ({_told(error)})") from error
     member = _SETS.get(room)
     if member and not isinstance(getattr(made, member), frozenset):
@@ -172,9 +172,9 @@ def _fields(cls: type) -> Sequence[str]:
 
 
 def config_error(prefix: str, error: ValidationError, fields: Sequence[str]) -> ConfigError:
-    """The first of a validation's errors, as a ConfigError; an unknown key comes before all other errors.
+    """The first error of a validation, as a ConfigError; unknown keys come before all other errors.
 
-    A missing key may be the unknown one, misspelt.
+    If another key is missing, the unknown key may be a misspelling of it.
     """
     errors = error.errors()
     unknown = [one for one in errors if one["type"] in ("unexpected_keyword_argument", "extra_forbidden")]
@@ -182,17 +182,17 @@ def config_error(prefix: str, error: ValidationError, fields: Sequence[str]) -> 
     place = ".".join(str(part) for part in first["loc"])
     if unknown:
         hint = nearest(place.split(".")[-1], fields)
-        # A user who mistypes a key of a model may have given a secret as its value.
+        # If a user mistypes a key of a model, its value may be a secret.
         value = "(not shown)" if prefix == "model." else first["input"]
         return ConfigError(prefix + place, value, f"no such key{hint}; the keys here are {', '.join(fields)}")
-    if not place:  # the keys do not fit together; a model's values may hold a secret
+    if not place:  # the keys do not fit together; a model's values may contain a secret
         given = "(not shown)" if prefix == "model." else getattr(first["input"], "kwargs", None) or first["input"]
         return ConfigError(prefix.rstrip("."), given, first["msg"])
     missing = first["type"] in ("missing", "missing_argument")
     return ConfigError(prefix + place, None if missing else first["input"], first["msg"])
 
 
-# The condition on every value of a config, whatever its key: rows, digests and files must be able to hold it.
+# The condition on every value of a config, whatever its key: it must fit into rows, digests and files.
 
 
 MAX_DEPTH = 20
@@ -204,8 +204,8 @@ def check_plain(config: Mapping[str, object]) -> None:
     """Check every value of a resolved config.
 
     Raises:
-        ConfigError: with the dotted key, for a number that is not finite or has more than 64 bits, a text that is too
-            long or not valid Unicode, a key that is not a text, or nesting that is too deep.
+        ConfigError: a number is not finite or has more than 64 bits, a text is too long or not valid Unicode, a key is
+            not a text, or the nesting is too deep; the error has the dotted key.
     """
     _check("", config, 0)
 

@@ -1,7 +1,7 @@
 """Named cases: a sweep with `cases` only runs the named cases of its data sets, whatever `dataset.limit` is.
 
-This module stands apart from `check`, which is its only user, because how a file or a folder names cases has nothing to
-do with how a sweep is checked.
+This module stands apart from `check`, its only user, because how a file or a folder names cases has nothing to do with
+how a sweep is checked.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _SHOWN = 3
 
 @dataclass
 class Named:
-    """The named ids in their order; if a folder of results names the cases, `of` has the ids by data set."""
+    """The named ids in their order; if a results folder names the cases, `of` has the ids by data set."""
 
     given: str
     ids: Sequence[str] = ()
@@ -88,7 +88,7 @@ def _each_once(ids: Sequence[str], given: str) -> Sequence[str]:
 
 
 def _failed(given: str) -> dict[str, list[str]]:
-    """By data set, the cases with a cell that failed, that did not succeed, or whose success is unknown."""
+    """For each data set, the cases with a cell that failed, did not succeed, or has unknown success."""
     root = folder_at(given.removeprefix(FAILED_OF))
     try:
         store.check_there(root)

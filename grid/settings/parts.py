@@ -1,7 +1,7 @@
 """The parts of a setting other than engines, as objects that are built once, and their questions to models.
 
-Parts declare their questions themselves (`asks`). No question is recognised by a key's name, so a plugin's keys may
-have any names.
+Parts declare their questions themselves (`asks`). Questions are not recognised by the names of keys, so a plugin's keys
+may have any names.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from grid.settings.setting import OPTIONS, REFINE
 
 @dataclass(frozen=True)
 class Parts:
-    """The objects of a setting, without engines. Making these objects reads no file of the dataset."""
+    """The objects of a setting, without engines. Making them does not read any of the dataset's files."""
 
     planner: Planner
     dataset: Dataset
@@ -40,12 +40,12 @@ class Parts:
 
     @property
     def compares_texts(self) -> str | None:
-        """The dataset's key that makes an evaluator say which texts mean the same; None if no evaluator is asked."""
+        """The dataset's key that lets an evaluator decide which texts mean the same; None if no evaluator is asked."""
         return _asks(self.dataset).get(TEXTS)
 
     @property
     def judges_plans(self) -> str | None:
-        """The dataset's key that makes an evaluator say which plans are right; None if no evaluator is asked."""
+        """The dataset's key that lets an evaluator decide which plans are right; None if no evaluator is asked."""
         return _asks(self.dataset).get(PLANS)
 
     @property
@@ -56,7 +56,7 @@ class Parts:
 
     @property
     def goes_by_solved(self) -> bool:
-        """Whether the planner asks for solved cases of the dataset's other half."""
+        """Whether the planner uses solved cases from the dataset's other half."""
         return bool(getattr(self.planner, "goes_by_solved", False))
 
     @property
@@ -66,10 +66,10 @@ class Parts:
 
 
 def parts_of(config: Mapping[str, Any]) -> Parts:
-    """The parts of a setting's config; all are newly made except the dataset, which is shared. Raises ConfigError."""
+    """The parts of a setting's config; all are new objects except the dataset, which is shared. Raises ConfigError."""
     refine = config.get(REFINE)
     if refine is not None and not isinstance(refine, Mapping):
-        raise ConfigError(REFINE, refine, "one of the files of conf/refine")
+        raise ConfigError(REFINE, refine, "one of the files in conf/refine")
     robustness = ((name, make(f"robustness.{name}", part, "robustness")) for name, part in config["robustness"].items())
     return Parts(
         planner=cast(Planner, make("planner", config["planner"])),
@@ -80,13 +80,12 @@ def parts_of(config: Mapping[str, Any]) -> Parts:
 
 
 def _asks(part: object) -> Mapping[str, str]:
-    """By kind of question to a model, the part's key that switches it on; empty without declared questions."""
+    """For each kind of question to a model, the part's key that enables it; empty if no questions are declared."""
     return getattr(part, "asks", None) or {}
 
 
-# Datasets, pools and retrievers of a process, each built once: the tools that a case may get, and their retrieval.
-#
-# All functions take the configs of their groups as JSON: settings that share a dataset share its cases and its index.
+# A process's datasets, pools and retrievers, each built once: the tools that a case may get, and their retrieval.
+# All functions accept their groups' configs as JSON, so settings that share a dataset share its cases and its index.
 
 
 KEPT = 8
@@ -110,7 +109,7 @@ class Pooled:
         self._known: dict[str, tuple[Mapping[str, ToolSpec], Index]] = {}
 
     def problem(self, case_id: str) -> tuple[Problem, Index]:
-        """A case with its pool as its library, and the pool's index; raises ConfigError if a pool cannot be made."""
+        """A case with its pool as library, and the pool's index; raises ConfigError if a pool cannot be made."""
         problem = self._dataset.problem(case_id)
         if problem.case.diagnosed:
             return problem, self._index
@@ -134,7 +133,7 @@ class Pooled:
             index = index.of(tools, at_least=len(tools) if len(tools) <= self._pool.in_context else 0)
         if can(type(index), Told):
             index = cast(Told, index).told(problem.reference)
-        # If several cases define a name in their own ways, the stock has only one of the definitions.
+        # If several cases define a tool differently, the stock has only one of the definitions.
         own = {name: problem.library[name] for name in problem.own if name in tools}
         changed = {name: tool for name, tool in own.items() if tool != tools[name]}
         return ({**tools, **changed}, RedefinedIndex(index, changed)) if changed else (tools, index)
@@ -161,7 +160,7 @@ def pooled(dataset: str, pool: str, retriever: str) -> Pooled:
     """The cases with their pools, for the configs of three groups.
 
     Raises:
-        ConfigError: a library without tools, or with a tool that has the name of an option.
+        ConfigError: the library has no tools, or a tool has the name of an option.
         DataError: a dataset's file cannot be read.
     """
     data, chosen = dataset_of(dataset), _pool(pool)
@@ -172,7 +171,7 @@ def pooled(dataset: str, pool: str, retriever: str) -> Pooled:
 
 @lru_cache(maxsize=64)
 def lacking(dataset: str, pool: str) -> str | None:
-    """The thing that a pool needs from all cases of a dataset and that a case lacks; None if all cases fit the pool."""
+    """The requirement of a pool that some case of a dataset does not meet; None if all cases fit the pool."""
     data, chosen = dataset_of(dataset), _pool(pool)
     if chosen.needs is None:
         return None
@@ -187,7 +186,7 @@ def _pool(key: str) -> Pool:
 
 @lru_cache(maxsize=KEPT)
 def _stock(dataset: str, pool: str) -> Mapping[str, ToolSpec]:
-    """All tools that cases may be offered; retrievers share this library."""
+    """All tools that may be offered to cases; retrievers share this library."""
     tools = dataset_of(dataset).tools
     if not tools:
         raise ConfigError("dataset", "a library of 0 tools", "at least one tool")
@@ -199,7 +198,7 @@ def _stock(dataset: str, pool: str) -> Mapping[str, ToolSpec]:
     return _pool(pool).stock(tools)
 
 
-# The key `options`: the order of the options of every decision.
+# The key `options`: the order in which every decision's options are shown.
 
 
 @strict_dataclass(frozen=True, config=STRICT)
@@ -217,7 +216,7 @@ class Ordering:
 
 
 def ordering(config: Mapping[str, Any]) -> Ordering:
-    """The ordering of a setting, the default if the config has none; raises ConfigError."""
+    """The ordering of a setting, or the default if the config has none; raises ConfigError."""
     given = config.get(OPTIONS, {})
     if not isinstance(given, Mapping):
         raise ConfigError(OPTIONS, given, "must be set by its key: options.order=shuffled or options.order=ranked")
@@ -228,5 +227,5 @@ def ordering(config: Mapping[str, Any]) -> Ordering:
 
 
 def with_ordering(config: Mapping[str, Any], groups: dict[str, Any]) -> dict[str, Any]:
-    """The groups of a setting's config with the key `options`, its default filled in; raises ConfigError."""
+    """The groups of a setting's config with the key `options`, with its defaults filled in; raises ConfigError."""
     return groups | {OPTIONS: asdict(ordering(config))}

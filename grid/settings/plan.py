@@ -25,16 +25,16 @@ from grid.settings.roles import models
 from grid.settings.setting import KEEP_NONE, Cell, Keep, Setting, cells
 from grid.settings.weights import MODELS
 
-_BLOCK = 10_000  # cells that are looked up at once, over all settings that take turns
-_LEAST_BLOCK = 64  # cells of each setting that are looked up at once, at least
+_BLOCK = 10_000  # number of cells that are looked up at once, over all settings that take turns
+_LEAST_BLOCK = 64  # minimum number of cells of each setting that are looked up at once
 _CHOICE = "accept_code=true (keep their rows) or accept_code=false (run them again)"
 
 
 @dataclass(frozen=True)
 class OtherCode:
-    """Cells whose rows were made by other code, and the groups whose code differs.
+    """Cells whose rows come from a different version of the code, and the groups whose code differs.
 
-    `most`: of the cells with rows that a model outside this process answered, other code made more than half.
+    `most`: among the cells that a model outside this process answered, other code made the rows of more than half.
     """
 
     cells: int
@@ -53,11 +53,11 @@ class OtherCode:
 
 @dataclass(frozen=True)
 class Plan:
-    """The cells to run, and the place of their results.
+    """The cells to run, and where their results go.
 
-    `keep` says which cells' requests are kept; all transcripts together take about `transcripts_bytes` (`Room`).
+    `keep` says which cells' requests are kept; all transcripts together use about `transcripts_bytes` (`Room`).
     `dollars` has limits in US dollars, by key of the budget: `money` for all runs with the sweep's name, `cell_money`
-    for a cell. `hard`: requests that would exceed `money` are refused. `metrics` are the metrics that cells may have,
+    for one cell. `hard`: requests that would exceed `money` are refused. `metrics` are the metrics that cells may have,
     by name. `fail_fast`: the number or share of failed cells that ends a run early. `most_unknown`: the share of cells
     with unknown success that ends a run early. `tracing`: whether episodes are sent as traces.
     """
@@ -97,12 +97,12 @@ class Plan:
     def finished(self, retry: store.Retry | None = None) -> store.CellIds:
         """The ids (with `accept_code`: the keys) of cells that need not run; `retry` replaces the plan's `retry`.
 
-        The caller must keep the folder's lock from this call until the run.
+        The caller must hold the folder's lock from this call until the run.
         """
         return store.finished(self.root, retry or self.retry, "cell_key" if self.accept_code else "cell_id")
 
     def by_other_code(self) -> OtherCode:
-        """The number of cells that must run only because of other code, and the parts whose code differs."""
+        """The number of cells that must run only because code has changed, and the parts whose code differs."""
         changed = self._changed_parts()
         if not changed:
             return OtherCode(0, ())
@@ -117,7 +117,7 @@ class Plan:
         return OtherCode(count, changed, bool(2 * again > done))
 
     def expect_choice(self, other: OtherCode) -> None:
-        """Raise ConfigError if most cells of real models would run again, and the user has not said what to do."""
+        """Raise ConfigError if most cells of real models would run again and the user has not made a choice."""
         if self.accept_code is None and other.most:
             told = f"the code of {', '.join(other.parts)} has changed since {other.cells:,} cells were run"
             raise ConfigError("accept_code", None, f"{told}: choose {_CHOICE}; nothing has run")
@@ -134,9 +134,9 @@ class Plan:
         return tuple(sorted(changed))
 
     def about_rows(self) -> list[str]:
-        """Lines on rows of these settings that a report shows beside the cells to run, or that it leaves out.
+        """Lines about stored rows of these settings that a report shows next to the cells to run, or leaves out.
 
-        These are rows with other data, and rows without money though their models have prices now.
+        These are rows with other data, and rows without money although their models now have prices.
         """
         columns = ["setting_id", "dataset", "dataset_version", "money"]
         settings = {setting.id: setting for setting in self.settings}
@@ -149,20 +149,20 @@ class Plan:
             if all(setting.config[role].get(PRICE) for role in MODELS if setting.config.get(role)):
                 unpaid += row["count_all"] - row["money_count"]
         lines = [
-            f"{cells:,} stored cells have other data of {name}: they stay, and reports show them beside the cells of "
-            "the present data; with another name the two are kept apart"
+            f"{cells:,} stored cells were run on other data of {name}: they are kept, and reports show them beside the "
+            "cells on the present data; to keep the two apart, run with another name=NAME"
             for name, cells in other.items()
         ]
-        without = "they ran before model.price was given, or tokens are not known; tables of money leave them out"
+        without = "they ran before model.price was given, or their tokens are not known; tables of money leave them out"
         lines += [f"{unpaid:,} stored cells have no money: {without}"] if unpaid else []
         return lines + [
-            f"dataset.args: the contents of {file} are no part of the cells' ids, so cells that are done stay although "
-            "it may have changed; if it lies in dataset.folder, and dataset.args has its name alone, its contents count"
+            f"dataset.args: the contents of {file} are not part of the cells' ids, so finished cells are kept even if "
+            "this file has changed; its contents count if it is in dataset.folder and dataset.args has only its name"
             for file in dict.fromkeys(file for one in self.settings for file in _programs(one.config["dataset"]))
         ]
 
     def missing(self, done: store.CellIds) -> dict[str, int]:
-        """By setting id, the number of cells that are not `done`."""
+        """For each setting id, the number of cells that are not `done`."""
         return {setting.id: sum(1 for _ in self._pending(setting, done)) for setting in self.settings}
 
     def chunks(
@@ -174,14 +174,14 @@ class Plan:
     ) -> Iterator[tuple[Setting, list[Cell]]]:
         """The settings' cells that are not `done`; settings take turns (`by_turns`), by default in groups (`together`).
 
-        Where each cell costs money, all settings should take turns: the run may end before the first group does.
+        If cells cost money, all settings should take turns, because the run may end before the first group does.
         """
         for group in together(settings) if grouped else [settings]:
             block = max(_BLOCK // len(group), _LEAST_BLOCK)
             yield from by_turns([(setting, self._pending(setting, done, block)) for setting in group], size)
 
     def _pending(self, setting: Setting, done: store.CellIds, block: int = _BLOCK) -> Iterator[tuple[int, Cell]]:
-        """The setting's cells that are not `done`, with their places among all; `block` cells are looked up at once."""
+        """The setting's cells that are not `done`, with their positions; `block` cells are looked up at once."""
         every = enumerate(self.cells_of(setting))
         while found := list(islice(every, block)):
             names = [cell.cell_key if self.accept_code else cell.cell_id for _, cell in found]
@@ -191,7 +191,7 @@ class Plan:
 
 
 def _programs(dataset: Mapping[str, Any]) -> Iterator[str]:
-    """The files of this machine that the arguments of an MCP server name by their whole paths."""
+    """The files on this machine that the arguments of an MCP server name by absolute path."""
     for server in (dataset, *(dataset.get("servers") or {}).values()):
         for given in server.get("args") or ():
             if Path(given).is_absolute() and Path(given).is_file():
@@ -199,22 +199,22 @@ def _programs(dataset: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _asks_elsewhere(setting: Setting) -> bool:
-    """Whether a model of the setting is on a GPU, in a replica or at a server; the others cost next to nothing."""
+    """Whether a model of the setting is on a GPU, in a replica or at a server; other models cost next to nothing."""
     return any(build_engine(model).home != "task" for model in models(setting.config).values())
 
 
-# Settings take turns, so that an interrupted sweep has about the same cases of each.
+# Settings take turns, so that an interrupted sweep has about the same cases of each setting.
 
 
 Waiting = tuple[Setting, Iterator[tuple[int, Cell]]]
-"""A setting and its cells that are to run, each as a pair: the cell's place in the setting, and the cell."""
+"""A setting and its cells to run, each as a pair of the cell's position in the setting and the cell."""
 
 
 def by_turns(waiting: Sequence[Waiting], size: Callable[[Setting], int]) -> Iterator[tuple[Setting, list[Cell]]]:
     """Chunks of all settings' cells; the next chunk is from the setting that has advanced least in its own cells.
 
-    A setting's cells stay in their order. If two settings have cells left, the setting that is ahead is ahead by at
-    most one of its chunks. `size` is called before each chunk.
+    A setting's cells stay in order. While two settings have cells left, one can be ahead of the other by at most one of
+    its own chunks. `size` is called before each chunk.
     """
     turns = [(0, number) for number in range(len(waiting))]
     heapify(turns)
@@ -225,7 +225,7 @@ def by_turns(waiting: Sequence[Waiting], size: Callable[[Setting], int]) -> Iter
         found = first.pop(number, None) or next(cells, None)
         if found is None:
             continue
-        if found[0] > place:  # the cells before are done already: other settings may be less advanced
+        if found[0] > place:  # earlier cells are already done, so other settings may be less advanced
             first[number] = found
             heappush(turns, (found[0], number))
             continue
@@ -235,9 +235,9 @@ def by_turns(waiting: Sequence[Waiting], size: Callable[[Setting], int]) -> Iter
 
 
 def together(settings: Sequence[Setting]) -> Iterator[list[Setting]]:
-    """The settings in groups that take turns among themselves: a single group, if a process can keep all their data.
+    """The settings in groups that take turns among themselves: one group, if a process can keep all their data.
 
-    If a worker's chunks came in turn from more datasets than it keeps, it would read a dataset again for every chunk.
+    If a worker got chunks in turn from more datasets than it keeps, it would read a dataset again for every chunk.
     """
     by_data: dict[tuple[str, ...], list[Setting]] = {}
     for setting in settings:

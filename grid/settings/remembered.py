@@ -1,8 +1,8 @@
 """A setting's memory: the traces of the same setting in an earlier sweep (egb_slate B.1).
 
-Only rows of the same setting without memory count, so every planner and model remembers its own work, never the work of
-others, and never a reference. Of a case's trials, the first trial that resolved the case counts; if no trial resolved
-it, the first trial counts.
+Only rows of the same setting without memory count, so every planner and model remembers only its own work, never
+another's work and never a reference. If a case has several trials, the first one that resolved the case is used or, if
+none did, the first one.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from grid.settings.setting import MEMORY, Setting
 from grid.store.steps import step_of
 
 DIGEST, HELD = "digest", "held"
-"""The further keys in the memory of a checked setting: a digest of the traces, and the numbers of traces and cases."""
+"""Additional keys in the memory of a checked setting: a digest of the traces, and the numbers of traces and cases."""
 _DIGITS = 16
 _EPISODES = ["cell_id", "dataset_version", "case_id", "cluster", "case_digest", "trial", "success", "status", "answer"]
 _STEPS = [
@@ -46,7 +46,7 @@ _STEPS = [
     "failed",
 ]
 _LABELS = ["model", "planner", "dataset", "robustness"]
-_SHOWN = 3  # labels or case ids in a message
+_SHOWN = 3  # number of labels or case ids in a message
 
 
 @dataclass(frozen=True)
@@ -65,12 +65,12 @@ class Memory:
         return {DIGEST: digest, HELD: {"traces": len(self.traces), "cases": len(self.cases)}}
 
     def nearest(self, case_id: str, cluster: str, question: str) -> tuple[str, ...]:
-        """The traces for a case, the nearest request first; without those of the case and, if `apart`, its cluster."""
+        """The traces for a case, nearest request first; without traces of the case or, if `apart`, of its cluster."""
         own = {_case(case_id)} | ({_cluster(cluster)} if self.how.apart else set())
         return tuple(trace.text for trace in self._nearest(question, self.how.count, own))
 
     def expect_others(self, case_ids: Sequence[str]) -> None:
-        """Raise ConfigError if a case that is to run was run in the earlier sweep."""
+        """Raise ConfigError if a case to run was already run in the earlier sweep."""
         known = [case_id for case_id in case_ids if case_id in self.cases]
         if known:
             raise ConfigError(
@@ -93,7 +93,7 @@ def remembering(config: Mapping[str, Any]) -> dict[str, Any]:
     if given is None:
         return {}
     if not isinstance(given, Mapping):
-        raise ConfigError(MEMORY, given, "one of the files of conf/memory")
+        raise ConfigError(MEMORY, given, "one of the files in conf/memory")
     how = _made(given)
     if how.mode == NOT_REMEMBERED:
         return {}
@@ -111,8 +111,8 @@ def memory_of(setting: Setting, version: str) -> Memory | None:
 
     Raises:
         ConfigError: the folder has no episodes of the setting, or only episodes of another version.
-        StoreError: the folder has no results, has a schema version that is not read, or cannot be read.
-        UnfinishedError: the traces in the folder are not the traces that it had when the sweep was checked.
+        StoreError: the folder has no results, has an unsupported schema version, or cannot be read.
+        UnfinishedError: the folder's traces have changed since the sweep was checked.
     """
     given = setting.config.get(MEMORY)
     if given is None:
@@ -144,7 +144,7 @@ def _made(given: Mapping[str, Any]) -> Remembering:
 
 
 def _own(how: Remembering, setting: Setting) -> str:
-    """The id, in the memory's folder, of the same setting without memory, from which the traces are."""
+    """The id in the memory's folder of the same setting without memory, which made the traces."""
     config = {key: value for key, value in setting.config.items() if key != MEMORY}
     try:
         (found,), _ = as_stored(folder_at(str(how.path)), [replace(setting, config=config, placed={})])
@@ -196,7 +196,7 @@ def _of_folder(root: Path, how: Remembering, own: str, version: str) -> Memory:
 
 
 def _there(root: Path) -> str:
-    """The settings in a folder, in a few words."""
+    """A short text about the settings in a folder."""
     found = store.read(root, "episodes", _LABELS, categories=_LABELS).group_by(_LABELS).aggregate([]).to_pylist()
     labels = sorted(" x ".join(str(row[name]) for name in _LABELS) for row in found)
     return (
@@ -206,7 +206,7 @@ def _there(root: Path) -> str:
 
 
 def _traces(root: Path, rows: Sequence[Mapping[str, Any]]) -> tuple[Trace, ...]:
-    """The traces of some episodes, in their order."""
+    """The traces of some episodes, in the same order."""
     if not rows:
         return ()
     cells, digests = [row["cell_id"] for row in rows], [row["case_digest"] for row in rows]

@@ -30,21 +30,21 @@ HOW: Mapping[Role, type[Judging | Simulating | Criticising]] = {
     CRITIC: Criticising,
     USER: Simulating,
 }
-"""By role, the class of how the role is asked: its fields are the role's keys that are not keys of the model."""
+"""For each role, the class that says how it is asked; its fields are the role's keys other than the model's keys."""
 RESTORING = tuple(item.name for item in dataclasses.fields(Restoring))
-"""A judge's further keys that are not keys of the model."""
+"""A judge's additional keys that are not keys of the model."""
 _TEMPERATURE = "temperature"
 T = TypeVar("T")
 
 
 def models(config: Mapping[str, Any]) -> dict[Role, Mapping[str, Any]]:
-    """The model of every role of a setting, as a config of the model group, without its price."""
+    """The model for every role of a setting, as a config of the model group, without its price."""
     found = {ACTOR: config["model"]} | {role: _model(role, config[role]) for role in ASKED if role in config}
     return {role: unpriced(model) for role, model in found.items()}
 
 
 def by_pool(config: Mapping[str, Any]) -> dict[str, list[Role]]:
-    """The roles of a setting that share a model, by the model's key."""
+    """For each model's key, the roles of a setting that share the model."""
     found: dict[str, list[Role]] = {}
     for role, model in models(config).items():
         found.setdefault(model_key(model), []).append(role)
@@ -52,7 +52,7 @@ def by_pool(config: Mapping[str, Any]) -> dict[str, list[Role]]:
 
 
 def model_key(model: Mapping[str, Any]) -> str:
-    """A key of a model; models with the same key share a pool of replicas."""
+    """A key for a model; models with the same key share a pool of replicas."""
     return json.dumps(model, sort_keys=True)
 
 
@@ -62,13 +62,13 @@ def label_of(role: Role, labels: Mapping[str, str]) -> str:
 
 
 def judging(config: Mapping[str, Any]) -> dict[Role, Judging]:
-    """By role, how the roles that give scores are asked. Raises ConfigError."""
+    """How each role that gives scores is asked. Raises ConfigError."""
     asked = ((role, _how(role, config[role])) for role in ASKED if role in config)
     return {role: how for role, how in asked if isinstance(how, Judging)}
 
 
 def simulating(config: Mapping[str, Any]) -> dict[Role, Simulating]:
-    """By role, how the roles that play tools or users for the environment are asked. Raises ConfigError."""
+    """How each role that plays tools or users for the environment is asked. Raises ConfigError."""
     asked = ((role, _how(role, config[role])) for role in ASKED if role in config)
     return {role: how for role, how in asked if isinstance(how, Simulating)}
 
@@ -84,7 +84,7 @@ def with_roles(config: Mapping[str, Any]) -> dict[str, Any]:
     If no model is named for the judge (`model@judge=NAME`), the acting model judges. The judge that tools ask must be
     named, because it must be the same for all models that are compared. An evaluator must be named, because models that
     are compared must not examine themselves or score their own plans; if only a judge is named, the judge also examines
-    finished trajectories. Tools are played by the model that is named as the simulator. Raises ConfigError.
+    finished trajectories. The model that is named as the simulator plays the tools. Raises ConfigError.
     """
     groups = {group: config[group] for group in GROUPS} | {"model": plain(config["model"])}
     parts = parts_of(config)
@@ -109,17 +109,17 @@ def with_roles(config: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def asked(how: Judging | Simulating | Criticising) -> dict[str, Any]:
-    """The keys of a role's config that say how the role is asked; keys with null are left out."""
+    """The keys of a role's config that say how the role is asked; keys that are null are left out."""
     return {key: value for key, value in dataclasses.asdict(how).items() if value is not None}
 
 
 def _expect_default(role: Role, parts: Parts, dataset: Mapping[str, Any]) -> None:
-    """Raise ConfigError if a role without a named model is asked and no model has this role by default."""
-    named = f"with model@{role}=NAME, a file of conf/model (this role has no default model)"
+    """Raise ConfigError, unless the role has a default model: the role is asked, but no model is named for it."""
+    named = f"with model@{role}=NAME, a file in conf/model (this role has no default model)"
     if role == JUDGE and parts.tools_ask:
         raise ConfigError(f"robustness.{parts.tools_ask}", True, f"false, or true {named}")
     if role == EVALUATOR and (key := parts.judges_plans):
-        allowed = "a scorer that needs no model, or model@judge=NAME, a file of conf/model (there is no default model)"
+        allowed = "a scorer that needs no model, or model@judge=NAME, a file in conf/model (there is no default model)"
         raise ConfigError(f"dataset.{key}", dataset.get(key), allowed)
     if role == EVALUATOR and (key := parts.compares_texts):
         raise ConfigError(f"dataset.{key}", dataset.get(key), f"rules, or judge {named}")
@@ -154,7 +154,7 @@ def _examines(parts: Parts) -> bool:
 
 
 def _examiner(config: Mapping[str, Any], parts: Parts) -> dict[str, Any]:
-    """The model that is named as the judge; empty if it is told references, as it can then only examine plans."""
+    """The model named as the judge; empty if it is told the references, because it can then only examine plans."""
     model = _model(JUDGE, _given(JUDGE, config))
     return {} if model and not parts.judges_plans and isinstance(make("model", unpriced(model)), Informed) else model
 
@@ -165,7 +165,7 @@ def _given(role: Role, config: Mapping[str, Any]) -> Mapping[str, Any]:
         raise ConfigError(
             role,
             given,
-            f"must be a mapping of keys; to choose the model, set model@{role}=NAME with a file of conf/model",
+            f"must be a mapping of keys; to choose the model, set model@{role}=NAME with a file in conf/model",
         )
     return given
 
@@ -185,13 +185,13 @@ def _how(role: Role, given: Mapping[str, Any]) -> Judging | Simulating | Critici
 
 
 def _own(role: Role, given: Mapping[str, Any]) -> tuple[str, ...]:
-    """The keys that say how a role is asked; without `temperature` if a scoring role's engine has this key itself."""
+    """The keys that say how a role is asked; without `temperature` if a scoring role's engine has its own such key."""
     keys, engines = _keys(HOW[role]), HOW[role] is Judging and "_target_" in given and takes(given, _TEMPERATURE)
     return tuple(key for key in keys if not (engines and key == _TEMPERATURE))
 
 
 def _made(role: Role, kind: type[T], given: Mapping[str, Any]) -> T:
-    """The object of a class, made from those keys of a role's config that are fields of the class."""
+    """An object of a class, made from the keys of a role's config that are fields of the class."""
     keys = _keys(kind)
     try:
         return kind(**{key: given[key] for key in keys if key in given})
@@ -203,17 +203,17 @@ def _keys(kind: Any) -> tuple[str, ...]:
     return tuple(item.name for item in dataclasses.fields(kind))
 
 
-# The cost of tokens: the key `price` of a model, and the money that a cell's roles have spent by these prices.
+# The cost of tokens: a model's key `price`, and the money that a cell's roles have spent at these prices.
 
 
 _MILLION = 1_000_000
-_MODEL = "model"  # the key of the acting role's model
+_MODEL = "model"  # key of the acting role's model
 _FORM = "{input: 2.5, cached: 1.25, output: 10}, US dollars per million tokens"
 _Dollars = Annotated[float, Field(ge=0, le=1_000_000)]
 
 
 class Price(BaseModel):
-    """US dollars per million tokens: of prompts, of the cached part of prompts (null: like `input`), and of answers."""
+    """US dollars per million tokens: for prompts, the cached part of prompts (null: like `input`), and answers."""
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True, allow_inf_nan=False)
     input: _Dollars
@@ -221,7 +221,7 @@ class Price(BaseModel):
     output: _Dollars
 
     def of(self, usage: Usage) -> float:
-        """The US dollars for a usage; uncounted answers are left out."""
+        """The cost of a usage in US dollars; uncounted answers are left out."""
         cached = self.input if self.cached is None else self.cached
         read = min(usage.cached_input_tokens, usage.input_tokens)
         dollars = (usage.input_tokens - read) * self.input + read * cached + usage.output_tokens * self.output
@@ -235,17 +235,17 @@ class Price(BaseModel):
 
 _FREE, _NOTHING = Price(input=0, output=0), Usage()
 Prices = Mapping[Role, Price | None]
-"""The prices of a setting by role; a price is None if it is not known."""
+"""The prices of a setting by role; a price is None if it is unknown."""
 
 
 def prices_of(config: Mapping[str, Any], engines: Mapping[Role, Engine]) -> dict[Role, Price | None]:
-    """By role, the price of the model: the given price, else the engine's list price; engines in the task are free.
+    """Each role's model price: the given price, else the engine's list price; engines inside the task are free.
 
     Raises:
-        ConfigError: a price is invalid, a model has two prices, or the engine's list does not have the model.
+        ConfigError: a price is invalid, a model has two prices, or the model is not in the engine's list.
     """
     found = {role: _price(role, config, engine) for role, engine in engines.items()}
-    for roles in by_pool(config).values():  # replicas of a pool do not tell roles apart
+    for roles in by_pool(config).values():  # a pool's replicas do not distinguish roles
         for role in roles[1:]:
             if found[role] != found[roles[0]]:
                 other = f"{_key(roles[0])}.{PRICE}"
@@ -258,7 +258,7 @@ def prices_of(config: Mapping[str, Any], engines: Mapping[Role, Engine]) -> dict
 
 
 def _price(role: Role, config: Mapping[str, Any], engine: object) -> Price | None:
-    listed = _listed(engine)  # looked up in any case: the list checks the model's name
+    listed = _listed(engine)  # always looked up, because the list checks the model's name
     if (given := _prices_given(role, config)) or listed is None:
         return given or (_FREE if getattr(engine, "home", None) == "task" else None)
     return Price(input=listed.input, cached=listed.cached, output=listed.output)
@@ -269,7 +269,7 @@ def _listed(engine: object) -> Listing | None:
 
 
 def listed_lines(setting: Setting, engines: Mapping[Role, Engine]) -> Iterator[str]:
-    """A line for each model whose price is from the engine's list, because the user gave no price."""
+    """A line for each model whose price comes from the engine's list because the user gave no price."""
     for role, engine in engines.items():
         listed = _listed(engine)
         if listed and not _prices_given(role, setting.config):
@@ -283,17 +283,17 @@ def listed_lines(setting: Setting, engines: Mapping[Role, Engine]) -> Iterator[s
 
 
 def money(prices: Prices, spent: Mapping[Role, Usage]) -> float | None:
-    """The US dollars that all roles of a setting spent; None if the price or the usage of a role is not known."""
+    """The US dollars that all roles of a setting spent; None if the price or the usage of a role is unknown."""
     for role, price in prices.items():
         used = spent.get(role, _NOTHING)
-        asked = price and price.free and used.llm_calls  # without calls, an agent has its own model, with another price
+        asked = price and price.free and used.llm_calls  # without calls, an agent used its own model, at its own price
         if price and used.uncounted_answers and not asked:
             return None
     return at_least(prices, spent)
 
 
 def at_least(prices: Prices, spent: Mapping[Role, Usage]) -> float | None:
-    """The US dollars that all roles spent if uncounted answers cost nothing; None if a price is not known."""
+    """The US dollars that all roles spent if uncounted answers cost nothing; None if a price is unknown."""
     dollars = 0.0
     for role, price in prices.items():
         if price is None:
@@ -305,7 +305,7 @@ def at_least(prices: Prices, spent: Mapping[Role, Usage]) -> float | None:
 def expect_prices(setting: Setting, prices: Prices, limits: Mapping[str, float]) -> None:
     """Raise ConfigError if there are limits and a model has no price, because reaching a limit would not be noticed.
 
-    `limits` are US dollars by their keys of the budget.
+    `limits` maps keys of the budget to US dollars.
     """
     if not limits:
         return
@@ -323,10 +323,10 @@ def expect_prices(setting: Setting, prices: Prices, limits: Mapping[str, float])
 def expect_counts(
     settings: Iterable[Setting], uncounted: Collection[str], tokens: int | None, dollars: Mapping[str, float]
 ) -> None:
-    """Raise ConfigError if a budget cannot be kept, because a model's server does not report the tokens of answers.
+    """Raise ConfigError if a budget cannot be kept because a model's server does not report its answers' tokens.
 
-    `uncounted` has the `model_key` of each such model. `tokens` is the budget of tokens (None: no limit), `dollars` has
-    the limits in US dollars by their keys of the budget.
+    `uncounted` has the `model_key` of each such model. `tokens` is the budget of tokens (None: no limit), `dollars`
+    maps keys of the budget to limits in US dollars.
     """
     for setting in settings:
         for role, model in models(setting.config).items():

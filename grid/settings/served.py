@@ -1,9 +1,9 @@
 """Settings continue under the ids of earlier rows, even if these ids include the places of models.
 
-A model's place (the address of its server, or the folder of its weights) is not part of a cell's id. Up to version 0.1
-it was. If a results folder has rows of a setting with such ids, the setting's further cells get such ids too, and
-keep the labels. The address may have changed since then. The folder of weights must be the same, because it is not
-known whether another folder has the same contents.
+A model's place (the address of its server, or the folder of its weights) is not part of a cell's id, but it was up to
+version 0.1. If a results folder has rows of a setting with such ids, the setting's further cells get such ids too, and
+keep the labels. The address may have changed since then. The folder of weights must be the same, because a different
+folder might have different contents.
 """
 
 from __future__ import annotations
@@ -27,23 +27,23 @@ _BESIDE = ("seed", "budget")
 
 
 def places(config: Mapping[str, Any]) -> dict[str, dict[str, str]]:
-    """By role and key, the places of a setting's models; models without a place are left out."""
+    """The places of a setting's models, by role and key; models without a place are left out."""
     named = {role: config[role] for role in MODELS if config.get(role)}
     found = {role: {key: model[key] for key in PLACES if model.get(key)} for role, model in named.items()}
     return {role: keys for role, keys in found.items() if keys}
 
 
 def as_in(setting: Setting, setting_id: str) -> Setting:
-    """The setting of rows with the given id; it has its places in `placed` if the id includes places."""
+    """The setting as in rows with the given id: if the id includes places, they are in `placed`."""
     then = replace(setting, placed=places(setting.config))
     return then if then.id == setting_id else setting
 
 
 def as_stored(root: Path, settings: Sequence[Setting]) -> tuple[list[Setting], list[str]]:
-    """The settings, under the ids of a folder's rows if these ids include places; a line for each model that has moved.
+    """The settings, under the ids in a folder's rows if these include places; and a line per model that has moved.
 
-    If rows of a setting have several addresses, the rows with the setting's present address count; if there are no such
-    rows, the rows with the most frequent address count.
+    If rows of a setting have several addresses, the setting's current address is used or, if no row has it, the most
+    frequent address.
 
     Raises:
         StoreError: the folder cannot be read.
@@ -70,7 +70,7 @@ def as_stored(root: Path, settings: Sequence[Setting]) -> tuple[list[Setting], l
 
 
 def _labelled(root: Path, settings: Sequence[Setting]) -> Iterator[Setting]:
-    """The settings; if a folder's rows of a setting have labels with whole paths, as once, the setting has them too."""
+    """The settings; if a folder's rows have labels with whole paths, as in earlier versions, settings keep them."""
     groups = [group for group in (*GROUPS, *FURTHER, *ASKED) if any(group in one.labels for one in settings)]
     columns = ["setting_id", *groups]
     rows = store.read(root, "episodes", columns, pc.field("setting_id").isin([one.id for one in settings]), columns)
@@ -82,7 +82,7 @@ def _labelled(root: Path, settings: Sequence[Setting]) -> Iterator[Setting]:
 
 
 def _anywhere(setting: Setting) -> str:
-    """The id of a setting without the places of models, and without identities of models that the user did not give."""
+    """The id of a setting without the places of models, and without model identities that the user did not give."""
     config = dict(setting.config)
     for role in places(config):
         kept = {key: value for key, value in config[role].items() if key not in PLACES}
@@ -104,7 +104,7 @@ def _line(setting: Setting, role: str, then: str | None, now: str) -> str:
 
 
 def _with_places(root: Path, keys: Iterable[str]) -> Iterator[Setting]:
-    """The settings of rows whose ids include places, with these places; the settings with the most cells come first."""
+    """The settings of rows whose ids include places, with these places; settings with the most cells come first."""
     columns = ["setting_id", "config", *MODELS]
     named = reduce(pc.or_, (pc.match_substring(pc.field("config"), f'"{key}"') for key in sorted(keys)))
     rows = store.read(root, "episodes", columns, named, columns)

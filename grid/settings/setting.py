@@ -1,4 +1,4 @@
-"""Settings and cells, with their ids, keys and seeds; the choice of the cells whose requests are kept."""
+"""Settings and cells, with their ids, keys and seeds; and the choice of cells whose requests are kept."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ GROUPS = ("model", "planner", "dataset", "robustness", "retriever", "pool")
 REFINE = "refine"
 MEMORY = "memory"
 FURTHER = (REFINE, MEMORY)
-"""The groups that a setting only has if plans are refined, or if other cases are remembered."""
+"""Groups that a setting has only if plans are refined, or if other cases are remembered."""
 OPTIONS = "options"
 """The key `options` of a setting's config, which is not a group."""
 DATA = ("path", "responses", "sentence_model", "train", "corpus", "ontology", "graph", "folder")
-"""The keys of a dataset that say where its files lie; the files' contents are part of the dataset's version."""
+"""A dataset's keys that say where its files are; the files' contents are part of the dataset's version."""
 WHERE = ("command", "url", "headers")
-"""The keys of a dataset that say how a server is reached; the server itself tells its identity."""
+"""A dataset's keys that say how a server is reached; the server itself reports its identity."""
 WHICH_CASES = ("limit", "order", "draw", "max_substeps")
-"""The keys of a dataset that say which of its cases are run."""
+"""A dataset's keys that say which of its cases are run."""
 ADDRESS = "base_url"
-"""The key of a model's server. The model is identified by its name, or by `identity` if models have the same name."""
+"""The key of a model's server. A model is identified by its name, or by `identity` if several have the same name."""
 PLACES = (ADDRESS, *FOLDERS)
-"""The keys of a model that say where it is."""
+"""A model's keys that say where it is."""
 NO_INFLUENCE = (
     *(f"dataset.{key}" for key in (*DATA, *WHERE, *WHICH_CASES)),
     *(f"{role}.{key}" for role in MODELS for key in ("serving", "price", ADDRESS)),
@@ -43,8 +43,8 @@ NO_INFLUENCE = (
     "planner.parallel",
     *("pool.path", "memory.path", "memory.held"),
 )
-"""Keys that change no result: the places of files and servers, the choice of cases, the batching and the prices of
-requests, and what runs in parallel.
+"""Keys that do not change results: the places of files and servers, the choice of cases, the batching and prices of
+requests, and parallelism.
 
 The contents of files and the identity of a server do change results: the versions of dataset and pool include them.
 """
@@ -55,7 +55,7 @@ NO_ANSWER = frozenset(
         *("compilation_config", "block_size", "num_gpu_blocks_override", "async_scheduling", "scheduling_policy"),
     }
 )
-"""The names in `serving.engine_args` whose values change answers only by rounding."""
+"""Names in `serving.engine_args` whose values change answers only by rounding."""
 LATER: Mapping[str, Any] = {
     "planner.fit_tokens": False,
     "planner.solved": "none",
@@ -73,11 +73,11 @@ LATER: Mapping[str, Any] = {
     **{f"{role}.least_temperature": 0.0 for role in MODELS},
     **{f"{role}.{IDENTITY}": None for role in MODELS},
 }
-"""Keys that were added later, with the values that mean the same as no key: such keys are in no id, so ids stay."""
+"""Keys added later, with the values that mean the same as no key; keys with these values do not change ids."""
 _OWN_DEMONSTRATIONS = "demonstrations_hold_out"
-"""A key that only datasets with demonstrations have; for such datasets, `planner.solved` changes nothing."""
+"""A key that only datasets with demonstrations have; for such datasets, `planner.solved` has no effect."""
 _BEHIND = ("answering", "plan_f1")
-"""The keys of a dataset that only matter after the calls."""
+"""A dataset's keys that only matter after the calls."""
 _DIGITS = 16
 
 
@@ -86,7 +86,7 @@ class Setting:
     """One point of model x planner x dataset x robustness: the resolved config of its groups, and their labels.
 
     `labels` are for people (`egb_logits`, `extraneous[k=4]`); `config`, `seed` and `budget` (the limits of an episode)
-    make the id. Config and labels also have those groups of FURTHER that change something, and the roles that the
+    determine the id. Config and labels also have the groups of FURTHER that have an effect, and the roles that the
     setting asks (`judge`, `evaluator`, `simulator`, `critic`, `user`). The config also has OPTIONS. `code` has a digest
     of the code of each group and of the metrics, and is part of the cells' ids. `placed` has the places of models by
     role and key, if the ids of earlier rows include these places (`served`).
@@ -101,15 +101,16 @@ class Setting:
 
     @cached_property
     def id(self) -> str:
-        """Sixteen hexadecimal digits of everything that can change a result of this setting, except code."""
+        """Sixteen hexadecimal digits: a digest of everything that can change a result of this setting, except code."""
         return self._digest(self.config)
 
     @cached_property
     def seed_id(self) -> str:
-        """The id without restoring, refining, memory, `planner.solved` and the keys of `_BEHIND`.
+        """The id without restoring, refining, memory, `planner.solved` and the keys in `_BEHIND`.
 
-        It gives the seeds. So restoring changes no seed (tooltree A.2), refined plans have the same drafts as plans
-        without refining, trials with and without memory are paired, and the keys of `_BEHIND` do not change the calls.
+        Seeds derive from it. So restoring does not change seeds (tooltree A.2), refined plans have the same drafts as
+        plans without refining, trials with and without memory are paired, and the keys in `_BEHIND` do not change the
+        calls.
         """
         config, judge = dict(self.config), self.config.get(JUDGE)
         if judge is not None and judge.get("restored", NOT_RESTORED) != NOT_RESTORED:
@@ -128,7 +129,7 @@ class Setting:
 
     @cached_property
     def code_id(self) -> str:
-        """Sixteen hexadecimal digits of the code that can change a result."""
+        """Sixteen hexadecimal digits: a digest of the code that can change a result."""
         return _digest(dict(self.code))
 
     @cached_property
@@ -142,7 +143,7 @@ class Cell:
     """One setting x case x trial: the unit that runs, fails and resumes, and that has one row.
 
     `cell_key` does not depend on the code; `cell_id` does. Seeds depend on the key alone, so that one can see whether a
-    change of the code has an effect on results.
+    code change affects results.
     """
 
     case_id: str
@@ -164,9 +165,9 @@ class Cell:
 
 
 def influential(config: Mapping[str, Any]) -> dict[str, Any]:
-    """The groups' configs without keys that change no result, and without keys of LATER that have their defaults.
+    """The groups' configs without keys that do not change results, and without keys in LATER that have their defaults.
 
-    Robustness settings stay in their order. Classes have their first names, even if their modules have moved.
+    Robustness settings stay in order. Classes keep their original names, even if their modules have moved.
     """
     groups = {group: config[group] for group in (*GROUPS, *FURTHER, *ASKED, OPTIONS) if group in config}
     groups["model"] = _told(groups["model"])
@@ -187,7 +188,7 @@ def influential(config: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _told(model: Mapping[str, Any]) -> dict[str, Any]:
-    """A model with its effective `history`; the value `text` is left out: it was the only form before the key."""
+    """A model with its effective `history`; the value `text` is left out, as it was the only form before this key."""
     if "history" not in model:
         return dict(model)
     told = shown_as(model["history"], model["tools"])
@@ -196,12 +197,12 @@ def _told(model: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _by_folder(model: Mapping[str, Any]) -> dict[str, Any]:
-    """A model without an identity that was read off its files: as in earlier ids, the folders' names identify it."""
+    """A model without an identity computed from its files; as in earlier ids, the folders' names identify it."""
     return {key: value for key, value in model.items() if not (key == IDENTITY and was_read(value))}
 
 
 def _served(model: Mapping[str, Any]) -> Mapping[str, Any]:
-    """A model with those arguments of its engine that can change answers, and without folders if it has an identity."""
+    """A model with the engine arguments that can change answers, and without folders if it has an identity."""
     if model.get(IDENTITY):
         model = {key: value for key, value in model.items() if key not in FOLDERS}
     told = answering(model)
@@ -209,14 +210,14 @@ def _served(model: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def answering(model: Mapping[str, Any]) -> dict[str, Any]:
-    """Those of the engine's arguments that can change a model's answers, such as `quantization`."""
+    """The engine arguments that can change a model's answers, such as `quantization`."""
     serving = model.get("serving")
     given = serving.get("engine_args") if isinstance(serving, Mapping) else None
     return {name: value for name, value in (given or {}).items() if name not in NO_ANSWER}
 
 
 def _unplaced(servers: Any) -> Any:
-    """A dataset's servers by name, each without the keys of the server's place."""
+    """A dataset's servers by name, without the keys that give the server's place."""
     if not isinstance(servers, Mapping):
         return servers
     own = ((name, one) for name, one in servers.items() if isinstance(one, Mapping))
@@ -231,7 +232,8 @@ def cells(setting: Setting, dataset_version: str, case_ids: Sequence[str], trial
     """The setting's cells, trial by trial, made lazily."""
     versions = {"dataset_version": dataset_version, "scoring": SCORING}
     parts = influential(setting.config)
-    compared = ("outline", "resolution", "equivalence", "demonstrations_hold_out", *_BEHIND)  # left out, so paired
+    # Left out of disturbance seeds, so that settings that differ only in these keys have the same disturbances.
+    compared = ("outline", "resolution", "equivalence", "demonstrations_hold_out", *_BEHIND)
     data = {key: value for key, value in parts["dataset"].items() if key not in compared}
     shared = {
         "config": {"dataset": data, "robustness": parts["robustness"]},
@@ -249,7 +251,7 @@ def cells(setting: Setting, dataset_version: str, case_ids: Sequence[str], trial
 
 
 def _key(head: str, case_id: str, trial: int) -> str:
-    """Like `_digest([head, case_id, trial])`, but several times as fast: there may be millions of cells."""
+    """Like `_digest([head, case_id, trial])`, but several times as fast, as there may be millions of cells."""
     text = f'["{head}", {encode_basestring(case_id)}, {trial}]'
     return hashlib.sha256(text.encode()).hexdigest()[:_DIGITS]
 
@@ -263,8 +265,8 @@ def _digest(value: object) -> str:
 
 
 Cells = Literal["all", "failed", "none"]
-REST_SHARE = 0.05  # of cells, once a sweep's transcripts have reached their limit
-_ALLOWED = "all, failed, none, or sample:SHARE, whose share of the cells is above 0 and at most 1, such as sample:0.05"
+REST_SHARE = 0.05  # share of cells kept once a sweep's transcripts have reached their limit
+_ALLOWED = "all, failed, none, or sample:SHARE with a share of the cells above 0 and at most 1, such as sample:0.05"
 
 
 @dataclass(frozen=True)
@@ -289,11 +291,11 @@ class Keep:
         return cls("all", float(share[1]))
 
     def rest(self) -> Keep:
-        """The choice of further cells after the room for transcripts is used up."""
+        """The choice among further cells once the space for transcripts is used up."""
         return replace(self, share=min(self.share, REST_SHARE))
 
     def keeps(self, episode: dict[str, Any]) -> bool:
-        """Whether the requests of a cell are kept, by the cell's row."""
+        """Whether the requests of a cell are kept, given the cell's row."""
         if self.cells == "none" or int(episode["cell_key"][-8:], 16) >= self.share * 16**8:
             return False
         return self.cells == "all" or episode["status"] != Status.OK or episode["success"] is False

@@ -1,4 +1,4 @@
-"""Where a model's weights come from, and the identity of weights in your own folder: the contents of the files."""
+"""Where a model's weights come from, and the identity of weights in your own folder, which is their files' contents."""
 
 from __future__ import annotations
 
@@ -22,22 +22,23 @@ from grid.settings.make import takes
 MODELS = ("model", *ASKED)
 """The keys of a setting that name models."""
 FOLDERS = ("path", "lora")
-"""The keys of a model that name folders with weights."""
+"""A model's keys that name folders with weights."""
 _SOURCES = ("hub", "wheels")
 IDENTITY = "identity"
-"""The key with a model's identity, for models that neither their name nor a hub's revision identifies."""
-_READ = "sha256:"  # an identity that was read off the files begins so
+"""The key with a model's identity, for models that are not identified by their name or a hub revision."""
+_READ = "sha256:"  # an identity that was computed from the files begins like this
 _DIGITS = 32
 _MADE = "fingerprint"
-_SHOWN_GIB = 4  # to read as much takes several seconds: a line says so
+_SHOWN_GIB = 4  # reading this much takes several seconds, so a line says so
 _READ_BY_ENGINES = {".json", ".jinja", ".safetensors", ".bin", ".pt", ".pth", ".gguf", ".model", ".tiktoken", ".txt"}
 
 
 def expect_one_source(config: Mapping[str, Any]) -> None:
-    """Check that each model of a setting has one source of its weights, and that its revision is one of its repository.
+    """Check that each model of a setting has one source of weights, and that its revision belongs to its repository.
 
     Raises:
-        ConfigError: a folder is given beside a hub or wheels; or the revision is that of another model in `conf/model`.
+        ConfigError: a folder is given besides a hub or wheels, or the revision belongs to another model in
+            `conf/model`.
     """
     for role in MODELS:
         model = config.get(role)
@@ -46,7 +47,7 @@ def expect_one_source(config: Mapping[str, Any]) -> None:
         beside = [f"{role}.{key}" for key in _SOURCES if model.get(key)]
         if model.get("path") and beside:
             nothing = " ".join(f"{name}=null" for name in beside)
-            allowed = f"cannot be given beside {' and '.join(beside)}: for the weights in this folder add {nothing}"
+            allowed = f"cannot be given with {' and '.join(beside)}; to use the weights in this folder, add {nothing}"
             raise ConfigError(f"{role}.path", model["path"], allowed)
         if "hub" in model and not (model.get("path") or beside):
             raise ConfigError(f"{role}.hub", None, f"must be given, unless {role}.path=FOLDER has the weights")
@@ -66,15 +67,15 @@ def _repositories() -> dict[str, str]:
 
 
 def with_weights(config: Mapping[str, Any]) -> dict[str, Any]:
-    """The groups of a setting, with every role's model `identified`."""
+    """The groups of a setting, with the model of every role `identified`."""
     return {**config, **{role: identified(config[role]) for role in MODELS if config.get(role)}}
 
 
 def identified(model: Mapping[str, Any]) -> Mapping[str, Any]:
-    """A model; if it lies in folders of its own, with the digest of their files as its identity.
+    """A model; if it is in folders of its own, the digest of their files becomes its identity.
 
-    A model that has an identity keeps it. A model gets none if its class takes none, or if this machine cannot read
-    its folders: then the folders' names tell it apart.
+    A model that has an identity keeps it. A model gets none if its class does not accept one, or if this machine cannot
+    read its folders; the folders' names then identify it.
     """
     folders = [model[key] for key in FOLDERS if model.get(key)]
     if not folders or model.get(IDENTITY) or not takes(model, IDENTITY):
@@ -84,12 +85,12 @@ def identified(model: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def was_read(identity: object) -> bool:
-    """Whether an identity was read off the files, and not given by the user."""
+    """Whether an identity was computed from the files, and not given by the user."""
     return isinstance(identity, str) and identity.startswith(_READ)
 
 
 def _digest(folders: Sequence[object]) -> str | None:
-    """The digest of the contents of all folders, in their order; None if one is not a folder that can be read here."""
+    """The digest of the contents of all folders, in order; None if one of them cannot be read as a folder here."""
     together = hashlib.sha256()
     try:
         for folder in folders:
@@ -97,18 +98,18 @@ def _digest(folders: Sequence[object]) -> str | None:
             if not files:
                 return None
             together.update(_known(files).encode())
-    except (OSError, RuntimeError, ValueError):  # RuntimeError: ~ of nobody; ValueError: a name that no folder can have
+    except (OSError, RuntimeError, ValueError):  # RuntimeError: ~ of an unknown user; ValueError: an invalid name
         return None
     return f"{_READ}{together.hexdigest()[:_DIGITS]}"
 
 
 def _files(folder: Path) -> Iterator[Path]:
-    """The files in a folder that make a model; none of folders below, which may hold results."""
+    """The files of a model in a folder; subfolders are ignored, because they may contain results."""
     return (path for path in sorted(folder.iterdir()) if path.suffix in _READ_BY_ENGINES and path.is_file())
 
 
 def _known(files: Sequence[Path]) -> str:
-    """Names and contents of files, read once: again only if a size or a time of change is another."""
+    """Names and contents of files, read once, and read again only if a size or a modification time has changed."""
     stats = {path: path.stat() for path in files}
     told = [
         [path.name, str(path.resolve()), stat.st_size, stat.st_mtime_ns, stat.st_ino] for path, stat in stats.items()

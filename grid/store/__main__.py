@@ -37,7 +37,7 @@ def _parser() -> argparse.ArgumentParser:
     asking = commands.add_parser("transcript", help="print the requests and answers of one cell")
     for command in (compacting, asking):
         command.add_argument("results", type=folder_at, help="the folder of a sweep, results/<name>")
-    asking.add_argument("cell", help="its cell_id in the table episodes")
+    asking.add_argument("cell", help="the cell's cell_id in the table episodes")
     return parser
 
 

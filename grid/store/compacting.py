@@ -16,8 +16,8 @@ from grid.store.scanning import encoded
 from grid.store.schema import DIGESTS, IDS, TABLES
 from grid.store.writing import new_file
 
-ROWS, BYTES = 250_000, 64 * 2**20  # a file with half as many is not merged
-_GROUP_ROWS, _GROUP_BYTES = 65_536, 16 * 2**20  # of a row group, in memory: a sweep's driver has little
+ROWS, BYTES = 250_000, 64 * 2**20  # a file with half of either limit is not merged
+_GROUP_ROWS, _GROUP_BYTES = 65_536, 16 * 2**20  # limits of a row group in memory, as a sweep's driver has little
 _BATCH = 8_192
 
 
@@ -30,23 +30,22 @@ def _warn(line: str) -> None:
 
 
 def compact(root: Path, say: Callable[[str], object] = _warn) -> dict[str, tuple[int, int]]:
-    """Merge small files; returns how many undamaged files each table had before and has now.
+    """Merge small files; returns the number of undamaged files of each table before and after.
 
-    At every moment a reader sees each row once. A merged file names the files that it replaces; as soon as it gets its
-    own name, those files do not count any more, and then they are removed. The merged bytes are exactly the bytes whose
-    hash was compared. A damaged file is reported to `say` (by default as a warning) and stays unchanged; the other
-    files are merged without it. No other process may compact the folder at the same time; other processes may write to
-    it.
+    At any time, a reader sees each row once. A merged file names the files that it replaces; as soon as it gets its own
+    name, those files no longer count, and then they are removed. The merged bytes are exactly the bytes whose hash was
+    compared. A damaged file is reported to `say` (by default as a warning) and stays unchanged; the other files are
+    merged without it. No other process may compact the folder at the same time, but other processes may write to it.
 
     Raises:
-        StoreError: a file cannot be read or has a schema version that is not read, or the folder cannot be written to.
+        StoreError: a file cannot be read or has an unsupported schema version, or the folder cannot be written to.
     """
     counts = {}
     for table in TABLES:
         found = survey(root, table)
         for path in found.damaged:
             say(_damaged(path))
-        for file in found.replaced:  # left by a compaction that was killed
+        for file in found.replaced:  # left behind by a compaction that was killed
             _remove(file.path)
         merged = sum(_merge(root, table, group, say) for group in _groups(found.files))
         counts[table] = len(found.files), len(found.files) - merged
@@ -54,7 +53,7 @@ def compact(root: Path, say: Callable[[str], object] = _warn) -> dict[str, tuple
 
 
 def _groups(found: Sequence[File]) -> Iterator[list[File]]:
-    """Groups of small files, each of which gives one large file; files of an earlier version are not merged."""
+    """Groups of small files; each group becomes one large file. Files of earlier versions are not merged."""
     group, rows, size = list[File](), 0, 0
     for file in found:
         if not file.of_now or file.rows >= ROWS // 2 or file.size >= BYTES // 2:
@@ -68,7 +67,7 @@ def _groups(found: Sequence[File]) -> Iterator[list[File]]:
 
 
 def _merge(root: Path, table: str, group: Sequence[File], say: Callable[[str], object]) -> int:
-    """Merge several files into one; returns how many files fewer the table has then."""
+    """Merge several files into one; returns the number by which the table's files have decreased."""
     whole = list[Path]()
     for file in group if len(group) > 1 else ():
         if _content(file.path) is None:
@@ -102,13 +101,13 @@ def _content(path: Path) -> bytes | None:
 
 
 def _row_groups(paths: Sequence[Path], schema: pa.Schema, texts: list[str], digest: str | None) -> Iterator[pa.Table]:
-    """The rows in their order, in tables of a row group's size; of rows with the same `digest` only the first.
+    """The rows in order, in tables of a row group's size; if rows have the same `digest`, only the first.
 
-    The columns `texts` come as dictionaries, the form in which they are stored: a row's config has a kilobyte, and most
-    rows share it.
+    The columns `texts` come as dictionaries, which is how they are stored, because a row's config takes a kilobyte and
+    most rows share it.
 
     Raises:
-        StoreError: a file was damaged after it was looked at, or it is undamaged and yet cannot be read.
+        StoreError: a file was damaged after it was checked, or it is undamaged but cannot be read.
     """
     held, rows, size, known = list[pa.RecordBatch](), 0, 0, set[str]()
     for path in paths:
@@ -149,4 +148,4 @@ def _remove(path: Path) -> None:
 
 
 def _damaged(path: Path) -> str:
-    return f"{path} is damaged ({DAMAGE}): it is not merged; start its sweep again, which puts it aside"
+    return f"{path} is damaged ({DAMAGE}): it is not merged; start its sweep again, which moves the file aside"

@@ -1,7 +1,7 @@
 """The files of a results folder: they never change, larger files replace them, and damaged files are put aside.
 
-A merged file names the files that it was merged from. As soon as the merged file gets its own name, those files do not
-count any more, whether they still exist or not.
+A merged file names the files that it was merged from. As soon as the merged file gets its own name, those files no
+longer count, whether they still exist or not.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from grid.core.errors import StoreError, one_line
 from grid.core.places import Address, list_anew
 from grid.store.schema import IDS, LONG, OLDEST, SCHEMA_VERSION, TABLES
 
-# One file of a table: whether its bytes are those that were written, and whether this version can read its rows.
+# One file of a table: whether its bytes are the bytes that were written, and whether this version can read its rows.
 #
 # A file's name is the hash of its bytes. Checksums of pages, which every read verifies, do not cover the bytes between
 # pages. So the whole hash is compared when a process sees a file for the first time or finds it changed.
@@ -36,24 +36,24 @@ from grid.store.schema import IDS, LONG, OLDEST, SCHEMA_VERSION, TABLES
 VERSION_KEY, REPLACES_KEY = b"schema_version", b"replaces"
 ARROW = b"ARROW:schema"
 DAMAGE = "its name is not the hash of its content"
-_HEX_DIGITS = 32  # of the hash, in a name
-THREADS = min(len(os.sched_getaffinity(0)), 8)  # that read files; more threads than CPUs would slow each other down
-SMALL = 2**18  # bytes; files up to this size are read whole, as a scanner takes twice the time
-_SETTLED_SECONDS = 2.0  # a file's times are coarse: they may not show a change soon after another
+_HEX_DIGITS = 32  # number of the hash's digits in a name
+THREADS = min(len(os.sched_getaffinity(0)), 8)  # number of reading threads; more than CPUs would slow each other down
+SMALL = 2**18  # bytes; files up to this size are read whole, as a scanner would take twice as long
+_SETTLED_SECONDS = 2.0  # a file's times are coarse, and may not show two changes in quick succession
 _Mark: TypeAlias = tuple[int, int, int, int, int]
-_SIZE, _CHANGED = 2, 4  # places in a mark: the size in bytes, and the time of the last change in nanoseconds
+_SIZE, _CHANGED = 2, 4  # positions in a mark: size in bytes, and time of the last change (ctime) in nanoseconds
 
 
 class VanishedError(Exception):
-    """A file that was listed does not exist any more."""
+    """A file that was listed no longer exists."""
 
 
 @dataclass(frozen=True)
 class File:
     """One undamaged file of a table; `replaces` are the names of the files that it was merged from.
 
-    `of_now`: whether it has exactly the columns of this version, in their order. `content` has the columns that `look`
-    read along with the file's description.
+    `of_now`: whether it has exactly the columns of this version, in order. `content` has the columns that `look` read
+    along with the file's description.
     """
 
     path: Path
@@ -69,14 +69,14 @@ _seen: dict[Path, tuple[_Mark, File]] = {}
 
 
 def look(path: Path, table: str, names: Sequence[str] = ()) -> File | None:
-    """Look at a file of a table; returns None if it is damaged. A small file comes with the columns `names`.
+    """Check a file of a table; returns None if it is damaged. For a small file, the columns `names` are read too.
 
-    The columns come at once, so that the footer of a small file is read only once.
+    The columns are read at the same time, so that the footer of a small file is read only once.
 
     Raises:
         VanishedError: the file was replaced since it was listed.
-        StoreError: the file cannot be read, or it is undamaged but has a schema version that is not read (a later one,
-            or one before OLDEST), a column of another type, or null ids.
+        StoreError: the file cannot be read, or it is undamaged but has an unsupported schema version (a later one, or
+            one before OLDEST), a column of the wrong type, or null ids.
     """
     with reading(path):
         mark = _mark(path)
@@ -93,12 +93,12 @@ def look(path: Path, table: str, names: Sequence[str] = ()) -> File | None:
         _seen[path] = mark, file
     try:
         return replace(file, content=content_of(reader, TABLES[table], names)) if names and small else file
-    except (pa.ArrowException, OSError):  # a page differs from its checksum: the file changed since
+    except (pa.ArrowException, OSError):  # a page does not match its checksum, so the file has changed since
         return None
 
 
 def _trusted(path: Path, small: bool) -> bool:
-    """Whether a file's hash is not compared; true for large objects, whose bytes the object store has verified."""
+    """Whether a file's hash need not be compared; true for large objects, whose bytes the object store has verified."""
     return isinstance(path, Address) and not small
 
 
@@ -113,23 +113,23 @@ def content_of(reader: pq.ParquetFile, schema: pa.Schema, names: Sequence[str]) 
 
 
 def forget() -> None:
-    """Forget all verified files, so that each is looked at again, for example after a file broke while it was read."""
+    """Forget all verified files, so that each is checked again, for example after a file broke while it was read."""
     _seen.clear()
     list_anew()
 
 
 def name_of(source: BufferedReader | BytesIO) -> str:
-    """The name of a file with these bytes, without the ending."""
+    """The name of a file with these bytes, without its extension."""
     return hashlib.file_digest(source, "sha256").hexdigest()[:_HEX_DIGITS]
 
 
 @contextmanager
 def reading(path: Path) -> Iterator[None]:
-    """Turn the system's errors at a file or folder into errors of the store.
+    """Turn the system's errors about a file or folder into the store's errors.
 
     Raises:
-        VanishedError: the file or folder existed and does not exist any more.
-        StoreError: any other error; also a broken link.
+        VanishedError: the file or folder existed but no longer exists.
+        StoreError: any other error, including a broken link.
     """
     try:
         yield
@@ -145,10 +145,10 @@ def reading(path: Path) -> Iterator[None]:
 
 
 def is_there(path: Path) -> bool:
-    """Whether a path exists; a broken link counts as well.
+    """Whether a path exists; a broken link counts too.
 
     Raises:
-        StoreError: this cannot be found out.
+        StoreError: this cannot be determined.
     """
     try:
         path.lstat()
@@ -161,7 +161,7 @@ def is_there(path: Path) -> bool:
 
 
 def _mark(path: Path) -> _Mark:
-    """Figures that change whenever the file changes, unless the disk itself has a fault."""
+    """Figures that change whenever the file changes, unless the disk is faulty."""
     found = path.stat()
     if not stat.S_ISREG(found.st_mode):
         raise StoreError(f"{path}: not a regular file; move it away")
@@ -190,7 +190,7 @@ def _understood(path: Path, table: str, footer: pq.FileMetaData, mark: _Mark) ->
             f"{path}: schema_version={version!r} of table {table}, but this version writes {SCHEMA_VERSION!r} and "
             f"reads {OLDEST} to {SCHEMA_VERSION}; choose another name=NAME or use the version that wrote it"
         )
-    # A footer whose schema was read stays in memory until garbage is collected: for most files this is not needed.
+    # Reading a footer's schema keeps it in memory until garbage is collected, so it is not read for most files.
     of_now = metadata.get(ARROW) == example(table).metadata[ARROW] or footer.schema.equals(example(table).schema)
     if not of_now:
         _expect_types(path, table, footer.schema.to_arrow_schema())
@@ -205,16 +205,16 @@ def _understood(path: Path, table: str, footer: pq.FileMetaData, mark: _Mark) ->
 
 @cache
 def example(table: str) -> pq.FileMetaData:
-    """The footer of an empty file as this version writes it."""
+    """The footer of an empty file, as written by this version."""
     empty = pa.BufferOutputStream()
     metadata = {VERSION_KEY: SCHEMA_VERSION.encode(), REPLACES_KEY: b""}
-    with pq.ParquetWriter(empty, TABLES[table].with_metadata(metadata)):  # a table without rows would import pandas
+    with pq.ParquetWriter(empty, TABLES[table].with_metadata(metadata)):  # making an empty table would import pandas
         pass
     return pq.read_metadata(pa.BufferReader(empty.getvalue()))
 
 
 def _expect_types(path: Path, table: str, found: pa.Schema) -> None:
-    """Raise StoreError if a file lacks a column of ids, or if a column has another type than the table's schema."""
+    """Raise StoreError if a file lacks an id column, or if a column's type differs from the table's schema."""
     for column in [*TABLES[table], *(LONG if table == "episodes" else ())]:
         if column.name in IDS[table] and column.name not in found.names:
             raise StoreError(f"{path}: column {column.name} of table {table} is missing; move it away")
@@ -231,11 +231,11 @@ Table = Literal[
 ]  # fmt: skip
 T = TypeVar("T")
 ASIDE = ".aside"
-_PATIENCE_SECONDS = 60.0  # how long reading is tried again while files are being replaced
-_TOGETHER = 64  # files that a thread looks at in one go
-_NAMED = 5  # damaged files in one message
+_PATIENCE_SECONDS = 60.0  # how long reading is retried while files are being replaced
+_TOGETHER = 64  # number of files that a thread checks in one go
+_NAMED = 5  # maximum number of damaged files in a message
 _LOSS = {
-    "attempts": "and the costs of its tries are not counted",
+    "attempts": "and the costs of its attempts are not counted",
     "messages": "and the requests of its cells are lost, but not their results",
     "comparisons": "and its comparisons are made again",
     "scorings": "and the scores of rescored cells are computed again",
@@ -249,13 +249,13 @@ _LOSS = {
 
 @dataclass(frozen=True)
 class Survey:
-    """The files of a table in three lists: files that count, files merged into those, damaged files; sorted by name."""
+    """A table's files in three lists, sorted by name: files that count, files merged into these, and damaged files."""
 
     files: Sequence[File]
     replaced: Sequence[File]
     damaged: Sequence[Path]
     needless: frozenset[str]
-    """The names of files whose rows are in another file, whether these files still exist or not."""
+    """The names of files whose rows are in a merged file, whether the named files still exist or not."""
 
     @property
     def lost(self) -> list[Path]:
@@ -264,10 +264,10 @@ class Survey:
 
 
 def survey(root: Path, table: str, names: Sequence[str] = ()) -> Survey:
-    """Look at every file of a table, small files with the columns `names`. A table without a folder has no files.
+    """Check every file of a table, and read the columns `names` of small files. A table without a folder has no files.
 
     Raises:
-        StoreError: a file or folder cannot be read, or a file has a schema version that is not read.
+        StoreError: a file or folder cannot be read, or a file has an unsupported schema version.
     """
     until = time.monotonic() + _PATIENCE_SECONDS
     while True:
@@ -292,7 +292,7 @@ def survey(root: Path, table: str, names: Sequence[str] = ()) -> Survey:
 
 
 def _looked(paths: Sequence[Path], table: str, names: Sequence[str]) -> list[File | None]:
-    """Apply `look` to each file, in threads if there are many files: for a few, starting a thread takes longer."""
+    """Apply `look` to each file, in threads if there are many; for a few files, starting a thread takes longer."""
 
     def look_at(part: Sequence[Path]) -> list[File | None]:
         return [look(path, table, names) for path in part]
@@ -305,10 +305,10 @@ def _looked(paths: Sequence[Path], table: str, names: Sequence[str]) -> list[Fil
 
 
 def check(root: Path, *, damage: bool = True) -> None:
-    """Look at every file of a results folder.
+    """Check every file of a results folder.
 
     Raises:
-        StoreError: a file cannot be read, has a schema version that is not read, or (with `damage`) is damaged.
+        StoreError: a file cannot be read, has an unsupported schema version, or (with `damage`) is damaged.
     """
     for table in TABLES:
         found = survey(root, table)
@@ -317,14 +317,14 @@ def check(root: Path, *, damage: bool = True) -> None:
 
 
 def check_there(root: Path) -> None:
-    """Raise StoreError if a folder has no results, or if nobody can find out whether it has any."""
+    """Raise StoreError if a folder has no results, or if it cannot be determined whether it has any."""
     if not is_there(root / "episodes"):
         raise StoreError(f"{root}: no results here (no folder episodes)")
     _listed(root / "episodes")
 
 
 def put_aside(root: Path) -> list[str]:
-    """Move damaged files out of the tables, to `.aside`; returns a line for each file. The caller must hold the lock.
+    """Move damaged files out of the tables, to `.aside`; returns a line per file. The caller must hold the lock.
 
     Raises:
         StoreError: a folder cannot be read or written to.
@@ -344,7 +344,7 @@ def put_aside(root: Path) -> list[str]:
 
 
 def _after(table: str, path: Path, found: Survey) -> str:
-    """The consequence for the rows of a file that was put aside, as the end of a sentence."""
+    """The consequence for the rows of a file that was put aside, worded as the end of a sentence."""
     if path not in found.lost:
         return "and its rows are in a larger file"
     return _LOSS.get(table, "and its cells run again")
@@ -373,7 +373,7 @@ def whole(root: Path, table: str, names: Sequence[str] = ()) -> Sequence[File]:
     """The files of a table whose rows count, from `survey`.
 
     Raises:
-        StoreError: as `survey`; or a file is damaged.
+        StoreError: as for `survey`; or a file is damaged.
     """
     found = survey(root, table, names)
     _refuse(found.lost)
@@ -381,7 +381,7 @@ def whole(root: Path, table: str, names: Sequence[str] = ()) -> Sequence[File]:
 
 
 def _refuse(lost: Sequence[Path]) -> None:
-    """Raise StoreError if rows are lost, as tables without these rows would look complete."""
+    """Raise StoreError if rows are lost, because tables without these rows would look complete."""
     if lost:
         further = f" and {len(lost) - _NAMED} more" if len(lost) > _NAMED else ""
         raise StoreError(
@@ -391,11 +391,11 @@ def _refuse(lost: Sequence[Path]) -> None:
 
 
 def _listed(folder: Path) -> list[Path]:
-    """The files of a table, in the order of their names; empty if there is no folder.
+    """The files of a table, sorted by name; empty if there is no folder.
 
     A listing that is made while one file replaces others may show neither the new file nor the old files. But the
-    listing before showed the old files. So the folder is listed again until no file has disappeared since the listing
-    before.
+    previous listing showed the old files. So the folder is listed again until no file has disappeared since the
+    previous listing.
     """
     before, now = _entries(folder), _entries(folder)
     while not set(before) <= set(now):

@@ -17,15 +17,15 @@ from grid.store.runs import FILE, merged, runs
 from grid.store.schema import TABLES
 
 _MARK = ".gathered"
-"""The file that lists the gathered files. A folder with other files than these belongs to a sweep."""
-_TRIES = 5  # for a folder whose files are being replaced by larger ones
+"""The file that lists the gathered files. A folder with any other files belongs to a sweep."""
+_TRIES = 5  # attempts for a folder whose files are being replaced by larger ones
 
 
 def gather(target: Path, roots: Sequence[Path]) -> None:
     """Make `target` a results folder with the rows of all `roots`: links to their files, or copies if links fail.
 
-    It also gets the records of what the data sets skipped. `target` is made again each time, completely or not at all.
-    A cell that is in several folders counts once, as in every folder.
+    It also gets the numbers of records that the data sets skipped. `target` is made anew each time, completely or not
+    at all. A cell that is in several folders counts once, as it would within one folder.
 
     Raises:
         StoreError: a folder has no results, cannot be read or written to, or `target` is one of the roots or has rows
@@ -57,7 +57,7 @@ def gather(target: Path, roots: Sequence[Path]) -> None:
 
 
 def _check_target(target: Path) -> None:
-    """Raise StoreError if replacing the folder would lose rows or any other file that was not gathered."""
+    """Raise StoreError if replacing the folder would lose rows or other files that were not gathered."""
     if not is_there(target):
         return
     known: set[str] = set()
@@ -65,7 +65,7 @@ def _check_target(target: Path) -> None:
         known = set(loads((target / _MARK).read_text(encoding="utf-8"))["files"])
     if not known or not known.issuperset(_files(target)):
         raise StoreError(
-            f"{one_line(target, 200)}: this folder has files that were not gathered; name another folder, or a new one"
+            f"{one_line(target, 200)}: this folder has files that were not gathered; name another folder or a new one"
         )
 
 
@@ -74,7 +74,7 @@ def _files(root: Path) -> list[str]:
 
 
 def _linked(draft: Path, root: Path) -> None:
-    """Link the files of a folder that count."""
+    """Link those files of a folder that count."""
     for _ in range(_TRIES):
         with suppress(FileNotFoundError):  # a larger file replaced it
             _links(draft, root)
@@ -90,7 +90,7 @@ def _links(draft: Path, root: Path) -> None:
 
 
 def _link(source: Path, target: Path) -> None:
-    """Make a hard link to a file, which is safe as files never change; a copy if the file system has no links."""
+    """Make a hard link to a file, which is safe as files never change; or a copy if the file system has no links."""
     if target.exists():
         return  # its name is the hash of its bytes
     if isinstance(source, Address):

@@ -1,9 +1,9 @@
 """Locking a results folder: it has one writer at a time, and becomes free if the writer dies.
 
-On a file system the lock is the operating system's, which ends with the process. An object store has no locks: there an
-object has the writer's name. It is only written if it has not changed since it was last read, and the writer renews it
-every few seconds. Processes that share the writer's cache folder also use the lock of a file there, so they need not
-wait until the name is too old.
+On a file system, the operating system's lock is used, which ends with the process. An object store has no locks, so an
+object there has the writer's name. This object is only written if it has not changed since it was last read, and the
+writer renews it every few seconds. Processes that share the writer's cache folder also use a file lock there, so they
+need not wait until the name is too old.
 """
 
 from __future__ import annotations
@@ -29,17 +29,17 @@ from grid.core.untrusted import loads
 from grid.store.writing import clear_drafts
 
 _LOCK, _OWNER, _CACHE = ".lock", ".owner", ".cache"
-_BEAT_SECONDS, _LEASE_SECONDS = 10.0, 60.0  # between two writes of a name; the age at which it is too old
+_BEAT_SECONDS, _LEASE_SECONDS = 10.0, 60.0  # between two writes of a name; the age from which it is too old
 
 
 @contextmanager
 def locked(root: Path) -> Iterator[None]:
     """Hold the lock of a results folder for one sweep; drafts of killed writers are removed.
 
-    A file or object in the folder names the holder, for people.
+    A file or object in the folder names the holder, for people to read.
 
     Raises:
-        StoreError: another sweep holds the folder, or it cannot be written to.
+        StoreError: another sweep has locked the folder, or it cannot be written to.
     """
     here = beside(root)
     lock = FileLock(here / _LOCK, timeout=0)
@@ -61,7 +61,10 @@ def locked(root: Path) -> Iterator[None]:
 
 
 def _held(root: Path, owner: str) -> StoreError:
-    return StoreError(f"{root}: another sweep is writing to this name{owner}; wait for it or choose another name=NAME")
+    return StoreError(
+        f"{root}: another sweep is writing results with this name{owner}; wait until it ends, or "
+        "choose another name=NAME"
+    )
 
 
 def _sign(root: Path) -> float:
@@ -94,16 +97,16 @@ def _told(owner: Mapping[str, Any]) -> str:
 
 @dataclass(frozen=True)
 class _Seen:
-    """The lock's object as it was read: who holds the folder (nobody if `cache` is empty), and the object's tag."""
+    """The lock object as it was read: who holds the folder (nobody if `cache` is empty), and the object's tag."""
 
     owner: Mapping[str, Any]
     tag: Mapping[str, Any]
     seconds: float
-    """The seconds since the object was written, by this machine's clock."""
+    """The seconds since the object was written, according to this machine's clock."""
 
     @property
     def cache(self) -> str:
-        """The random name of the cache folder in which the writer also holds a lock; empty if nobody writes."""
+        """The random name of the cache folder in which the writer also holds a lock; empty if there is no writer."""
         return str(self.owner.get("cache", ""))
 
 
@@ -133,16 +136,16 @@ class _Name:
     def __exit__(self, *error: object) -> None:
         self._over.set()
         self._thread.join()
-        with suppress(OSError):  # another writer has the folder, if our name was too old
+        with suppress(OSError):  # if our name was too old, another writer has the folder
             self._write({}, self._tag)
 
     def _taken(self) -> Mapping[str, Any]:
         """Write the name if no other writer holds the folder; returns the object's new tag."""
         seen = self._seen()
-        if seen and seen.cache not in ("", self._cache):  # its file lock is out of our reach
+        if seen and seen.cache not in ("", self._cache):  # the writer's file lock is out of our reach
             if seen.seconds < _LEASE_SECONDS:
                 raise _held(self._root, _told(seen.owner))
-            time.sleep(2 * _BEAT_SECONDS)  # clocks may differ: the name only counts as too old if nobody renews it
+            time.sleep(2 * _BEAT_SECONDS)  # clocks may differ, so the name is only too old if nobody renews it
             if (now := self._seen()) is None or now.tag != seen.tag:
                 raise _held(self._root, _told(seen.owner))
         try:
@@ -158,17 +161,17 @@ class _Name:
         owner: Any = None
         with suppress(ValueError):
             owner = loads(content.decode())
-        if not isinstance(owner, dict):  # unreadable: nobody knows whether the folder is held
+        if not isinstance(owner, dict):  # unreadable, so it is unknown whether the folder is held
             owner = {"cache": content.hex()}
         passed = (dt.datetime.now(dt.UTC) - found["last_modified"]).total_seconds()
         return _Seen(owner, _tag(found), passed)
 
     def _write(self, owner: Mapping[str, Any], tag: Mapping[str, Any] | None) -> Mapping[str, Any]:
         """Write the object; raises FileExistsError if the object's tag is not `tag` (None: if the object exists)."""
-        marked = {**owner, "mark": uuid.uuid4().hex}  # makes the content unique, as a tag is a hash of the content
+        marked = {**owner, "mark": uuid.uuid4().hex}  # makes the content unique, because the tag is a hash of it
         try:
             return _tag(self._object.put(json.dumps(marked).encode(), mode=tag or "create"))
-        except FileExistsError:  # perhaps from this request itself, if its answer was lost and it was sent again
+        except FileExistsError:  # perhaps written by this request, if its answer was lost and it was resent
             if (seen := self._seen()) and seen.owner == marked:
                 return seen.tag
             raise
@@ -188,7 +191,7 @@ def _tag(found: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _cache_of(here: Path) -> str:
-    """The random name of this cache folder; on this machine only a file in the folder has it."""
+    """The random name of this cache folder; on this machine, only a file in the folder has it."""
     path = here / _CACHE
     if not path.exists():
         path.write_text(uuid.uuid4().hex)

@@ -1,4 +1,4 @@
-"""`run.json` in a results folder: how the sweep was run, and how many cells each setting has at the end."""
+"""`run.json` in a results folder: how the sweep was run, and how many cells each setting has in the end."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ FILE = "run.json"
 
 
 class RunRecord(TypedDict):
-    """One run: its beginning (ISO 8601, UTC), its command line without secrets and folders, code, versions, machine.
+    """One run: its start (ISO 8601, UTC), its command line without secrets and folders, code, versions, and machine.
 
-    `versions` are those of the driver's packages. `cpu` is the driver's; `cpus` and `gpus` (by kind) are the cluster's.
-    `cut` has a line for each limit that cuts models' answers below the length that planners ask for; without such a
-    limit there is no `cut`.
+    `versions` are the versions of the driver's packages. `cpu` is the driver's; `cpus` and `gpus` (by kind) are the
+    cluster's. `cut` has a line for each limit that cuts models' answers below the length that planners ask for; it is
+    missing if there is no such limit.
     """
 
     started_at: str
@@ -46,10 +46,10 @@ class PlannedSetting(TypedDict):
 
 
 class RunsRecord(TypedDict):
-    """The file: every run, in the order of time, and all settings that were asked for, by their ids.
+    """The file: every run, in order of time, and all settings that were requested, by id.
 
-    `skipped` has the number of records that are not cases, by the data set's label and the reason; older files do not
-    have it.
+    `skipped` has the number of records that are not used as cases, by the data set's label and the reason; older files
+    do not have it.
     """
 
     runs: list[RunRecord]
@@ -63,7 +63,7 @@ def runs(root: str | Path) -> RunsRecord:
     Raises:
         StoreError: the file cannot be read, or no sweep has written it.
     """
-    from pydantic import TypeAdapter, ValidationError  # a program that only reads tables need not wait for it
+    from pydantic import TypeAdapter, ValidationError  # programs that only read tables need not wait for this import
 
     path = folder_at(root) / FILE
     try:
@@ -78,7 +78,7 @@ def runs(root: str | Path) -> RunsRecord:
 
 
 def merged(parts: Iterable[Mapping[str, Mapping[str, int]]]) -> dict[str, dict[str, int]]:
-    """The skipped records of each data set, from the last part that names it; data sets without any are left out."""
+    """The skipped records of each data set, from the last part that names it; data sets without any are omitted."""
     latest = {dataset: dict(reasons) for part in parts for dataset, reasons in part.items()}
     return {dataset: reasons for dataset, reasons in latest.items() if reasons}
 
@@ -91,7 +91,7 @@ def record_run(
 ) -> None:
     """Add a run, its settings and the records that their data sets skipped; the whole file is replaced at once.
 
-    If the run is None, only settings are added, as they ran elsewhere. The caller must hold the folder's lock.
+    If the run is None, only settings are added, because they ran elsewhere. The caller must hold the folder's lock.
 
     Raises:
         StoreError: the file cannot be read or written.

@@ -28,15 +28,15 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 _BATCH = 65_536
-_TOGETHER = 64  # files that may be open together: an open one takes some 70 KB, however small it is
+_TOGETHER = 64  # maximum number of open files: each takes some 70 KB, however small it is
 
 
 @dataclass(frozen=True)
 class Scan:
     """The rows of some files for which `where` is true.
 
-    `texts` are columns with few different texts. From large files they come as dictionaries, the form in which they are
-    stored. For 19 such columns of a million rows this takes 0.5 s and 110 MiB, compared with 8 s and 370 MiB as texts.
+    `texts` are columns with few different texts. From large files they come as dictionaries, as they are stored. For 19
+    such columns of a million rows, this takes 0.5 s and 110 MiB, compared with 8 s and 370 MiB as texts.
     """
 
     files: Sequence[File]
@@ -51,33 +51,33 @@ class Scan:
         )
 
     def filter(self, where: pc.Expression) -> Scan:
-        """The rows of this scan for which `where` is true as well."""
+        """The rows of this scan for which `where` is true too."""
         return replace(self, where=where if self.where is None else self.where & where)
 
     def batches(self, columns: Mapping[str, pc.Expression]) -> Iterator[pa.RecordBatch]:
         """Batches of columns that are computed from the rows; the order of rows is always the same.
 
-        Only few large files are read ahead, as much of their content may not be needed.
+        Only a few large files are read ahead, because much of their content may not be needed.
         """
         import pyarrow.dataset as ds
 
         small = [file for file in self.files if file.size <= SMALL]
         large = [file for file in self.files if file.size > SMALL]
         told = " ".join(map(str, [*columns.values(), self.where]))
-        names = [name for name in self.schema.names if name in told]  # all that are asked for, perhaps more
+        names = [name for name in self.schema.names if name in told]  # includes all that are asked for
         schema = encoded(self.schema, self.texts)
         form = ds.ParquetFileFormat(dictionary_columns=sorted(self.texts))
         for files in _slices(large):
             names_of, system = [str(file.path) for file in files], _system_of(files[0].path)
             data = ds.dataset(names_of, schema=schema, format=form, filesystem=system)
-            together = system is not None  # parts of an object that are close together are fetched in one request
+            together = system is not None  # nearby parts of an object are fetched in one request
             options = ds.ParquetFragmentScanOptions(
                 pre_buffer=together, use_buffered_stream=not together, page_checksum_verification=on_disk.VERIFIED
             )
             yield from self._scanned(data, columns, options)
         with ThreadPoolExecutor(THREADS) as pool:
             for files in _slices(small):
-                each = map if len(files) == 1 else pool.map  # so that a single file starts no thread
+                each = map if len(files) == 1 else pool.map  # a single file needs no thread
                 tables = list(each(lambda file: _content(file, self.schema, names), files))
                 yield from self._scanned(ds.dataset(pa.concat_tables(tables).combine_chunks()), columns)
 
@@ -101,7 +101,7 @@ def scan(root: Path, table: str, use: Callable[[Scan], T], names: Sequence[str] 
     `use` is called again if a file was replaced while it was read. `names` are the columns that `use` reads first.
 
     Raises:
-        StoreError: a file is damaged, has a schema version that is not read, or cannot be read.
+        StoreError: a file is damaged, has an unsupported schema version, or cannot be read.
     """
     until = time.monotonic() + _PATIENCE_SECONDS
     try:
@@ -117,7 +117,7 @@ def scan(root: Path, table: str, use: Callable[[Scan], T], names: Sequence[str] 
                     raise StoreError(f"{root / table}: cannot be read ({error})") from None
                 files = again
     finally:
-        pa.default_memory_pool().release_unused()  # otherwise the pool keeps memory that it has once had
+        pa.default_memory_pool().release_unused()  # otherwise the pool keeps all memory that it has ever had
 
 
 def encoded(schema: pa.Schema, texts: Collection[str]) -> pa.Schema:
@@ -127,7 +127,7 @@ def encoded(schema: pa.Schema, texts: Collection[str]) -> pa.Schema:
 
 
 def _slices(files: Sequence[File]) -> Iterator[Sequence[File]]:
-    """Groups of files that may be open together, each with at most a batch's rows, as a row may take a kilobyte."""
+    """Groups of files that may be open together, each with at most one batch of rows, as a row may take a kilobyte."""
     found: list[File] = []
     for file in files:
         if found and (len(found) == _TOGETHER or sum(one.rows for one in found) + file.rows > _BATCH):
@@ -139,7 +139,7 @@ def _slices(files: Sequence[File]) -> Iterator[Sequence[File]]:
 
 
 def _system_of(path: Path) -> Any:
-    """The file system through which Arrow reads a file; None for this machine's own file system."""
+    """The file system through which Arrow reads a file; None means this machine's own file system."""
     if not isinstance(path, Address):
         return None
     from pyarrow import fs
@@ -156,7 +156,7 @@ def _content(file: File, schema: pa.Schema, names: Sequence[str]) -> pa.Table:
 
 # `episodes` in the joined form: a column for each metric and each role's costs, taken out of the maps.
 #
-# Files of versions 16 and 17 have these columns themselves: each row has either the maps or the columns.
+# Files of versions 16 and 17 have these columns themselves, so each row has either the maps or the columns.
 
 
 MAPS = (SCORES, TEXT, COSTS)
@@ -167,14 +167,14 @@ LONG_TABLES: Mapping[Long, pa.Schema] = {
     ),
     "costs": pa.schema([("cell_id", pa.string()), ("role", pa.string()), *COST]),
 }
-"""The tables made from the maps of `episodes`, with one row for each entry of a map."""
+"""The tables made from the maps of `episodes`, with one row per entry of a map."""
 
 
 @dataclass(frozen=True)
 class Joined:
     """A scan of `episodes` that also has columns of the joined form.
 
-    `parts` gives the places of these columns' values in the maps, `fields` gives the columns' types.
+    `parts` says where these columns' values are in the maps, `fields` has the columns' types.
     """
 
     scan: Scan
@@ -187,7 +187,7 @@ class Joined:
         return pa.schema([*EPISODES, *self.fields.values()])
 
     def filter(self, where: pc.Expression) -> Joined:
-        """The rows for which `where`, a filter on columns of `episodes`, is true too."""
+        """The rows for which `where` (a filter on columns of `episodes`) is true too."""
         return replace(self, scan=self.scan.filter(where))
 
     def encoded(self, texts: Set[str]) -> Joined:
@@ -224,7 +224,7 @@ class Joined:
 
 
 class _Map:
-    """A batch's column of maps, which gives the values by key."""
+    """A batch's column of maps, from which values can be taken by key."""
 
     def __init__(self, column: pa.MapArray) -> None:
         offsets = column.offsets.to_numpy()
@@ -237,7 +237,7 @@ class _Map:
         self._found: dict[str, pa.Array] = {}
 
     def of(self, part: Part, kind: pa.DataType) -> pa.Array:
-        """The values of a key, one for each row; null for a row whose map lacks the key."""
+        """The values of a key, one per row; null for a row whose map lacks the key."""
         if part.key not in self._names:
             return pa.nulls(self._rows, kind)
         values = pc.struct_field(self._values, part.cost) if part.cost else self._values
@@ -245,7 +245,7 @@ class _Map:
         return values if part.cost else _as(values, kind)
 
     def _places(self, key: str) -> pa.Array:
-        """For each row the place of the entry with the key; null for a row that lacks the key."""
+        """For each row, the position of the entry with the key; null for a row that lacks the key."""
         if key not in self._found:
             places = np.full(self._rows, -1)
             own = np.flatnonzero(self._keys == self._names.index(key))
@@ -328,10 +328,10 @@ def folded(row: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 class EpisodeRow(dict[str, Any]):
-    """A row of `episodes` that also gives the columns of the joined form by name; None for a column without a value."""
+    """A row of `episodes` that also has the columns of the joined form by name; None for a column without a value."""
 
     def __missing__(self, name: str) -> Any:
-        """The value in the row's maps for a metric's name or a column of a role's costs."""
+        """The value in the row's maps for the name of a metric, or of a column with a role's costs."""
         if name not in PARTS:
             if name in EPISODES.names:
                 return None

@@ -1,8 +1,8 @@
 """The columns of all tables (design, 'The tables').
 
-`episodes` has few columns: metrics and roles' costs are in three of its maps, and plugins may add names to these. So a
-cell's row has all measurements or does not exist, and a benchmark's new metric needs no new column. `JOINED` has a
-column for each metric and cost, as readers ask for them by name.
+`episodes` has few columns: metrics and roles' costs are in three maps, to which plugins may add names. So a cell's row
+has all measurements or does not exist, and a benchmark's new metric needs no new column. `JOINED` has a column for each
+metric and cost, because readers ask for them by name.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ OLDEST = 16
 SCORES, TEXT, COSTS = "scores", "texts", "costs"
 """The maps of `episodes`: numbers by metric (a flag is 0 or 1), texts by metric (a list is JSON), costs by role."""
 SOURCE = ("answered_by", "system_fingerprint", "provider")
-"""The columns that say who answered for the acting model, according to its server (`grid.core.engine.Source`)."""
+"""The columns that say what answered for the acting model, according to its server (`grid.core.engine.Source`)."""
 _COUNTS = (
     "llm_calls", "forward_passes", "input_tokens", "cached_input_tokens", "output_tokens", "resent_requests",
     "empty_answers", "cut_answers", "reasoning_tokens", "uncounted_answers",
 )  # fmt: skip
 COST = pa.struct([*((name, pa.int64()) for name in _COUNTS), ("money", pa.float64())])
-"""A role's costs in a cell: the counts of `grid.core.types.Usage`, null for uncounted tokens, and US dollars."""
+"""A role's costs in a cell: the counts in `grid.core.types.Usage`, null for uncounted tokens, and US dollars."""
 
 EPISODES = pa.schema(
     [
@@ -76,7 +76,7 @@ EPISODES = pa.schema(
         ("created_at", pa.timestamp("us", tz="UTC")),
     ]
 )
-"""One row a cell. `money` is the sum over all roles."""
+"""One row per cell. `money` is the sum over all roles."""
 
 STEPS = pa.schema(
     [
@@ -135,7 +135,7 @@ NODES = pa.schema(
         ("output_tokens", pa.int64()),
     ]
 )
-"""One row a node of a search tree, with the edge that leads to it: `0` is the root, `0.2` its third child.
+"""One row per node of a search tree, with the edge that leads to it: `0` is the root, `0.2` its third child.
 
 `pre_right` and `post_right`: whether the judged call is right according to the reference, for the judge's scores r_pre
 and r_post; null if the judge was not asked, or if there is no reference.
@@ -158,9 +158,9 @@ IMPROVEMENTS = pa.schema(
         ("seconds", pa.float64()),
     ]
 )
-"""One row each time that a trajectory became the best so far, with the usage of all roles until then.
+"""One row for each time that a trajectory became the best so far, with the usage of all roles until then.
 
-The last row within a limit of executed calls has the trajectory that the planner would have returned at that limit.
+The last row within a limit on executed calls has the trajectory that the planner would have returned at that limit.
 """
 
 ATTEMPTS = pa.schema(
@@ -205,7 +205,7 @@ MESSAGES = pa.schema(
         ("altered", pa.string()),
     ]
 )
-"""One row a request: `prompt` has its sections' digests, in order; `altered` names parts that are not verbatim."""
+"""One row per request: `prompt` has its sections' digests, in order; `altered` names parts that are not verbatim."""
 
 SECTIONS = pa.schema(
     [
@@ -216,7 +216,7 @@ SECTIONS = pa.schema(
         ("altered", pa.string()),
     ]
 )
-"""Parts of prompts, by the digest of their content; several files may have the same row, and any of them will do."""
+"""Parts of prompts, by the digest of their content. Several files may have the same row; any of them may be used."""
 
 CASES = pa.schema(
     [
@@ -234,7 +234,7 @@ CASES = pa.schema(
 )
 """Cases by their contents (`episodes.case_digest`): the query, and the reference's calls, in order.
 
-Several files may have the same row, and readers use any of them.
+Several files may have the same row, and any of them may be used.
 """
 
 COMPARISONS = pa.schema(
@@ -262,8 +262,8 @@ COMPARISONS = pa.schema(
 )
 """One row for two compared cells: `win` is 1 if the first cell's trajectory is better, 0 if worse, 0.5 for a tie.
 
-`shown_first` and `shown_second` are the win when the first cell's trajectory was shown first or second. They are null
-if the evaluator was not asked, or if its answer named neither trajectory.
+`shown_first` and `shown_second` are the values of `win` when the first cell's trajectory was shown first or second.
+They are null if the evaluator was not asked, or if its answer named neither trajectory.
 """
 
 SCORINGS = pa.schema(
@@ -276,7 +276,7 @@ SCORINGS = pa.schema(
         ("created_at", pa.timestamp("us", tz="UTC")),
     ]
 )
-"""One row each time that a setting's cells were scored again: the code, the evaluator, and the cost.
+"""One row for each time that a setting's cells were scored again: the code, the evaluator, and the cost.
 
 Scorings with the same `digest` cannot give different values.
 """
@@ -289,7 +289,7 @@ RESCORES = pa.schema(
         ("why", pa.string()),
     ]
 )
-"""The results of scoring a cell again, one row a metric; the scores in `episodes` do not change.
+"""The results of scoring a cell again, one row per metric; the scores in `episodes` do not change.
 
 `success` is one of the names. If there is no value now although `episodes` has one, `why` has the reason.
 """
@@ -327,7 +327,7 @@ IDS = {
     "rescores": ("scoring", "cell_id", "name"),
     "metrics": ("digest", "name"),
 }
-"""Columns that identify rows, and so have no nulls; rows are counted by these columns."""
+"""Columns that identify rows and so have no nulls; rows are counted by these columns."""
 DIGESTS = {
     "sections": "digest",
     "cases": "digest",
@@ -335,18 +335,18 @@ DIGESTS = {
     "scorings": "scoring",
     "metrics": "digest",
 }
-"""The column that identifies a row's content: of several rows with the same digest, one is enough."""
+"""The column that identifies a row's content; if several rows have the same digest, one is enough."""
 LATEST = ("created_at", "attempt_id")
 """The columns that decide which of several rows with one `cell_key` counts.
 
-It is the row with the greatest value of the first column or, if these are equal, of the second. Null is the smallest
-value. All readers follow this rule: `tables`, queries in DuckDB (`sql.COUNTS`), the viewer.
+It is the row with the greatest value in the first column or, if these are equal, in the second. Null is the smallest
+value. All readers follow this rule: `tables`, queries in DuckDB (`sql.COUNTS`), and the viewer.
 """
 APART = (
     *("model", "dataset", "robustness", "planner", "refine", "memory", "retriever", "pool"),
     *(*ASKED, "setting_id", "dataset_version", "code"),
 )  # fmt: skip
-"""The columns of `episodes` in which settings differ: labels, the setting's id, the data's version, the code."""
+"""The columns of `episodes` in which settings differ: labels, the setting's id, the data's version, and the code."""
 TIMES = (
     *("wall_seconds", "case_seconds", "created_at", "attempt_id", "sweep", "seconds", "git_commit"),
     *("resent_requests", *(f"{role}_resent_requests" for role in ASKED), "n_messages"),
@@ -355,7 +355,7 @@ TIMES = (
 
 
 class Part(NamedTuple):
-    """The source of a column of the joined form: its map, its key in the map and, for costs, the name of the cost."""
+    """The source of a column of the joined form: its map, its key in the map and, for costs, the cost's name."""
 
     map: str
     key: str

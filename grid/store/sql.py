@@ -14,7 +14,7 @@ from grid.store.schema import COSTS, EPISODES, LATEST, LONG, PARTS, Part, field_
 from grid.store.tables import metrics
 
 COUNTS = f"row_number() OVER (PARTITION BY cell_key ORDER BY {', '.join(f'{name} DESC' for name in LATEST)}) = 1"
-"""The condition, for QUALIFY, that a row of `episodes` is the row that counts for its cell."""
+"""The condition for QUALIFY that a row of `episodes` is the one that counts for its cell."""
 _KINDS = {"string": "VARCHAR", "double": "DOUBLE", "bool": "BOOLEAN", "int32": "INTEGER", "int64": "BIGINT"}
 _WHOLE = re.compile(r"SELECT \* FROM ('(?:[^']|'')*/episodes/\*\.parquet')")
 """The part of a query that reads all columns of all rows of a folder's `episodes`."""
@@ -27,8 +27,8 @@ def selected(source: str, names: Sequence[str], own: Mapping[str, Metric], old: 
         source: the text after FROM.
         names: columns of the joined form, whether of our metrics and costs or of the metrics `own`.
         own: a plugin's metrics by name.
-        old: whether some files have an older version, with a column for each metric; if so, `source` has the columns of
-            all files.
+        old: whether some files have an older version, with a column per metric; if so, `source` has the columns of all
+            files.
     """
     parts = {name: PARTS[name] if name in PARTS else part_of(own[name]) for name in names}
     kinds = {name: LONG.field(name).type if name in PARTS else field_of(own[name]).type for name in names}
@@ -42,7 +42,7 @@ def selected(source: str, names: Sequence[str], own: Mapping[str, Metric], old: 
 
 
 def none(columns: Iterable[pa.Field]) -> str:
-    """A query that gives columns without rows, for a folder that has no files of a table."""
+    """A query that returns columns without rows, for a folder that has no files of a table."""
     return "SELECT " + ", ".join(f'NULL::{_kind(one.type)} AS "{one.name}"' for one in columns) + " WHERE false"
 
 
@@ -68,7 +68,7 @@ def joined(query: str) -> str:
 
 
 def named(query: str, own: Iterable[str] = ()) -> list[str]:
-    """The columns of the joined form that a query names: ours, and those of a plugin's metrics `own`."""
+    """The columns of the joined form that a query names: ours, and the columns of a plugin's metrics `own`."""
     words = set(re.findall(r"\w+", query))
     return [name for name in (*PARTS, *own) if name in words]
 
@@ -76,8 +76,8 @@ def named(query: str, own: Iterable[str] = ()) -> list[str]:
 def _taken(part: Part, kind: pa.DataType) -> str:
     """The expression for a column of the joined form.
 
-    A role's count is taken from a list of only that count, as `costs['actor'].input_tokens` would copy all counts of
-    the role, which takes three times as long.
+    A role's count is taken from a list of this count alone, because `costs['actor'].input_tokens` would copy all of the
+    role's counts, which takes three times as long.
     """
     if part.map == COSTS:
         place = f"list_position(map_keys({COSTS}), '{part.key}')"

@@ -1,4 +1,4 @@
-"""Stored steps as objects again, for showing other cases' episodes in prompts, and for comparisons."""
+"""Turns stored steps back into objects, to show other cases' episodes in prompts, and for comparisons."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def step_of(row: Mapping[str, Any]) -> Step:
 
 
 def _loaded(text: str | None) -> dict[str, Any] | None:
-    """The object in a column; an object that was cut to fit into a row is returned as a text."""
+    """The object in a column; if it was cut to fit into a row, it is returned as a text."""
     if text is None:
         return None
     try:

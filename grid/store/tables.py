@@ -59,10 +59,10 @@ _ORDER = {
     "metrics": ["digest"],
 }
 _OF_TRIES = ("steps", "nodes", "improvements", "messages")
-_COUNTED: Sequence[Table] = ("steps", "nodes", "improvements")  # episodes count their rows: lost ones are made again
+_COUNTED: Sequence[Table] = ("steps", "nodes", "improvements")  # episodes count these rows, so lost rows are made again
 _WHERE = "_where"
 _QUOTED, _NAME = re.compile(r'"(?:[^"\\]|\\.)*"'), re.compile(r"[A-Za-z_]\w*+(?!\()")
-_DIGITS = 32  # of the digest of a row of metrics
+_DIGITS = 32  # number of digits of the digest of a row of `metrics`
 _SPENT = ["cell_id", "status", *(name for columns in SPENT.values() for name in columns.values())]
 
 
@@ -96,27 +96,26 @@ def read(
     *,
     wide: bool = False,
 ) -> pa.Table:
-    """One table of a results folder, also while a sweep writes to it.
+    """One table of a results folder, even while a sweep writes to it.
 
-    `episodes` has one row per cell, the latest one, whatever code made it, in the order of the cells' ids. `steps`,
-    `nodes`, `improvements` and `messages` have the rows that belong to these episodes: `steps` in the order of ids,
-    branches and steps, `nodes` and `improvements` in the order in which they were made, `messages` in the order of ids
-    and requests. `sections`, `cases` and `comparisons` have one row a digest or id; `attempts` has every row, in the
-    order of time. `scores` and `costs` are made from `episodes`, with one row a cell and metric, or a cell and role. An
-    empty folder gives an empty table.
+    `episodes` has one row per cell, the latest one, whatever code made it, sorted by cell id. `steps`, `nodes`,
+    `improvements` and `messages` have the rows that belong to these episodes: `steps` sorted by id, branch and step,
+    `nodes` and `improvements` in the order in which they were made, `messages` sorted by id and request. `sections`,
+    `cases` and `comparisons` have one row per digest or id; `attempts` has every row, in order of time. `scores` and
+    `costs` are made from `episodes`, with one row per cell and metric, or per cell and role. An empty folder gives an
+    empty table.
 
     Args:
         root: the folder.
         table: the table's name.
-        columns: only these columns, in this order; no other is read except the ids. For `episodes` they may be columns
-            of the joined form too: a metric's name, a role's costs (`judge_input_tokens`).
-        where: a filter of rows, on any columns: `pc.field("planner") == "react"`.
+        columns: only these columns, in this order; no others are read except the ids. For `episodes` they may also be
+            columns of the joined form: a metric's name, or a role's costs (`judge_input_tokens`).
+        where: a filter for rows, on any columns: `pc.field("planner") == "react"`.
         categories: columns with few different texts, which come dictionary-encoded: small, and categories in pandas.
-        wide: all columns of the joined form, if `columns` is None.
+        wide: whether to return all columns of the joined form if `columns` is None.
 
     Raises:
-        StoreError: a file is damaged, has a schema version that is not read, or cannot be read; or there is no such
-            column.
+        StoreError: a file is damaged, has an unsupported schema version, or cannot be read; or there is no such column.
     """
     root = folder_at(root)
     if table == "scores" or table == "costs":
@@ -132,13 +131,13 @@ def read(
     if table in DIGESTS:
         first = DIGESTS[table]
         return scan(root, table, lambda data: wanted.of(data, _in_turn(_first_of(data, first)), where), [first])
-    # Look at the episodes before reading these rows, as these rows are written before their episodes.
+    # The episodes are read first, because these rows are written before their episodes.
     keep = _tries(root, files_of(root, "episodes")).hold if table in _OF_TRIES else _all
     return scan(root, table, lambda data: wanted.of(data if where is None else data.filter(where), keep))
 
 
 def finished(root: Path, retry: Retry = "none", by: Literal["cell_id", "cell_key"] = "cell_id") -> CellIds:
-    """The ids of the cells that need not run again; with `by="cell_key"` their keys, whatever code made the rows."""
+    """The ids of the cells that need not run again; with `by="cell_key"`, their keys, whatever code made the rows."""
     where, told = pc.scalar(True), {"none": [], "infrastructure": ["error_kind"], "all": ["status"]}[retry]
     if retry == "infrastructure":
         where = pc.coalesce(pc.field("error_kind"), pc.scalar("")) != pc.scalar(str(ErrorKind.INFRASTRUCTURE))
@@ -166,7 +165,7 @@ def _without_rows(root: Path, table: Table, by: str) -> Keys:
 
 
 def rows_of_try(root: Path, table: Literal["episodes", "attempts"], attempt_id: str) -> list[dict[str, Any]]:
-    """The rows of one try of a chunk: ids, status and costs; rows that a later try has replaced are included."""
+    """The rows of one attempt at a chunk: ids, status and costs; rows replaced by a later attempt are included."""
     columns = _SPENT if table == "episodes" else [name for name in TABLES[table].names if name in _SPENT]
     joined, mine = _joining(root, columns) if table == "episodes" else None, pc.field("attempt_id") == attempt_id
 
@@ -185,17 +184,18 @@ def newest(root: Path) -> dt.datetime | None:
 
 
 def metrics(root: str | Path) -> dict[str, Metric]:
-    """The metrics among the scores of a folder, by name: ours, and those that its sweeps declared.
+    """The metrics among the scores of a folder, by name: ours, and the metrics that its sweeps declared.
 
     Raises:
-        StoreError: as `read`; or two sweeps declared a name differently, so that its values cannot be in one column.
+        StoreError: as for `read`; or two sweeps declared a name differently, so that its values cannot be in one
+            column.
     """
     return dict(_metrics(folder_at(root), files_of(root, "metrics")))
 
 
 @lru_cache(maxsize=8)
 def _metrics(root: Path, files: tuple[File, ...]) -> Mapping[str, Metric]:
-    """The metrics in these files, cached as a report asks for them often; equal file names mean equal content."""
+    """The metrics in these files, cached because a report often needs them; equal file names mean equal content."""
     found = dict(BY_NAME)
     columns = [name for name in TABLES["metrics"].names if name != "digest"]
     rows = read(root, "metrics", columns, ~pc.field("name").isin([*BY_NAME, *EPISODES.names])).to_pylist()
@@ -211,16 +211,16 @@ def _metrics(root: Path, files: tuple[File, ...]) -> Mapping[str, Metric]:
 
 
 def named_in(where: pc.Expression | None) -> set[str]:
-    """The columns that an expression may name: all names in its text, without quoted texts and functions."""
+    """The columns that an expression may name: all names in its text, except quoted texts and functions."""
     told = _QUOTED.sub("", "" if where is None else str(where))
     return {*_NAME.findall(told)} - {"and", "or", "true", "false", "null"}
 
 
 def files_of(root: str | Path, table: Table) -> tuple[File, ...]:
-    """The files of a table whose rows count; as long as the files are the same, the rows are the same.
+    """The files of a table whose rows count; as long as the files are the same, so are the rows.
 
     Raises:
-        StoreError: a file is damaged, has a schema version that is not read, or cannot be read.
+        StoreError: a file is damaged, has an unsupported schema version, or cannot be read.
     """
     return tuple(whole(folder_at(root), table))
 
@@ -233,7 +233,7 @@ def metric_rows(found: Iterable[Metric]) -> list[dict[str, Any]]:
 
 @dataclass(frozen=True)
 class _Joining:
-    """The columns of the joined form that are read beside those of `episodes`; `further` are a plugin's metrics."""
+    """The joined-form columns that are read in addition to those in `episodes`; `further` are a plugin's metrics."""
 
     parts: Mapping[str, Part]
     fields: Mapping[str, pa.Field]
@@ -248,7 +248,7 @@ def _joining(root: Path, names: Sequence[str] | None, where: pc.Expression | Non
     """The columns of the joined form that `names` (None: all of them) and the expression `where` need.
 
     Raises:
-        StoreError: a name is not a column and no metric.
+        StoreError: a name is neither a column nor a metric.
     """
     told = "" if where is None else str(where)
     ours = [name for name in LONG.names if names is None or name in names or name in told]
@@ -267,7 +267,7 @@ def _joining(root: Path, names: Sequence[str] | None, where: pc.Expression | Non
 
 
 def _long(root: Path, table: Long, where: pc.Expression | None, columns: Sequence[str] | None) -> pa.Table:
-    """`scores` or `costs`, sorted by cell and name; also from old files, which have a column for each of them."""
+    """`scores` or `costs`, sorted by cell and name; also from old files, which have a column per score or cost."""
     maps = [SCORES, TEXT] if table == "scores" else [COSTS]
     rows = read(root, "episodes", ["cell_id", *maps], where)
     old = pc.field(maps[0]).is_null()
@@ -290,7 +290,7 @@ class _Wanted:
     def of(
         self, data: Scan | Joined, keep: Callable[[pa.RecordBatch], Mask], where: pc.Expression | None = None
     ) -> pa.Table:
-        """The rows for which `keep` and `where` are true, read a batch at a time, so that other rows need no memory.
+        """The rows for which `keep` and `where` are true, read a batch at a time, so that other rows use no memory.
 
         `keep` gets each batch, which includes the rows' ids.
         """
@@ -318,7 +318,7 @@ class _Wanted:
         return batch
 
     def _sorted(self, held: dict[str, pa.ChunkedArray], schema: pa.Schema) -> pa.Table:
-        """The columns with sorted rows; `held` is emptied column by column, so that memory has no two copies of all."""
+        """The columns with sorted rows; `held` is emptied column by column, so that there are never two full copies."""
         keys = [_keys(held[name]) if name in _TRY else held[name].to_numpy() for name in self.order]
         places = np.lexsort(keys[::-1])
         del keys
@@ -329,14 +329,14 @@ class _Wanted:
 
 
 def _table(data: Scan | Joined, names: Sequence[str], further: Mapping[str, pc.Expression] = {}) -> pa.Table:
-    """All rows in the files' order, with the columns `names` and the flags `further`, which are computed."""
+    """All rows in the files' order, with the columns `names` and the computed flags `further`."""
     fields = {name: data.schema.field(name) for name in names} | {name: pa.field(name, pa.bool_()) for name in further}
     columns = {name: pc.field(name) for name in fields} | dict(further)
     return pa.Table.from_batches(data.batches(columns), pa.schema(list(fields.values())))
 
 
 def _latest_of(data: Scan) -> Mask:
-    """Whether each row is the row that counts for its cell; computed only once for the same files."""
+    """For each row, whether it is the row that counts for its cell; computed only once for the same files."""
     return _latest_in(tuple(data.files), data.schema)
 
 
@@ -349,11 +349,11 @@ def _latest_in(files: tuple[File, ...], schema: pa.Schema) -> Mask:
 
 
 def _latest(data: Scan, rows: pa.Table) -> Mask:
-    """Whether each row is the row that counts for its cell, by the rule of LATEST."""
+    """For each row, whether it is the row that counts for its cell, by the rule of LATEST."""
     when, then = LATEST
     cells, made = _keys(rows["cell_key"]), pc.fill_null(rows[when].cast(pa.int64()), 0).to_numpy()
     order = np.lexsort((made, cells))
-    if _repeated(cells[order], made[order]).any():  # this is rare, and only then another column is read
+    if _repeated(cells[order], made[order]).any():  # rare; only then is another column read
         tries = _keys(pc.fill_null(_table(data, [then])[then], ""))
         order = np.lexsort((tries, made, cells))
     last = np.ones(len(order), dtype=bool)
@@ -364,20 +364,20 @@ def _latest(data: Scan, rows: pa.Table) -> Mask:
 
 
 def _repeated(*columns: npt.NDArray[Any]) -> Mask:
-    """Whether each row, from the second on, has the same values as the row before it."""
+    """For each row from the second on, whether it has the same values as the row before it."""
     found: Mask = np.logical_and.reduce([column[1:] == column[:-1] for column in columns])
     return found
 
 
 def _first_of(data: Scan, column: str) -> Mask:
-    """Whether each row is the first row with its value, in the files' order."""
+    """For each row, whether it is the first row with its value, in the files' order."""
     found = np.zeros(len(keys := _keys(_table(data, [column])[column])), dtype=bool)
     found[np.unique(keys, return_index=True)[1]] = True
     return found
 
 
 class _Tries:
-    """For each cell the try that made its latest row."""
+    """For each cell, the attempt that made its latest row."""
 
     def __init__(self, root: str | Path) -> None:
         rows = read(root, "episodes", _TRY, categories=["attempt_id"])
@@ -385,7 +385,7 @@ class _Tries:
         self._cells, self._names, self._tries = _keys(rows["cell_id"]), attempts.dictionary, attempts.indices.to_numpy()
 
     def hold(self, batch: pa.RecordBatch) -> Mask:
-        """Whether each row was made by its cell's latest try."""
+        """For each row, whether it was made by its cell's latest attempt."""
         tries = pc.fill_null(pc.index_in(batch["attempt_id"], self._names), -1).to_numpy()
         places, known = _places(_keys(batch["cell_id"]), self._cells)
         return known & (self._tries[places] == tries) if len(self._cells) else known
@@ -393,12 +393,12 @@ class _Tries:
 
 @lru_cache(maxsize=1)
 def _tries(root: Path, files: tuple[File, ...]) -> _Tries:
-    """The tries of a folder's cells, cached for all its tables as long as `episodes` has the same files."""
+    """The attempts for a folder's cells, cached for all its tables as long as `episodes` has the same files."""
     return _Tries(root)
 
 
 def _taken(column: pa.ChunkedArray, places: npt.NDArray[np.int64]) -> pa.ChunkedArray:
-    """The rows of a column at these places; a column without values, as most are, is not copied."""
+    """The rows of a column at these positions; a column without values, as most are, is not copied."""
     return column if column.null_count == len(column) == len(places) else column.take(places)
 
 
@@ -407,7 +407,7 @@ def _all(batch: pa.RecordBatch) -> Mask:
 
 
 def _in_turn(mask: Mask) -> Callable[[pa.RecordBatch], Mask]:
-    """A function that gives the part of the mask for each batch, if the batches come in their order."""
+    """A function that returns the part of the mask for each batch, if the batches come in order."""
     place = 0
 
     def piece(batch: pa.RecordBatch) -> Mask:
@@ -419,7 +419,7 @@ def _in_turn(mask: Mask) -> Callable[[pa.RecordBatch], Mask]:
 
 
 def _keys(column: pa.ChunkedArray | pa.Array) -> Keys:
-    """Ids as bytes of the same width, so that they can be compared without an object for each id."""
+    """Ids as bytes of the same width, so that they can be compared without creating an object per id."""
     text = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
     lengths = pc.min_max(pc.binary_length(text)).as_py()
     width = max(lengths["max"] or 0, 1)
@@ -430,7 +430,7 @@ def _keys(column: pa.ChunkedArray | pa.Array) -> Keys:
 
 
 def _places(keys: Keys, ordered: Keys) -> tuple[npt.NDArray[np.int64], Mask]:
-    """The place of each key among the sorted keys, and whether the key is there at all."""
+    """The position of each key among the sorted keys, and whether the key is among them."""
     if not len(ordered):
         return np.zeros(len(keys), dtype=np.int64), np.zeros(len(keys), dtype=bool)
     places = np.minimum(ordered.searchsorted(keys), len(ordered) - 1)

@@ -1,4 +1,4 @@
-"""The requests and answers of a cell, put together again from the tables."""
+"""The requests and answers of a cell, reassembled from the tables."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from grid.core.engine import Section
 from grid.core.errors import StoreError
 from grid.store.tables import read
 
-_BEST = 5  # how many options of a choice are printed
+_BEST = 5  # number of a choice's options that are printed
 
 
 @dataclass(frozen=True)
@@ -22,9 +22,9 @@ class Request:
     """One request as the engine got it, and the engine's answers.
 
     `sections` are the parts of its prompt; a part is None if its file was damaged and put aside. `request` is `sample`
-    (of `n` completions) or `choose`, and `wanted` is the kind of answer. If neither `answers` nor `probabilities` has
-    values, the engine did not answer. `unreadable` says, by an answer's place, why the answer could not be used.
-    `altered` names texts that are not verbatim.
+    (for `n` completions) or `choose`, and `wanted` is the kind of answer. If neither `answers` nor `probabilities` has
+    values, the engine did not answer. `unreadable` maps an answer's position to the reason why the answer could not be
+    used. `altered` names texts that are not verbatim.
     """
 
     role: str
@@ -47,7 +47,7 @@ class Request:
 
 
 def transcript(root: Path, cell_id: str) -> tuple[Request | None, ...]:
-    """The requests of a cell's latest try, in their order; a request is None if its file was damaged and put aside.
+    """The requests of a cell's latest attempt, in order; a request is None if its file was damaged and put aside.
 
     Raises:
         StoreError: there is no such cell, its transcript was not kept, or files cannot be read.
@@ -62,7 +62,7 @@ def transcript(root: Path, cell_id: str) -> tuple[Request | None, ...]:
 
 
 def transcripts(root: Path, cell_ids: Sequence[str]) -> dict[str, tuple[Request | None, ...]]:
-    """The transcripts of several cells at once, as `transcript` gives them; cells without one are left out.
+    """The transcripts of several cells at once, as returned by `transcript`; cells without one are left out.
 
     Raises:
         StoreError: files cannot be read.
@@ -91,7 +91,7 @@ def section_of(row: Mapping[str, Any]) -> Section:
 
 
 def request_of(row: Mapping[str, Any], sections: Mapping[str, Section]) -> Request:
-    """The request in a row of `messages`; `sections` are the parts of prompts by their digests."""
+    """The request in a row of `messages`; `sections` maps each digest to its part of a prompt."""
     own = {name: row[name] for name in ("role", "decision", "request", "wanted", "seed", "n", "temperature")}
     return Request(
         **own,
@@ -119,7 +119,7 @@ def lines(requests: Sequence[Request | None]) -> Iterator[str]:
 
 
 class Answered(Protocol):
-    """An engine's answers, those of a `Request` or of an episode's message that is not stored yet."""
+    """An engine's answers, either in a `Request` or in an episode's message that is not stored yet."""
 
     @property
     def answers(self) -> tuple[str, ...]:
@@ -133,7 +133,7 @@ class Answered(Protocol):
 
     @property
     def unreadable(self) -> Mapping[int, str]:
-        """The reasons why answers could not be used, by the answer's place."""
+        """The reasons why answers could not be used, by the answer's position."""
         ...
 
 

@@ -1,9 +1,9 @@
 """Writing files of a table, each completely or not at all.
 
-A file is written under `.tmp` in the same results folder, synced, and renamed to the hash of its bytes, so that a
-reader never sees half a file. To an object store the file is sent whole, under that name. Within a chunk the episodes
-are written last, and sections are written before the messages that name them. So if an episode can be read, its steps
-and all its requests can be read too.
+A file is written under `.tmp` in the same results folder, synced, and renamed to the hash of its bytes, so readers
+never see half a file. An object store gets the whole file, under that name. Within a chunk, the episodes are written
+last, and sections are written before the messages that name them. So if an episode can be read, its steps and all its
+requests can be read too.
 """
 
 from __future__ import annotations
@@ -35,17 +35,17 @@ _IN_TURN = (
     "metrics", "sections", "cases", "messages", "steps", "nodes", "improvements", "attempts", "comparisons", "rescores",
     "scorings", "episodes",
 )  # fmt: skip
-_DRAFT_SECONDS = 600.0  # a draft without a change for so long has no writer any more
+_DRAFT_SECONDS = 600.0  # a draft that is unchanged for this long no longer has a writer
 
 
 def write(root: Path, rows: Rows) -> dict[str, int]:
     """Write a chunk's rows, table by table; returns the bytes written, by table.
 
-    `rows` maps a table's name to its rows: dicts by the columns' names, or tuples of `values_of`. Dicts for `episodes`
-    may have the columns of the joined form.
+    `rows` maps a table's name to its rows: dicts by column name, or tuples from `values_of`. Dicts for `episodes` may
+    have the columns of the joined form.
 
     Raises:
-        StoreError: the folder cannot be written to, or its disk is full; files written before stay complete. Or a row
+        StoreError: the folder cannot be written to, or its disk is full (files already written remain intact); or a row
             has no id.
     """
     sizes = {}
@@ -68,7 +68,7 @@ def as_table(table: str, rows: Sequence[Mapping[str, Any]]) -> pa.Table:
 
 
 def values_of(table: str, row: Mapping[str, Any]) -> Values:
-    """A row's values without the columns' names, a tenth of the size; rows of `episodes` have the maps."""
+    """A row's values without the column names, in a tenth of the space; rows of `episodes` have the maps."""
     return tuple(map(row.get, _NAMES[table]))
 
 
@@ -84,7 +84,7 @@ def _columns(rows: Sequence[Mapping[str, Any]] | Sequence[Values], table: str) -
 
 
 def _tables(columns: Columns, schema: pa.Schema) -> Iterator[pa.Table]:
-    """The columns as one table; as several tables if a column would have more than 2 GiB."""
+    """The columns as one table, or as several tables if a column would have more than 2 GiB."""
     try:
         yield pa.Table.from_pydict(columns, schema)
     except pa.ArrowCapacityError:
@@ -97,7 +97,7 @@ def _tables(columns: Columns, schema: pa.Schema) -> Iterator[pa.Table]:
 
 @cache
 def _repeated(table: str) -> Sequence[str]:
-    """The columns that become smaller as a dictionary: all but those of real numbers, which seldom repeat."""
+    """The columns that become smaller as a dictionary: all except real numbers, which rarely repeat."""
     columns = example(table).schema
     return [column.path for column in map(columns.column, range(len(columns))) if column.physical_type != "DOUBLE"]
 
@@ -118,7 +118,7 @@ def new_file(root: Path, table: str, replaces: Sequence[str] = (), texts: Sequen
     """Write a new file; it exists, complete, once the block has ended without an error.
 
     The block gives the columns `texts` as dictionaries; readers of the file get plain texts. If the block reads files,
-    it must turn its errors of reading into StoreErrors, as any OSError is treated as an error of writing.
+    it must turn its reading errors into StoreErrors, because any OSError is treated as a writing error.
     """
     metadata = {
         VERSION_KEY: SCHEMA_VERSION, REPLACES_KEY: "\n".join(replaces), ARROW: example(table).metadata[ARROW].decode()
@@ -149,9 +149,9 @@ def new_file(root: Path, table: str, replaces: Sequence[str] = (), texts: Sequen
 
 
 def clear_drafts(root: Path, now: float) -> None:
-    """Remove drafts of killed writers: those unchanged for ten minutes. The caller must hold the lock.
+    """Remove drafts of killed writers, which are unchanged for ten minutes. The caller must hold the lock.
 
-    Younger drafts stay, as a worker of a sweep whose driver has just died may still write to them. `now` is the file
+    Younger drafts stay, because a worker may still write to them if its sweep's driver has just died. `now` is the file
     system's time.
 
     Raises:
@@ -163,13 +163,13 @@ def clear_drafts(root: Path, now: float) -> None:
                 if entry.name.endswith(".parquet") and now - entry.stat().st_mtime > _DRAFT_SECONDS:
                     os.unlink(entry.path)
     except FileNotFoundError:
-        return  # nothing was written yet, or a worker has just ended
+        return  # nothing has been written yet, or a worker has just ended
     except OSError as error:
         raise StoreError(f"{beside(root) / _SCRATCH}: cannot be cleared ({error})") from None
 
 
 def _sync(folder: Path) -> None:
-    """Make the folder's entries survive a crash of the machine; in an object store nothing is needed for that."""
+    """Make the folder's entries survive a crash of the machine; an object store does not need this."""
     if isinstance(folder, Address):
         return
     handle = os.open(folder, os.O_RDONLY)

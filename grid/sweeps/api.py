@@ -42,7 +42,7 @@ _ALONE = threading.RLock()
 
 
 class Figures(list["Drawing"]):
-    """Several figures, which a notebook shows one below another."""
+    """Several figures, which a notebook shows one below the other."""
 
     def _repr_html_(self) -> str:
         """The display in a notebook."""
@@ -91,20 +91,20 @@ class Results:
         """Print the tables of `agent-grid report`.
 
         Args:
-            unknown: how to count cells of which nobody can tell whether they succeeded: `left_out`, or `failure`.
+            unknown: how to count cells whose success cannot be determined: `left_out` or `failure`.
         """
         from rich.console import Console
 
         from analysis.report import print_report
 
-        out = io.StringIO() if Console().is_jupyter else None  # in a notebook each piece would be a separate output
+        out = io.StringIO() if Console().is_jupyter else None  # a notebook would show each piece as a separate output
         print_report(self.folder, Console(file=out, force_jupyter=False), unknown=unknown)
         print(out.getvalue() if out else "", end="")
 
     def tables(self, name: str = "", model: str | None = None, dataset: str | None = None) -> list[Table]:
         """The report's tables whose names begin with `name`, in order; each displays itself, and has `values`.
 
-        `model` and `dataset` choose the tables that are only about this model and this data set.
+        `model` and `dataset` select the tables that are only about this model and this data set.
         """
         from rich.console import Console
 
@@ -121,12 +121,12 @@ class Results:
     def table(self, name: str, model: str | None = None, dataset: str | None = None) -> Table:
         """The table whose name begins with the words `name`, such as `results`.
 
-        If there are several of this kind, for several models or data sets, they are one table, with a column for the
-        model and one for the data set; `model` and `dataset` choose among them.
+        If there are several tables of this kind, for several models or data sets, they are joined into one, with a
+        column for the model and one for the data set; `model` and `dataset` choose among them.
 
         Raises:
-            ConfigError: no table has a name that begins so, or tables of several kinds have, or there is no such model
-                or data set.
+            ConfigError: no table's name begins with these words, or the names of several kinds of tables do, or there
+                is no such model or data set.
         """
         from analysis.page.table import together
 
@@ -138,7 +138,7 @@ class Results:
             raise ConfigError("table", name, f"one of {', '.join(table.name for table in found)}") from None
 
     def differences(self, model: str | None = None, dataset: str | None = None) -> Table:
-        """The differences to the reference planner, paired over cases; arguments and errors are those of `table`."""
+        """The differences from the reference planner, paired over cases; arguments and errors are as for `table`."""
         from analysis.tables.rates import REFERENCE
 
         to_reference = f"differences {REFERENCE}"
@@ -147,10 +147,10 @@ class Results:
     def figure(self, name: str, model: str | None = None, dataset: str | None = None) -> Drawing | Figures:
         """The figure of the report's page whose name begins with the words `name` (`cost`), or a list of several.
 
-        `model` and `dataset` choose the figures that are only about this model and this data set.
+        `model` and `dataset` select the figures that are only about this model and this data set.
 
         Raises:
-            ConfigError: no figure has a name that begins so, or there is no such model or data set.
+            ConfigError: no figure's name begins with these words, or there is no such model or data set.
         """
         from analysis import load, summary
         from analysis.figures import drawings
@@ -180,7 +180,7 @@ class Results:
         return told + "".join(table._repr_html_() for table in tables[:1]) + more
 
     def _expect_place(self, model: str | None, dataset: str | None) -> None:
-        """Raise ConfigError for a model or a data set that no table has in its rows."""
+        """Raise ConfigError for a model or a data set that is in no table's rows."""
         for key, wanted in (("model", model), ("dataset", dataset)):
             there = (table.values[key].dropna().astype(str) for table in self.tables() if key in table.values)
             known = list(dict.fromkeys(str(name) for column in there for name in column.unique()))
@@ -199,7 +199,7 @@ COLUMNS: Mapping[str, Sequence[str]] = {
     **{name: list(schema.names) for name, schema in [*TABLES.items(), *LONG_TABLES.items()]},
     "episodes": list(dict.fromkeys([*JOINED.names, *EPISODES.names])),
 }
-"""The columns of each table, as `Results` gives it; `episodes` also has the metrics that a sweep declares."""
+"""The columns of each table, as returned by `Results`; `episodes` also has the metrics that a sweep declares."""
 
 
 def _expect_table(name: str) -> None:
@@ -215,10 +215,10 @@ def _about(table: Table, wanted: Mapping[str, str | None]) -> bool:
 
 
 def _named(kind: str, name: str, parts: Sequence[T]) -> list[T]:
-    """The part with this name; or else the parts whose names begin with its words; or else with its letters.
+    """The part with this name; else all parts whose names begin with these words; else with these letters.
 
     Raises:
-        ConfigError: there is no such part, or only the letters agree, and with parts of several kinds.
+        ConfigError: there is no such part, or only the letters match, and they match parts of several kinds.
     """
     names: list[str] = [part.name for part in parts]
     words = [part for part in parts if f"{part.name} ".startswith(f"{name} ")]
@@ -233,7 +233,7 @@ def _named(kind: str, name: str, parts: Sequence[T]) -> list[T]:
 
 
 def load(folder: str | Path) -> Results:
-    """The results in a folder, `results/NAME`; raises StoreError if it has none, or if another version wrote them."""
+    """The results in a folder, `results/NAME`; raises StoreError if there are none or another version wrote them."""
     found = folder_at(folder)
     store.check_there(found)
     store.check(found)
@@ -243,7 +243,7 @@ def load(folder: str | Path) -> Results:
 def sweep(*overrides: str) -> Results:
     """Run the sweep of `python launch/sweep.py -m OVERRIDES` in this process, and return its results.
 
-    Sweeps of several threads run one after another. A Ray that this process has initialised is used.
+    Sweeps from several threads run one after another. If this process has initialised Ray, that Ray is used.
 
     Args:
         overrides: as on the command line: `planner=react,egb_logits`.
@@ -252,11 +252,11 @@ def sweep(*overrides: str) -> Results:
         GridError: the sweep cannot be composed (with the key, its value and the allowed values) or did not end (no
             model, no cluster, a full disk).
     """
-    with _alone():  # and what is imported: rich draws a random number for it
+    with _alone():  # the imports stay inside, because rich draws a random number
         from grid.sweeps.jobs import run
         from grid.sweeps.notebook import one_output
 
-        inline = "cluster=inline" in overrides  # there a planner is debugged while it runs
+        inline = "cluster=inline" in overrides  # for debugging a planner while it runs
         with nullcontext() if inline else one_output() as output:
             found = settings_of(*overrides)
             config, _ = found[0]
@@ -270,7 +270,7 @@ def sweep(*overrides: str) -> Results:
 def _alone() -> Iterator[None]:
     """Run one sweep at a time; afterwards the caller's Hydra, plugins and random numbers are as they were before.
 
-    The changes of connecting to Ray are undone elsewhere, by the code that connects.
+    The changes made by connecting to Ray are undone elsewhere, by the code that connects.
     """
     drawn = random.getstate()
     from hydra.core.global_hydra import GlobalHydra
@@ -281,7 +281,7 @@ def _alone() -> Iterator[None]:
         try:
             yield
         finally:
-            GlobalHydra.instance().hydra = outer  # composing replaces it by another instance
+            GlobalHydra.instance().hydra = outer  # composing replaces it with a new instance
             random.setstate(drawn)
 
 

@@ -1,4 +1,4 @@
-"""The command line before Hydra sees it: keys that would split a sweep, or make it write elsewhere, are refused."""
+"""Checks a command line before Hydra sees it: keys that would split a sweep or make it write elsewhere are refused."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from grid import plugins
 from grid.core.errors import ConfigError, GridError, nearest, one_line
 from grid.settings.setting import FURTHER, GROUPS
 
-# The message about a setting that cannot be composed, in one line: the key, its value and the allowed values.
+# The one-line message about a setting that cannot be composed: the key, its value and the allowed values.
 
 
 _NO_SUCH_KEY = re.compile(r"Could not override '([^']*)'")
@@ -31,7 +31,7 @@ _SEVERAL = re.compile(r"(?:Ambiguous value for argument|Sweep parameters) '(.*?)
 
 
 def refusal(error: Exception, overrides: Sequence[str] = ()) -> str:
-    """The one-line text of any error that is raised before a sweep is composed and checked."""
+    """The one-line text of any error that is raised until a sweep is composed and checked."""
     if isinstance(error, ConfigError):
         return one_line(kept(error, overrides))
     if isinstance(error, GridError):
@@ -57,7 +57,7 @@ def refusal(error: Exception, overrides: Sequence[str] = ()) -> str:
 
 
 def _without_files() -> str:
-    """A text on plugins without YAML; a wheel only has the YAML files that its package data names."""
+    """A text about plugins without YAML files; a wheel contains only the YAML files that its package data names."""
     lacking = [one for one in plugins.allowed().values() if not any(one.conf.rglob("*.yaml"))]
     return "".join(
         f"; the plugin {one.name} has no YAML files in {one.conf}"
@@ -67,7 +67,7 @@ def _without_files() -> str:
 
 
 def _of_hydra(error: Exception, overrides: Sequence[str]) -> str:
-    """The line for an error of Hydra; it names the key, the override or the file, and the reason if Hydra knows it."""
+    """The line for a Hydra error, with the key, the override or the file, and with the reason if Hydra gives one."""
     if sweep := _SEVERAL.search(str(error)):
         return one_line(several(sweep[1]))
     cause = error.__cause__ if isinstance(error.__cause__, OmegaConfBaseException) else None
@@ -82,7 +82,7 @@ def _of_hydra(error: Exception, overrides: Sequence[str]) -> str:
     allowed = (
         f"no such key{nearest(last, siblings)}; the keys here are {', '.join(siblings)}"
         if siblings
-        else f"a key that {above} has; it has none, and {above}={{{last}: VALUE}} gives it one"
+        else f"must be a key that {above} has, but it has none; {above}={{{last}: VALUE}} gives it this one"
     )
     group = key.partition(".")[0]
     if choices := next((one for one in overrides if one.startswith(f"{group}=") and "," in one), None):
@@ -93,10 +93,10 @@ def _of_hydra(error: Exception, overrides: Sequence[str]) -> str:
     return one_line(ConfigError(key, values[-1] if values else None, allowed))
 
 
-# The command line before Hydra sees it: keys that would split a sweep, or write to other places, are refused.
+# Checking the command line before Hydra sees it: keys that would split a sweep or write elsewhere are refused.
 
 
-MAX_CHARACTERS = 10_000  # of an override; Hydra's parser takes seconds for longer ones
+MAX_CHARACTERS = 10_000  # maximum length of an override; Hydra's parser takes seconds for longer ones
 MAX_DEPTH = 30
 _PILOT, _DRY_RUN = "dry_run.pilot=", "dry_run="
 _FLAGS = ("config_name", "config_path", "experimental_rerun")
@@ -106,7 +106,7 @@ _TAKEN = re.compile(r"hydra\.(searchpath|sweeper\.params(\..+)?)")
 
 
 def completed(arguments: Sequence[str]) -> list[str]:
-    """Add `all` to an `--info` without a value: argparse would take the next override as its value."""
+    """Add `all` to an `--info` without a value, because argparse would use the next override as its value."""
     found: list[str] = []
     for one, behind in zip(arguments, [*arguments[1:], "="], strict=True):
         found += [one, "all"] if one in _INFO and ("=" in behind or behind.startswith("-")) else [one]
@@ -114,9 +114,9 @@ def completed(arguments: Sequence[str]) -> list[str]:
 
 
 def flags_first(arguments: Sequence[str]) -> list[str]:
-    """Put all flags, with their values, before all overrides, as argparse accepts no flag between overrides.
+    """Put all flags, with their values, before all overrides, because argparse accepts no flags between overrides.
 
-    So `planner=react --cfg job name=mine` means the same as `--cfg job planner=react name=mine`.
+    `planner=react --cfg job name=mine` then means the same as `--cfg job planner=react name=mine`.
     """
     known = get_args_parser()._option_string_actions
     flags, overrides, rest = list[str](), list[str](), iter(arguments)
@@ -132,7 +132,7 @@ def flags_first(arguments: Sequence[str]) -> list[str]:
 
 
 def with_pilot(arguments: Sequence[str]) -> list[str]:
-    """Turn `dry_run.pilot=N` into the only value of `dry_run`, as Hydra sets no key below a boolean."""
+    """Turn `dry_run.pilot=N` into the only value of `dry_run`, because Hydra cannot set a key below a boolean."""
     given = [text for text in arguments if text.startswith(_PILOT)]
     if not given:
         return list(arguments)
@@ -172,8 +172,9 @@ def check(arguments: Sequence[str]) -> None:
     """Check the arguments of `launch/sweep.py`.
 
     Raises:
-        ConfigError: a flag or key of Hydra that a sweep does not accept, or a list that names a setting twice.
-        OverrideParseException: an argument that is no override at all.
+        ConfigError: an argument is one of Hydra's flags or keys that a sweep does not accept, or a list that names a
+            setting twice.
+        OverrideParseException: an argument is not an override.
     """
     parser = get_args_parser()
     parser.error = _refuse  # argparse's own function prints the usage and ends the process
@@ -221,7 +222,7 @@ def _check_override(override: Override) -> None:
         raise ConfigError("", override.input_line, "an override with a key: key=value")
     if any(_OF_HYDRA.match(name) for name in (key, override.package or "")) and not _TAKEN.fullmatch(key):
         allowed = (
-            "only hydra.searchpath and hydra.sweeper.params are allowed of Hydra's keys; others would split a sweep"
+            "of Hydra's keys, only hydra.searchpath and hydra.sweeper.params are allowed; others would split a sweep"
         )
         raise ConfigError(key, text, f"{allowed}, or write to other places")
     if key in (*GROUPS, *FURTHER, "cluster", "experiment") and not override.is_delete():
@@ -229,9 +230,9 @@ def _check_override(override: Override) -> None:
 
 
 def _check_choice(group: str, text: str, value: object) -> None:
-    """Check that a group's value is the name of a file, or a list of names if the group's files combine.
+    """Check that a group's value is the name of a file, or a list of names if the group's files can be combined.
 
-    In a sweep each value is checked.
+    In a sweep, each value is checked.
     """
     if isinstance(value, ChoiceSweep):
         for one in value.list:
@@ -239,11 +240,11 @@ def _check_choice(group: str, text: str, value: object) -> None:
     elif isinstance(value, list):
         if len(set(map(str, value))) < len(value) or not all(isinstance(one, str) for one in value):
             raise ConfigError(group, text, f"a list of names of files in conf/{group}, each only once")
-    elif not isinstance(value, str | dict | Glob):  # a mapping gives values, not files
+    elif not isinstance(value, str | dict | Glob):  # a mapping contains values, not files
         raise ConfigError(group, text, f"the name of a file in conf/{group}")
 
 
-# The text of `agent-grid sweep --help`: examples, the files to choose from, the flags.
+# The text of `agent-grid sweep --help`: examples, the files to choose from, and the flags.
 
 
 _GROUPS = {
@@ -284,10 +285,10 @@ Flags:
 
 
 def text(folders: Sequence[Path]) -> str:
-    """The help, as wide as the terminal.
+    """The help text, as wide as the terminal.
 
     Args:
-        folders: the folders of config files: ours, and those of plugins.
+        folders: the folders of config files: ours, and the plugins' folders.
     """
     width = max(60, min(shutil.get_terminal_size((120, 24)).columns, 120))
     return "\n".join([_HEAD, *(_of(group, about, folders, width) for group, about in _GROUPS.items()), _HELPING_FLAGS])
@@ -301,15 +302,15 @@ def _of(group: str, about: str, folders: Sequence[Path], width: int) -> str:
     )
 
 
-# The parts of an override that must be quoted, so that Hydra's grammar reads them as text; written for a shell.
+# Quoting the parts of an override that Hydra's grammar would not read as text; the result is written for a shell.
 
 
 _WANTED = ("Input should be a valid string", "a folder")
-"""The beginnings of messages that a value must be a text: pydantic's message, and the message for a data set's path."""
-_MOST = 400  # characters that are shown of an override
-_CHARACTERS = 5  # how many special characters are named
+"""The first words of messages that a value must be a text: pydantic's message, and the one for a data set's path."""
+_MOST = 400  # maximum length, in characters, of an override that is shown
+_CHARACTERS = 5  # maximum number of special characters that are named
 _PARTS = re.compile(r"""'(?:\\.|[^'\\])*'|"(?:\\.|[^"\\])*"|[^\[\]{},'"]+|.""", re.DOTALL)
-_PAIR = re.compile(r"((?:[\w.-]+\s*)?:\s*)(.+)", re.DOTALL)  # a pair of a mapping; its key may be in quotes before it
+_PAIR = re.compile(r"((?:[\w.-]+\s*)?:\s*)(.+)", re.DOTALL)  # a pair in a mapping; its key may precede it in quotes
 _CHOICE = re.compile(r"(choice\()(.*)(\))", re.DOTALL)
 _PLAIN = re.compile(r"[A-Za-z0-9_/\-\\+.$%*@?|:\s]")
 """The characters that Hydra's grammar allows in a text without quotes."""
@@ -317,7 +318,7 @@ _LIVE = frozenset('"$`\\!')
 """The characters that are special to a shell within double quotes."""
 _AWAKE, _ESCAPE = re.compile(r'(["\\])'), r"\\\1"
 _KINDS = {float: "a number", int: "a number", bool: "true or false", type(None): "null"}
-"""The words for values that Hydra reads as another type than text."""
+"""The names for values that Hydra reads as a type other than text."""
 
 
 def unreadable(text: str, reason: str) -> ConfigError:
@@ -363,7 +364,7 @@ def kept(error: ConfigError, overrides: Sequence[str]) -> ConfigError:
         read = _override(f"k={part}")
         found = read.value() if read else part
         alike = type(found) is type(wanted)
-        return alike and ("{" not in text or repr(found) == repr(wanted))  # other keys may want numbers
+        return alike and ("{" not in text or repr(found) == repr(wanted))  # other keys may need numbers
 
     quoted = _quoted(text, needs)
     if quoted is None:
@@ -374,9 +375,9 @@ def kept(error: ConfigError, overrides: Sequence[str]) -> ConfigError:
 
 
 def _quoted(text: str, needs: Callable[[str], bool]) -> tuple[str, list[str]] | None:
-    """An override in a shell's form with quotes around the texts that need them, and these texts.
+    """An override, written for a shell, with quotes around the texts that need them; and these texts.
 
-    None if Hydra cannot read the override with quotes either, or if the override is too long to be shown.
+    None if Hydra cannot read the quoted override either, or if it is too long to be shown.
     """
     key, _, value = text.partition("=")
     if not key or not value:
@@ -391,7 +392,7 @@ def _quoted(text: str, needs: Callable[[str], bool]) -> tuple[str, list[str]] | 
 
 
 def _by_parts(value: str, needs: Callable[[str], bool], texts: list[str]) -> str:
-    """The value with quotes around the parts of a list, a mapping or a sweep that need quotes.
+    """The value, with quotes around the parts of a list, a mapping or a sweep that need them.
 
     The quoted texts are appended to `texts`.
     """
@@ -417,9 +418,9 @@ def _by_parts(value: str, needs: Callable[[str], bool], texts: list[str]) -> str
 
 
 def _in_quotes(text: str) -> str:
-    """A text in Hydra's quotes, single or double, whichever makes the text shorter in a shell.
+    """A text in Hydra's quotes, single or double, whichever is shorter in a shell.
 
-    A backslash in this text is only special before a quote, including the closing quote.
+    In such a text, a backslash is only special before a quote, including the closing quote.
     """
     mark = '"' if '"' not in text and ("'" in text or _LIVE & set(text)) else "'"
     return mark + re.sub(rf"(\\*)({mark}|\Z)", _escaped, text) + mark
@@ -430,7 +431,7 @@ def _escaped(found: re.Match[str]) -> str:
 
 
 def _for_shell(text: str) -> str:
-    """A word written for a shell, in quotes of one kind if possible."""
+    """A text written for a shell, with only one kind of quotes if possible."""
     if not _LIVE & set(text):
         return f'"{text}"'
     if "'" not in text:
@@ -440,7 +441,7 @@ def _for_shell(text: str) -> str:
 
 @lru_cache(maxsize=256)
 def _override(text: str) -> Override | None:
-    """An override as Hydra reads it; None if its grammar cannot read it."""
+    """An override as read by Hydra; None if Hydra's grammar cannot read it."""
     try:
         (found,) = OverridesParser.create().parse_overrides([text])
     except (HydraException, ValueError, ArithmeticError, RecursionError):
@@ -448,7 +449,7 @@ def _override(text: str) -> Override | None:
     return found
 
 
-# The command line of a sweep in a form that others may read: without secrets and the paths of folders.
+# The command line of a sweep in a form that can be shown to others: without secrets or the paths of folders.
 
 
 GIVEN: ContextVar[str] = ContextVar("given", default="")

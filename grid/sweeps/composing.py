@@ -1,9 +1,9 @@
 """Composing settings with Hydra, so that common parts of settings are composed only once.
 
-Hydra takes 50 to 150 ms a setting, nearly all of it for the files that a setting's choices name. Settings that differ
-only in values (`planner.trajectories=3`) share these files. So Hydra composes the choices once, and its second half,
-which sets values, runs on a copy for each setting. There is a second saving: if each of several choices changes
-top-level keys that no other choice changes, Hydra composes one setting for each choice, not for each combination.
+Hydra takes 50 to 150 ms per setting, nearly all of it for the files that a setting's choices name. Settings that differ
+only in values (`planner.trajectories=3`) share these files. So Hydra composes the choices once; its second step, which
+sets values, then runs on a copy for each setting. There is another saving: if several choices each change top-level
+keys that no other choice changes, Hydra composes one setting per choice, not one per combination.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ from grid.text.objects import LOADER
 
 @dataclass(frozen=True)
 class Composed:
-    """One setting that Hydra has composed: its config without the node `hydra`, its choices of files, its overrides."""
+    """A setting composed by Hydra: its config without the node `hydra`, its choices of files, and its overrides."""
 
     config: DictConfig
     choices: Mapping[str, str | None]
@@ -61,7 +61,7 @@ def of_hydra(config: DictConfig, overrides: Sequence[str]) -> Composed:
 
 @dataclass(frozen=True)
 class _Shared:
-    """The common part of settings with equal choices."""
+    """The part that settings with equal choices have in common."""
 
     pickled: bytes
     choices: Mapping[str, str | None]
@@ -78,7 +78,7 @@ class _Shared:
 
 @contextmanager
 def multirun(overrides: Sequence[str]) -> Iterator[Iterator[Composed]]:
-    """All settings of these overrides with `-m`, each composed when the caller takes it; raises errors of Hydra."""
+    """All settings of these overrides with `-m`, each composed when the caller asks for it; raises Hydra's errors."""
     from hydra_plugins.grid_sweeper import GridSweeper, register
 
     register()
@@ -94,11 +94,11 @@ def multirun(overrides: Sequence[str]) -> Iterator[Iterator[Composed]]:
 
 _PLAIN_KEY = re.compile(r"[\w/]+(@\w+)?")
 _PARSED: dict[tuple[str, int, int], bytes] = {}
-"""The pickled content of files, by path, time of the last change (ns) and size (bytes)."""
+"""The pickled content of files, by path, modification time (ns) and size (bytes)."""
 
 
 class _Files(CachingConfigRepository):  # type: ignore[misc]  # Hydra has no types
-    """Hydra's files, each parsed once. Hydra itself parses them again for each setting, and changes the results."""
+    """Hydra's files, each parsed once. Hydra itself parses them anew for each setting, and modifies the results."""
 
     def __init__(self, delegate: IConfigRepository) -> None:
         super().__init__(delegate)
@@ -110,7 +110,7 @@ class _Files(CachingConfigRepository):  # type: ignore[misc]  # Hydra has no typ
         return cast(ConfigResult | None, pickle.loads(self._pickled[config_path]))  # noqa: S301 - our own
 
     def kept_within(self, config_path: str) -> bool:
-        """Whether a file, together with the files in its defaults list, sets keys of its own group and no others."""
+        """Whether a file and the files in its defaults list set only keys of the file's own group."""
         found = self.load_config(config_path)
         if found is None or found.header.get("package"):
             return False
@@ -138,7 +138,7 @@ class _Files(CachingConfigRepository):  # type: ignore[misc]  # Hydra has no typ
         return found
 
     def __deepcopy__(self, memo: dict[int, Any]) -> _Files:
-        """Return this object itself, as Hydra copies its files for each setting."""
+        """Return this object itself, because Hydra would copy its files for each setting."""
         return self
 
 
@@ -148,7 +148,7 @@ def _parse_once(loader: ConfigLoader) -> None:
 
 
 class Composer:
-    """Composes the settings of one sweep; each result equals that of Hydra's own `load_sweep_config`."""
+    """Composes the settings of one sweep; each result equals the result of Hydra's own `load_sweep_config`."""
 
     def __init__(self, loader: ConfigLoader, master: DictConfig) -> None:
         self._loader, self._master = loader, master
@@ -160,7 +160,7 @@ class Composer:
         self._is_group = lru_cache(maxsize=None)(self._has_files)
 
     def compose(self, overrides: Sequence[str]) -> Composed:
-        """Compose one setting; raises errors of Hydra."""
+        """Compose one setting; raises Hydra's errors."""
         parsed = [self._parsed(text) for text in overrides]
         values = [one for one in parsed if "." in one.key_or_group]
         rest = [one for one in parsed if "." not in one.key_or_group]
@@ -181,7 +181,8 @@ class Composer:
         key = json.dumps(overrides)
         if key not in self._shared:
             keys = [text.partition("=")[0] for text in overrides]
-            # A preset is the same in all of its settings: overrides must be equal, except choices of plain keys.
+            # A preset must be the same in all these settings, so overrides must be equal, except choices with plain
+            # keys.
             alike = tuple(key if _PLAIN_KEY.fullmatch(key) else text for key, text in zip(keys, overrides, strict=True))
             first = self._first.get(alike)
             found = self._put_together(overrides, first) if first and len({*keys}) == len(keys) else None
@@ -193,9 +194,9 @@ class Composer:
         return _Shared.of(of_hydra(self._loader.load_sweep_config(self._master, overrides), overrides))
 
     def _put_together(self, overrides: list[str], first: list[str]) -> _Shared | None:
-        """A setting made from an earlier one with the same keys: each differing choice replaces one top-level key.
+        """A setting made from an earlier one with the same keys: each choice that differs replaces one top-level key.
 
-        None if only one choice differs, or if two choices may change the same key.
+        None if only one choice differs, or if two choices might change the same key.
         """
         places = [place for place, (ours, its) in enumerate(zip(overrides, first, strict=True)) if ours != its]
         roots = [self._root(overrides[place]) for place in places]
@@ -229,7 +230,7 @@ class Composer:
 
 
 def _replace(config: DictConfig, other: DictConfig, key: str) -> None:
-    """Replace a config's top-level key by that of another config; remove it if the other config has none."""
+    """Replace a config's top-level key with the other config's; remove it if the other config does not have it."""
     ours, its = config.__dict__["_content"], other.__dict__["_content"]
     ours.pop(key, None)
     if key in its:
@@ -237,7 +238,7 @@ def _replace(config: DictConfig, other: DictConfig, key: str) -> None:
         ours[key] = its[key]
 
 
-# A command line's plugins: they are allowed before Hydra composes, and their YAML is put on its search path.
+# A command line's plugins: they are allowed before Hydra composes, and their YAML files are put on its search path.
 
 
 FILE = "plugins.yaml"
@@ -249,9 +250,9 @@ _LIST = "a list of packages: plugins=[mylab]"
 
 
 def prepared(arguments: Sequence[str]) -> list[str]:
-    """Allow the plugins that a command line or its `--config-dir` names, and those that are installed.
+    """Allow the plugins that a command line or its `--config-dir` names, and installed plugins.
 
-    Returns the arguments with the plugins' YAML folders on Hydra's search path, after those that the arguments name.
+    Returns the arguments with the plugins' YAML folders on Hydra's search path, after the folders that are given there.
     A mapping may have keys that its file does not have (`model.extra={top_p: 0.9}`).
 
     Raises:
@@ -263,9 +264,9 @@ def prepared(arguments: Sequence[str]) -> list[str]:
 
 
 def opened(override: str) -> str:
-    """The override, with `++` before it if it sets a mapping: Hydra refuses keys that a mapping does not have yet.
+    """The override; if it sets a mapping, with `++` before it, as Hydra refuses keys that a mapping does not have yet.
 
-    Keys that a mapping must not have are refused later, when the object that it describes is made.
+    Keys that a mapping must not have are refused later, when the object that it describes is created.
     """
     return f"++{override}" if _MAPPING.match(override) else override
 
@@ -318,6 +319,6 @@ def _gives(key: str, argument: str) -> bool:
 
 
 def _value(key: str, arguments: Sequence[str]) -> object:
-    """The value of a key in its last argument; None if no argument has the key."""
+    """The value in the last argument that sets a key; None if no argument sets it."""
     given = [text for text in arguments if _gives(key, text)]
     return OverridesParser.create().parse_override(given[-1]).value() if given else None

@@ -1,6 +1,6 @@
-"""A dry run: it shows the settings that a sweep would run, and forecasts the cost with a pilot.
+"""A dry run: it shows the settings that a sweep would run, and forecasts their cost with a pilot.
 
-It stands apart from `jobs`: `jobs` is imported before a command line is known to be right, and importing this module
+It stands apart from `jobs` because `jobs` is imported before a command line has been checked, and importing this module
 takes seconds.
 """
 
@@ -35,7 +35,7 @@ UNKNOWN, _NOTHING = "unknown", "–"
 class Tried:
     """Pilots by setting id, and measurements of the cluster, if one was started.
 
-    `start` is the number of seconds until Ray ran and workers began, `loading` until models were loaded.
+    `start` is the number of seconds until Ray ran and workers began, `loading` the number until models were loaded.
     """
 
     pilots: Mapping[str, Pilot]
@@ -72,7 +72,7 @@ def describe(checked: Checked, dry_run: bool | DryRun) -> None:
 def settings_table(
     checked: Checked, pending: Mapping[str, int], tried: Tried, forecasts: Mapping[str, Forecast | None]
 ) -> Table:
-    """The table of a dry run, one setting a line."""
+    """The table of a dry run, with one line per setting."""
     plan, settings = checked.plan, checked.plan.settings
     asked = bool(tried.sides)
     caption = "expected for the cells to run, ± twice the standard error between the cells of a pilot"
@@ -111,13 +111,13 @@ def _times(tried: Tried, pending: Mapping[str, int]) -> dict[str, float]:
 
 
 def _unknown(tried: Tried) -> list[str]:
-    """Lines on the settings without a forecast, with the reason, and on forecasts that may be wrong."""
+    """Lines about settings without a forecast, with the reasons, and about forecasts that may be wrong."""
     reasons = Counter(pilot.why for pilot in tried.pilots.values() if pilot.why)
     lines = [f"forecast unknown for {counted(count, 'setting')}: {why}" for why, count in reasons.items()]
     if low := sum(pilot.broken_off for pilot in tried.pilots.values() if pilot.batches):
         lines.append(
-            f"forecasts of {counted(low, 'setting')} may be too low: the pilot's calls were used up within cells, "
-            "which do not count, and which may be longer than the others; a larger dry_run.pilot is more exact"
+            f"forecasts of {counted(low, 'setting')} may be too low: the pilot's calls ran out in the middle of "
+            "cells, which do not count, but may be longer than the others; a larger dry_run.pilot is more exact"
         )
     if single := sum(len(pilot.took) == 1 for pilot in tried.pilots.values() if tried.sides):
         lines.append(f"forecasts of {counted(single, 'setting')} rest on one cell, so their error (±) is not known")
@@ -176,14 +176,14 @@ def _tokens(one: Forecast) -> tuple[Estimate | None, Estimate | None]:
 
 
 def told(one: Estimate, digits: int = 0) -> str:
-    """The text of an estimate, `1,234 ± 56`; amounts of money below 1 have six digits."""
+    """An estimate as text, `1,234 ± 56`; amounts of money below 1 have six digits."""
     if digits and 0 < one.value < 1:
         digits = 6
     return f"{one.value:,.{digits}f}" + ("" if one.spread is None else f" ± {one.spread:,.{digits}f}")
 
 
 def clock(seconds: float) -> str:
-    """The text of a time, `0:07` or `1:02:03`."""
+    """A time as text, `0:07` or `1:02:03`."""
     minutes, rest = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours}:{minutes:02d}:{rest:02d}" if hours else f"{minutes}:{rest:02d}"

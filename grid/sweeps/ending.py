@@ -1,6 +1,6 @@
 """The limits that end a sweep early: US dollars spent by all runs of its name, and too many failed or unknown cells.
 
-This module stands apart from `session`, its only user, so that you can add a limit without knowing how a sweep runs.
+This module stands apart from `session`, its only user, so that a limit can be added without knowing how a sweep runs.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ from grid.metrics.scores import SUCCESS
 from grid.settings.plan import Plan
 from grid.settings.setting import GROUPS
 
-_FEWEST = 50  # the number of ended cells from which on a share of them is meaningful
-_REASONS = 3  # how many reasons are printed
-_SETTINGS = 12  # the largest number of settings that are printed one by one
-_MORE = "to go on, run again with a higher budget.money"
+_FEWEST = 50  # minimum number of ended cells for a share of them to be meaningful
+_REASONS = 3  # number of reasons that are printed
+_SETTINGS = 12  # maximum number of settings that are printed one by one
+_MORE = "to continue, run again with a higher budget.money"
 
 
 class Spending:
-    """The US dollars that a sweep has spent, for messages. Hold the folder's lock from here to the run's end.
+    """The US dollars that a sweep has spent, for messages. Hold the folder's lock from here until the run ends.
 
     `money` limits the sweep's cells; it is None if there is no limit.
     """
@@ -44,10 +44,13 @@ class Spending:
             dollars, unknown = spent(plan.root)
             self.money = Money(limit, plan.hard, dollars, taken(plan.root))
             if unknown:
-                say(f"budget.money leaves out {unknown:,} cells of earlier runs, because price or tokens are not known")
+                say(
+                    f"budget.money leaves out {unknown:,} cells of earlier runs, because their price or "
+                    "tokens are not known"
+                )
 
     def count(self, report: Report) -> None:
-        """Add the report of a try of a chunk."""
+        """Add the report of an attempt at a chunk."""
         if self._limits and report.usage.uncounted_answers and not self._told:
             self._told, keys = True, " and ".join(f"budget.{key}" for key in self._limits)
             holds = f"{keys} is not exact" if len(self._limits) == 1 else f"{keys} are not exact"
@@ -56,7 +59,8 @@ class Spending:
     def begins_nothing(self, pending: Mapping[str, int]) -> str | None:
         """The message if too little money is left for the next cell; None if there is enough.
 
-        `pending` has the number of cells to run, by setting id; `money` then knows how far each setting has come.
+        `pending` has the number of cells to run, by setting id; `money` records how many cells of each setting are
+        done.
         """
         money = self.money
         if money is None:
@@ -83,18 +87,20 @@ class Spending:
     def ended(self, run: Run) -> list[str]:
         """The lines about the money after a run; none if there is no limit.
 
-        If the limit ended the run, they say why, and how many cells each setting has.
+        If the limit ended the run, the lines say why, and how many cells of each setting have ended.
         """
         money = self.money
         if money is None:
             return []
         line = self._told_spent(money)
         if (beyond := money.dollars - money.limit) > 0:
-            line += f", {beyond:.6g} of them above the limit, for requests that servers already had when it was reached"
+            line += f", {beyond:.6g} of them above the limit, for requests that had been sent before it was reached"
         if run.unaffordable:
             line += self._too_little(money, run.unaffordable.id)
         if money.unpaid:
-            line += f"; {money.unpaid:,} cells were started but have no row, because their next request would exceed it"
+            line += (
+                f"; {money.unpaid:,} cells were started but have no row, as their next request would exceed the limit"
+            )
         if run.stopping and (run.unaffordable or money.unpaid or money.dollars >= money.limit):
             return [f"{line}; {_MORE}", self._reached(money)]
         return [line]
@@ -103,21 +109,21 @@ class Spending:
         return f"budget.money={money.limit:g}: all runs of this name have spent {money.dollars:.6g} US dollars"
 
     def _too_little(self, money: Money, setting_id: str) -> str:
-        """Why no further cell begins: the money that is left, and the expected cost of the next cell."""
+        """The reason why no more cells begin: the money left, and the expected cost of the next cell."""
         left, each = money.limit - money.dollars, money.each(setting_id) or 0.0
         return f"; {left:.6g} are left, but the next cell ({self._names()[setting_id]}) costs {each:.6g} on average"
 
     def _reached(self, money: Money) -> str:
-        """The line that says how many cells each setting has, or of many settings the fewest and the most."""
+        """The line with the ended cells of each setting; for many settings, only the fewest and the most."""
         names, done = self._names(), sorted(money.done.items(), key=lambda one: one[1][0])
         if len(done) > _SETTINGS:
             done = [done[0], done[-1]]
         told = ", ".join(f"{names[setting_id]} {cells:,} of {total:,}" for setting_id, (cells, total) in done)
-        more = "" if len(done) == len(money.done) else f" (the fewest and the most of {len(money.done):,} settings)"
+        more = "" if len(done) == len(money.done) else f" (the lowest and highest of {len(money.done):,} settings)"
         return f"cells that have ended: {told}{more}"
 
     def _names(self) -> dict[str, str]:
-        """The settings' names by id: the labels in which the settings differ."""
+        """The settings' names by id, which consist of the labels in which the settings differ."""
         labels = [one.labels for one in self._settings]
         models = short(one["model"] for one in labels)
         differ = [group for group in GROUPS if len({one[group] for one in labels}) > 1] or ["planner"]
@@ -129,10 +135,10 @@ class Spending:
 
 
 def spent(root: Path) -> tuple[float, int]:
-    """The US dollars of all tries of a results folder, and the number of cells of which the dollars are not known.
+    """The US dollars of all attempts in a results folder, and the number of cells whose dollars are unknown.
 
-    Some tries have no sum: a try was killed before it could write its sum, or some of its cells have no price, or have
-    tokens that nobody counted. Such a try counts with the sum over its cells with known dollars.
+    An attempt has no sum if it was killed before it could write one, or if some of its cells have no price or have
+    uncounted tokens. For such an attempt, the known dollars of its cells are added up.
     """
     tries = store.read(root, "attempts", ["attempt_id", "money"], pc.field("money").is_valid())
     untold = ~pc.field("attempt_id").isin(tries["attempt_id"].combine_chunks())
@@ -142,20 +148,20 @@ def spent(root: Path) -> tuple[float, int]:
 
 
 def taken(root: Path) -> dict[str, tuple[float, int]]:
-    """By setting, the US dollars of a results folder's cells with known dollars, and the number of these cells."""
+    """For each setting, the US dollars of a results folder's cells with known dollars, and the number of these."""
     cells = store.read(root, "episodes", ["setting_id", "money"], pc.field("money").is_valid())
     sums = cells.group_by("setting_id").aggregate([("money", "sum"), ("money", "count")]).to_pylist()
     return {row["setting_id"]: (row["money_sum"], row["money_count"]) for row in sums}
 
 
 class Failures:
-    """The failed cells of a run, compared with `fail_fast`, a number of cells or a share of the ended cells."""
+    """The failed cells of a run, compared with `fail_fast`, which is a number of cells or a share of ended cells."""
 
     def __init__(self, limit: int | float | None) -> None:
         self._limit, self._ended, self._failed = limit, 0, 0
 
     def count(self, report: Report) -> None:
-        """Add the report of a try of a chunk."""
+        """Add the report of an attempt at a chunk."""
         self._ended += report.ok + report.failed
         self._failed += report.failed
 
@@ -171,15 +177,15 @@ class Failures:
             return None
         return (
             f"fail_fast={self._limit:g} is reached: {failed:,} of the {ended:,} ended cells failed; no further cells "
-            "are started, and running cells are finished; to go on, run again with retry_failed=true"
+            "are started, and running cells are finished; to continue, run again with retry_failed=true"
         )
 
 
 class Unknowns:
-    """The unknown cells of a run, of which nobody can tell whether they succeeded, compared with `most_unknown`.
+    """The unknown cells of a run (their success cannot be determined), compared with `most_unknown`.
 
-    The sweep goes on as long as one setting is below this share of unknown cells, or has no ended cells yet: the
-    results of such a setting may be worth their cost.
+    The sweep continues as long as one setting has a share of unknown cells below this limit, or has no ended cells yet,
+    because the results of such a setting may be worth their cost.
     """
 
     def __init__(self, limit: float | None, settings: Iterable[str]) -> None:
@@ -188,7 +194,7 @@ class Unknowns:
         self._ended, self._unknown = Counter(dict.fromkeys(settings, 0)), Counter[str]()
 
     def count(self, report: Report) -> None:
-        """Add the report of a try of a chunk."""
+        """Add the report of an attempt at a chunk."""
         self._ended[report.setting_id] += report.ok + report.failed
         self._unknown[report.setting_id] += report.unknown
 
@@ -206,13 +212,13 @@ class Unknowns:
             return None
         return (
             f"most_unknown={self._limit:g} is reached: for {unknown.total():,} of the {ended.total():,} ended cells it "
-            "is not known whether they succeeded; no further cells are started, and running cells are finished; to go "
-            "on, fix the cause and run again with retry_failed=true"
+            "is not known whether they succeeded; no further cells are started, and running cells are finished; to "
+            "continue, fix the cause and run again with retry_failed=true"
         )
 
 
 def why_unknown(root: Path, settings: Iterable[str]) -> list[str]:
-    """The most frequent reasons why cells of these settings are unknown (`untold`), one line for each reason."""
+    """The most frequent reasons why cells of these settings are unknown (`untold`), one line per reason."""
     columns = [SUCCESS, "status", "error_kind", "error_message", *SILENT]
     rows = store.read(root, "episodes", columns, pc.field("setting_id").isin(list(settings))).to_pylist()
     found = Counter(map(_reason, filter(untold, rows)))

@@ -1,8 +1,8 @@
 """A sweep in this process, one cell after another, without Ray: `cluster=inline`, for debugging a planner.
 
 The planner's prints appear on the screen, and `breakpoint()` stops it. Rows are the same as on a cluster. A case has no
-time limit, as a debugger may stop it for hours. This module stands apart from `jobs`: `jobs` is imported before a
-command line is known to be right, and importing this module takes seconds.
+time limit, because a debugger may stop it for hours. This module stands apart from `jobs` because `jobs` is imported
+before a command line has been checked, and importing this module takes seconds.
 """
 
 from __future__ import annotations
@@ -44,11 +44,11 @@ from grid.sweeps.session import announce, complete, record, say
 
 
 def run_inline(checked: Checked, report: bool = True) -> bool:
-    """Run a sweep in this process; the arguments and the result are those of `session.run_checked`.
+    """Run a sweep in this process; the arguments and the result are the same as for `session.run_checked`.
 
     Raises:
         ConfigError: `budget.money` or `fail_fast` is given, which only a cluster supports; a package is not
-            installed; or most cells would run again only because of other code, and `accept_code` is not given.
+            installed; or most cells would run again only because code has changed, and `accept_code` is not given.
         EngineError: a server does not answer.
     """
     console, plan = Console(highlight=False, emoji=False, force_jupyter=False), checked.plan
@@ -119,7 +119,7 @@ async def _run(plan: Plan, done: store.CellIds, console: Console) -> None:
 
 
 async def _loaded(built: Built, setting: Setting, engines: dict[str, Any], probes: dict[str, Any]) -> Built:
-    """The setting, with engines that are ready in this process. A model has the same engine in the whole sweep."""
+    """The setting, with engines that are ready in this process. Each model has one engine for the whole sweep."""
     own = built.engines
     for key, roles in by_pool(setting.config).items():
         if own[roles[0]].home == "task":
@@ -133,14 +133,14 @@ async def _loaded(built: Built, setting: Setting, engines: dict[str, Any], probe
     return replace(built, engine=own.pop(ACTOR), roles=own)
 
 
-# A sweep's episodes as rows, made by the sweep's own code in this process, without Ray and Parquet.
+# A sweep's episodes as rows, made by the sweep's own code in this process, without Ray or Parquet.
 
 
 def plan_of(arguments: Sequence[str]) -> Plan:
     """The checked plan of a command line with `-m`.
 
     Raises:
-        GridError, or an error of Hydra: the sweep cannot run.
+        GridError, or an error of Hydra: the sweep could not run.
     """
     register()
     with initialize_config_dir(str(CONF), version_base=None):
@@ -153,7 +153,7 @@ def plan_of(arguments: Sequence[str]) -> Plan:
 
 
 async def episodes(plan: Plan, columns: Sequence[str], name: str, seed: int | None = None) -> list[dict[str, Any]]:
-    """Run a plan's cells here, and return some columns of their rows; `seed` replaces the plan's seed."""
+    """Run a plan's cells in this process; returns some columns of their rows. `seed` replaces the plan's seed."""
     rows = []
     for setting in plan.settings:
         seeded = setting if seed is None else replace(setting, seed=seed)

@@ -33,7 +33,7 @@ def settings(composed: Iterable[Composed]) -> list[Setting]:
     Each setting is checked as soon as it is composed, so that a mistake in the first setting is reported at once.
 
     Raises:
-        ConfigError: a key or a value is wrong, as far as that can be seen without a data set's files.
+        ConfigError: a key or a value is wrong, if this can be seen without a data set's files.
     """
     folders = Folders()
     found = folders.without_stand_ins(map(_looked_at, folders.with_files(composed)))
@@ -51,7 +51,7 @@ def run(found: Sequence[Setting], report: bool = True) -> bool:
     Raises:
         GridError: the sweep cannot run, or did not end.
     """
-    # Only after all keys are known to be right, as these imports take seconds.
+    # Imported only after all keys have been checked, because these imports take seconds.
     from grid.settings.check import Job, check_sweep
 
     checked = check_sweep([Job(config, labels) for config, labels in found])
@@ -79,7 +79,7 @@ def _looked_at(composed: Composed) -> Setting:
 
 
 class SweepEnded(SystemExit):
-    """The exit status of a sweep; its type tells it from an exit of Hydra itself."""
+    """The exit of a sweep, with its status; the type distinguishes it from an exit of Hydra itself."""
 
     def __init__(self, status: int) -> None:
         self.status = status
@@ -98,7 +98,7 @@ def run_jobs(composed: Iterable[Composed]) -> NoReturn:
         _say("error", error)
         raise SweepEnded(CANNOT_RUN) from None
     except KeyboardInterrupt:
-        print("stopped: all rows written so far are kept; to go on, run again with the same name", file=sys.stderr)
+        print("stopped: all rows written so far are kept; to continue, run again with the same name", file=sys.stderr)
         raise SweepEnded(UNFINISHED) from None
     except Exception:  # noqa: BLE001 - whatever the error, the sweep did not finish, and written rows stay
         Console(stderr=True, soft_wrap=True, highlight=False, emoji=False).print_exception()
@@ -107,7 +107,7 @@ def run_jobs(composed: Iterable[Composed]) -> NoReturn:
 
 
 def _say(what: str, error: GridError) -> None:
-    # An EngineError's log keeps its lines.
+    # The log in an EngineError keeps its lines.
     text = one_line(error) if isinstance(error, ConfigError) else shown_lines(str(error))
     print(f"{what}: {text}", file=sys.stderr)
 
@@ -127,7 +127,7 @@ def resolved(composed: Composed) -> tuple[dict[str, Any], dict[str, str]]:
         if isinstance(part, dict) and isinstance(part.get(key), str) and part[key]:
             part[key] = _absolute(f"{group}.{key}", part[key])
     choices, robustness = dict(composed.choices), config.get("robustness")
-    # Several robustness settings are no single choice; their names are the keys of the composed group.
+    # Several robustness settings are not a single choice, so their names are taken from the composed group's keys.
     choices.setdefault("robustness", "+".join(robustness) if isinstance(robustness, Mapping) else None)
     labels = {
         group: _label(group, str(choices.get(group)), composed.overrides, config) for group in (*GROUPS, *FURTHER)
@@ -139,7 +139,7 @@ def resolved(composed: Composed) -> tuple[dict[str, Any], dict[str, str]]:
 
 
 def with_restored(label: str, judge: object) -> str:
-    """The judge's label; it shows `restored`, set by an override or in a file, unless that is the default."""
+    """The judge's label; it shows `restored` (set by an override or in a file) unless this has its default."""
     restored = f"restored={judge['restored']}" if isinstance(judge, dict) and "restored" in judge else ""
     if not restored or restored == f"restored={NOT_RESTORED}" or restored in label:
         return label
@@ -147,7 +147,7 @@ def with_restored(label: str, judge: object) -> str:
 
 
 def _absolute(key: str, path: str) -> str:
-    """The absolute path, as workers may run in another folder."""
+    """The absolute path, because workers may run in a different folder."""
     try:
         return str(folder_at(path).expanduser().absolute())
     except RuntimeError as error:  # no such user
@@ -157,7 +157,7 @@ def _absolute(key: str, path: str) -> str:
 def _label(group: str, name: str, overrides: Sequence[str], config: Mapping[str, Any]) -> str:
     """The YAML's name with the changed values, `egb_logits[trajectories=3]`, except values without influence.
 
-    Of a path only the last part is shown: tables and names of files are for others too.
+    Only the last part of a path is shown, because other people see tables and file names too.
     """
     changed = []
     for override in overrides:
@@ -167,27 +167,27 @@ def _label(group: str, name: str, overrides: Sequence[str], config: Mapping[str,
             texts = [f"{argument}={without_folders(str(told[argument]))}" for argument in told]
             changed += [text for text in texts if text not in changed]
             continue
-        value = value.lower() if value in ("True", "False") else value  # the form in which a list of values has them
+        value = value.lower() if value in ("True", "False") else value  # as they are written in a list of values
         if key.startswith(f"{group}.") and not f"{key}.".startswith(tuple(f"{left}." for left in NO_INFLUENCE)):
             # `robustness.extraneous.k` of the setting `extraneous` becomes `k`.
             changed.append(f"{key[len(group) + 1 :].removeprefix(f'{name}.')}={without_folders(value)}")
-        elif group == "retriever" and key.startswith(f"{OPTIONS}."):  # the options have no label of their own
+        elif group == "retriever" and key.startswith(f"{OPTIONS}."):  # `options` has no label of its own
             changed.append(f"{key}={value}")
     # If the judge is the acting model, its name already shows that model's changes.
     return f"{name.removesuffix(']')}{',' if name.endswith(']') else '['}{','.join(changed)}]" if changed else name
 
 
-# Retrievers that replace another one if that is not installed (`stand_ins: {bm25: dense}`): one of the two runs.
+# Stand-ins for retrievers that may not be installed (`stand_ins: {bm25: dense}`): only one of the two runs.
 #
 # So a preset uses the embedding search of its paper (egb_slate, algorithm 1, line 5) if it is installed, and runs
 # everywhere else too. A line says which retriever it used.
 
 
 def one_retriever(settings: Sequence[Setting]) -> tuple[list[Setting], list[str]]:
-    """The settings without retrievers that another one replaces, and lines about the retrievers left out.
+    """The settings without retrievers that are replaced, and lines about the retrievers left out.
 
-    Of a retriever and its stand-in the original stays, or the stand-in if the original is not installed. If a sweep
-    names only one of the two, this one stays.
+    If a sweep names both a retriever and its stand-in, the original stays, or the stand-in if the original is not
+    installed. If a sweep names only one of the two, that one stays.
     """
     asked = {_name(labels): config["retriever"] for config, labels in settings}
     stand_ins = {name: other for config, _ in settings for name, other in (config.get("stand_ins") or {}).items()}
@@ -208,7 +208,7 @@ def _name(labels: dict[str, str]) -> str:
     return labels["retriever"].partition("[")[0]
 
 
-# The folders of data sets in a sweep over several: `paths.NAME=FOLDER` sets one, `dataset.path` would set all.
+# The folders of several data sets in one sweep: `paths.NAME=FOLDER` sets one of them; `dataset.path` would set all.
 #
 # A data set without a folder is left out if others remain, and a line says so.
 
@@ -254,7 +254,7 @@ class Folders:
         return found
 
     def without_stand_ins(self, settings: Iterable[Setting]) -> list[Setting]:
-        """The settings, except those of a stand-in (`stand_ins`) whose original data set runs too."""
+        """The settings, except settings of a stand-in (`stand_ins`) whose original data set runs too."""
         found = list(settings)
         run = {_folders_name(labels) for _, labels in found}
         stand_ins = {name: other for config, _ in found for name, other in (config.get("stand_ins") or {}).items()}

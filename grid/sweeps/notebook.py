@@ -1,7 +1,7 @@
-"""A sweep in a notebook: all its messages are one output of the notebook's cell, which ends as one line.
+"""A sweep in a notebook: all its messages form one output of the notebook's cell, which at the end shows one line.
 
 The earlier messages are folded below that line. They are unfolded if cells of the sweep are missing or have failed.
-This module stands apart from `api`, which knows nothing about the display of outputs in notebooks.
+This module stands apart from `api`, which does not depend on how notebooks display outputs.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ from rich.console import Console
 
 from grid.core.untrusted import shown_lines
 
-_TERMINAL = "TTY_COMPATIBLE"  # a variable of rich
-_EVERY = 0.5  # seconds between two states of the output
-_MOST = 2_000  # lines that are kept
+_TERMINAL = "TTY_COMPATIBLE"  # one of rich's environment variables
+_EVERY = 0.5  # seconds between two updates of the output
+_MOST = 2_000  # maximum number of lines that are kept
 _ENDS = ("ran ", "nothing to run")
 _TOLD = ("left out ", "warning: ")
 
 
 class Output(io.TextIOBase):
-    """A stream that shows its text as one output of the notebook's cell; after `end` it writes to the former stdout."""
+    """A stream that shows its text as one output of the notebook's cell; after `end`, it writes to the old stdout."""
 
     def __init__(self) -> None:
         from IPython.display import display
@@ -70,7 +70,7 @@ class Output(io.TextIOBase):
     def _repr_html_(self) -> str:
         head, *more = self._told() or [""]
         every = "\n".join(map(shown_lines, self._lines))
-        if head == every.partition("\n")[0] and more:  # all lines are shown in any case
+        if head == every.partition("\n")[0] and more:  # all lines are shown anyway
             return f"<pre>{escape(every)}</pre>"
         told = "".join(f"<div>{escape(line)}</div>" for line in more)
         opened = " open" * self._open
@@ -83,15 +83,15 @@ def _is_notebook() -> bool:
 
 @contextmanager
 def one_output() -> Iterator[Output | None]:
-    """A context manager: prints go to one output of the notebook's cell. It gives the output, or None elsewhere.
+    """A context manager: prints go to one output of the notebook's cell. Yields the output; outside notebooks, None.
 
-    If an error is raised, or if nobody ends the output, the output stays unfolded.
+    If an error is raised, or if the output is not ended, it stays unfolded.
     """
     if not _is_notebook():
         yield None
         return
     output, before = Output(), os.environ.get(_TERMINAL)
-    os.environ[_TERMINAL] = "0"  # a kernel would ask for colours and other control codes of a terminal
+    os.environ[_TERMINAL] = "0"  # a kernel would ask for colours and other terminal control codes
     try:
         with redirect_stdout(output), redirect_stderr(output):
             yield output

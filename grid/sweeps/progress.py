@@ -19,7 +19,7 @@ from typing_extensions import TypedDict
 from grid.core.places import write_whole
 from grid.core.untrusted import shown_lines
 
-if TYPE_CHECKING:  # programs that only read the file do not need these
+if TYPE_CHECKING:  # programs that only read the file do not need these imports
     from grid.cluster.fleet import Fleet
     from grid.cluster.signs import Sign
     from grid.cluster.worker import Report
@@ -48,7 +48,8 @@ class ToldSetting(TypedDict):
 class Told(TypedDict):
     """The file's content: `seconds` since the start, the Unix time of the update, numbers of cells, and rates.
 
-    `cells` is the number that this run has to run, `total` the number of the sweep; files of earlier code lack it.
+    `cells` is the number of cells that this run has to run, `total` the number in the whole sweep; files from earlier
+    versions have no `total`.
     """
 
     state: str
@@ -75,7 +76,7 @@ def read_told(folder: Path) -> Told:
 
     Raises:
         OSError: the file does not exist or cannot be read.
-        ValidationError: the file is cut off, or is not a document of a sweep.
+        ValidationError: the file is truncated, or was not written by a sweep.
     """
     return _TOLD.validate_json((folder / FILE).read_bytes())
 
@@ -108,12 +109,12 @@ def _clock(seconds: float | None) -> str:
     return f"{hours}:{minutes:02d}:{rest:02d}" if hours else f"{minutes}:{rest:02d}"
 
 
-# A sweep's progress: a live line in a terminal, plain lines elsewhere, a file that other programs can follow.
+# A sweep's progress: a live line in a terminal or plain lines elsewhere, and a file that other programs can follow.
 
 
-_FILE_EVERY = 2.0  # seconds between two states of the file
+_FILE_EVERY = 2.0  # seconds between two updates of the file
 _PLAIN_EVERY = 5.0  # seconds between plain lines
-_IDLE_EVERY = 30.0  # the same while no chunk ends
+_IDLE_EVERY = 30.0  # seconds between plain lines while no chunk ends
 
 
 @dataclass
@@ -131,7 +132,7 @@ class Tally:
 class SweepProgress:
     """A display of settings, cells done, ok, failed, cells/s, tokens/s and time left. A context manager.
 
-    Ended cells of a chunk that still runs count too, as soon as the chunk's worker has reported them.
+    Ended cells of a chunk that is still running are counted as soon as the chunk's worker has reported them.
 
     Args:
         console: where the line is shown.
@@ -185,7 +186,7 @@ class SweepProgress:
         self._file(0.0)
 
     def update(self, report: Report, signs: Sequence[tuple[str, Sign]] = ()) -> None:
-        """Add the report of a try of a chunk; `signs` are those of `tick`."""
+        """Add the report of an attempt at a chunk; `signs` as for `tick`."""
         self._signs = signs
         tally = self._settings[report.setting_id]
         tally.done += report.cells
@@ -198,12 +199,12 @@ class SweepProgress:
         self._show(_PLAIN_EVERY)
 
     def tick(self, fleet: Fleet, in_flight: int, signs: Sequence[tuple[str, Sign]]) -> None:
-        """Show the time and the replicas' work, also while no chunk ends.
+        """Show the time and the replicas' work, even while no chunk ends.
 
         Args:
             fleet: the fleet of replicas.
             in_flight: the number of cells that run.
-            signs: the last signs of workers whose chunks still run, with the ids of their settings.
+            signs: the last signs of workers whose chunks are still running, with the ids of their settings.
         """
         self._in_flight, self._signs = in_flight, signs
         self._show(_IDLE_EVERY, fleet.told())
@@ -237,7 +238,7 @@ class SweepProgress:
         }
 
     def _tallies(self) -> list[Tally]:
-        """The counts of all settings, including ended cells of chunks that still run."""
+        """The counts for all settings, including ended cells of chunks that are still running."""
         found = {key: replace(one) for key, one in self._settings.items()}
         for key, sign in self._signs:
             one = found[key]
@@ -258,7 +259,7 @@ class SweepProgress:
             self._console.print(line(self.document()) + more, soft_wrap=True)
 
     def _file(self, every: float) -> None:
-        """Replace the whole file at once. Errors are ignored here, as the store reports a full disk."""
+        """Replace the whole file at once. Errors are ignored here, because the store reports a full disk."""
         if time.monotonic() - self._filed < every:
             return
         self._filed = time.monotonic()

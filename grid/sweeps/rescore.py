@@ -1,4 +1,4 @@
-"""Scoring a results folder again: which cells, with which code, and the rows written beside the first scores."""
+"""Scoring a results folder again: which cells, with which code, and the rows written next to the first scores."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ EQUAL, CHANGED, NEW, GONE, UNKNOWN = STATES
 SCORERS = ("dataset", "metrics", "robustness", "retriever", "pool")
 """The groups of a setting whose code can change a score."""
 NOTHING_CHANGED = "neither code nor data changed, so the stored rows are not enough, or a scorer is not deterministic"
-_A_PART = 500  # cells
+_A_PART = 500  # cells that are scored together
 _AT_ONCE = 16
 _DIGITS = 16
 _EPISODE = [
@@ -55,7 +55,7 @@ _SPENT = ("llm_calls", "forward_passes", "input_tokens", "output_tokens")
 class Judge:
     """The model that judges: its label, its config, its engine, the way of asking it (`how`), and its price.
 
-    `most`: the US dollars that the judge may cost, if it has a price.
+    `most`: the maximum cost of the judge in US dollars, if it has a price.
     """
 
     label: str
@@ -69,9 +69,9 @@ class Judge:
 class Compared(NamedTuple):
     """One metric of one cell, in both scorings.
 
-    `state`: `new` if there is a value only now, `gone` if there was a value and its scorer now gives none, `unknown` if
-    there was a value that cannot be computed now. For `unknown`, `why` is the reason; for all other differences `why`
-    says what has changed.
+    `state` is `new` if there is a value only now, `gone` if there was a value and its scorer now gives none, and
+    `unknown` if there was a value that cannot be computed now. For `unknown`, `why` is the reason; for all other
+    differences, it says what has changed.
     """
 
     dataset: str
@@ -90,7 +90,7 @@ class Compared(NamedTuple):
 class Rescored:
     """The result for a folder: all comparisons, the number of cells that never had scores, and the judge's costs.
 
-    `imported` is the number of imported cells. They stay unchanged, as the code that scored them is not here.
+    `imported` is the number of imported cells, which stay unchanged because the code that scored them is not here.
     """
 
     compared: list[Compared] = field(default_factory=list)
@@ -101,23 +101,23 @@ class Rescored:
 
     @property
     def wrong(self) -> list[Compared]:
-        """The values that differ although nothing has changed that they depend on."""
+        """The values that differ although nothing that they depend on has changed."""
         return [one for one in self.compared if one.why == NOTHING_CHANGED]
 
 
 async def rescore(
     root: Path, judge: Judge | None = None, done: Callable[[int], object] = lambda cells: None
 ) -> Rescored:
-    """Score all cells of a folder again, and write the results beside the first scores.
+    """Score all cells of a folder again, and write the results next to the first scores.
 
-    A judge is not asked again about a cell that it has judged with the same code and data. `done` is called with the
-    number of cells that were scored since the last call.
+    A judge is not asked again about a cell that it has already judged with the same code and data. `done` is called
+    with the number of cells scored since the last call.
 
     Raises:
-        ConfigError: no data set asks the judge, or its price is not known though `most` is given.
+        ConfigError: no data set asks the judge, or its price is unknown although `most` is given.
         EngineError, UnfinishedError: the judge does not answer, or has spent its US dollars; the answers so far are
             written.
-        StoreError: the folder cannot be read or written to, or a sweep holds it.
+        StoreError: the folder cannot be read or written to, or a sweep has locked it.
     """
     if judge and judge.most is not None and judge.price is None:
         raise ConfigError(
@@ -130,7 +130,7 @@ async def rescore(
 
 
 class _Group(NamedTuple):
-    """The cells of a setting with one config, and the built setting that scores them, or why it cannot be built."""
+    """The cells of a setting with one config, and the built setting that scores them, or why there is none."""
 
     episodes: list[dict[str, Any]]
     setting: Setting
@@ -157,7 +157,7 @@ class _Work:
         self._found.imported = len(store.read(self._root, "episodes", ["cell_id"], ~ran))
         groups = [self._group(own.to_pylist()) for own in _by_config(rows)]
         if self._judge and not any(group.examines for group in groups):
-            allowed = "the folder must have a data set that asks an evaluator, but it has none"
+            allowed = "needs a folder with a data set that asks an evaluator, but this one has none"
             raise ConfigError(f"model@{EVALUATOR}", self._judge.label, allowed)
         for group in groups:
             self._declare(group.built)
@@ -187,7 +187,7 @@ class _Work:
         return _Group(scored, replace(setting, code={name: code[name] for name in SCORERS if name in code}), built)
 
     def _declare(self, built: Built | None) -> None:
-        """Write the meaning of a setting's metrics; raises ConfigError if the folder gives one another meaning."""
+        """Write a setting's metric definitions; raises ConfigError if the folder defines one of them differently."""
         there = store.metrics(self._root)
         own = {name: metric for name, metric in built.metrics.items() if name not in KNOWN} if built else {}
         together([("its data set or planner", own.values()), (f"results in {self._root}", there.values())])
@@ -195,14 +195,14 @@ class _Work:
         store.write(self._root, {"metrics": store.metric_rows(fresh)})
 
     def _digest(self, group: _Group) -> str:
-        """The digest of everything on which scores depend: the setting, its code, its data, plugins and the judge."""
+        """The digest of everything that scores depend on: the setting, its code, its data, plugins and the judge."""
         judge, version = self._judge, group.built.version if group.built else group.why
         asked = [judge.label, dict(judge.config), judge.engine.version] if judge else None
         text = to_json([group.setting.id, dict(group.setting.code), version, _plugins(), asked])
         return hashlib.sha256(text.encode()).hexdigest()[:_DIGITS]
 
     def _known(self, digest: str) -> dict[str, Again]:
-        """The earlier results, by cell, of scorings with the same digest (the same code, data and judge)."""
+        """Results by cell from earlier scorings with the same digest (the same code, data and judge)."""
         mine = store.read(self._root, "scorings", ["scoring"], pc.field("digest") == digest)["scoring"].to_pylist()
         where, found = pc.field("scoring").isin(pa.array(mine, pa.string())), dict[str, Again]()
         for row in store.read(self._root, "rescores", where=where).to_pylist() if mine else []:
@@ -246,7 +246,9 @@ class _Work:
         if built is None:
             return Again(why=group.why)
         if built.version != episode["dataset_version"]:
-            return Again(why=f"its data are of version {episode['dataset_version']}, and here of {built.version}")
+            return Again(
+                why=f"its data have version {episode['dataset_version']}, but the data here have {built.version}"
+            )
         asks = self._judge is not None and group.examines
         evaluation = built.evaluation(episode["case_id"], group.setting.seed) if asks else None
         if evaluation and self._judge and (most := self._judge.most) is not None:
@@ -266,7 +268,7 @@ class _Work:
         return money({EVALUATOR: self._judge.price}, {EVALUATOR: spent}) if self._judge else 0.0
 
     def _write(self, group: _Group, digest: str, fresh: Sequence[Compared], before: Usage) -> None:
-        """Write cells' new results, and a row on the scoring; `before` is the judge's usage before these cells."""
+        """Write cells' new results, and a row about the scoring; `before` is the judge's usage before these cells."""
         name, judge, setting = uuid.uuid4().hex, self._judge, group.setting
         spent = Usage(**{name: count - vars(before)[name] for name, count in vars(self._spent).items()})
         counts, asked = spent.known(), judge is not None and group.examines
@@ -318,13 +320,13 @@ def _plugins() -> dict[str, str]:
 
 
 def _by_config(rows: pa.Table) -> Iterator[pa.Table]:
-    """The rows of each setting, by its config."""
+    """Yield the rows of each setting; a setting is identified by its config."""
     for config in rows["config"].unique():
         yield rows.filter(pc.equal(rows["config"], config))
 
 
 def _seeds(group: _Group, part: Sequence[Mapping[str, Any]]) -> dict[str, int]:
-    """The seeds of the disturbances, by cell; empty if the setting has no robustness settings."""
+    """The disturbance seeds, by cell; empty if the setting has no robustness settings."""
     if group.built is None or not group.built.robustness:
         return {}
     ids, trials = list({row["case_id"]: None for row in part}), 1 + max(row["trial"] for row in part)

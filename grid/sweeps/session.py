@@ -1,4 +1,4 @@
-"""A checked sweep from its announcement to its tables: its cost, its record, its figures for Prometheus."""
+"""A checked sweep from its announcement to its tables, with its cost, its record, and its figures for Prometheus."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ from grid.sweeps.ending import Failures, Spending, Unknowns, why_unknown
 from grid.sweeps.progress import STOPPING, SweepProgress
 from grid.sweeps.traces import Follower, expect_exporter
 
-_RETRY_SECONDS, _MOST_RETRY_SECONDS = 10.0, 300.0  # pause before cells are tried again, tripled each time
+_RETRY_SECONDS, _MOST_RETRY_SECONDS = 10.0, 300.0  # pause before cells run again, tripled each time
 
 
 def run_checked(checked: Checked, report: bool = True) -> bool:
@@ -57,8 +57,8 @@ def run_checked(checked: Checked, report: bool = True) -> bool:
     Returns True if every cell has a row and no cell failed because of infrastructure or code.
 
     Raises:
-        ConfigError: traces are asked for, and the package that sends them is not installed; or most cells would run
-            again only because of other code, and `accept_code` is not given.
+        ConfigError: traces are asked for, but the package that sends them is not installed; or most cells would run
+            again only because code has changed, and `accept_code` is not given.
     """
     console, plan = Console(highlight=False, emoji=False, force_jupyter=False), checked.plan
     fleet: Fleet | None = None
@@ -66,7 +66,7 @@ def run_checked(checked: Checked, report: bool = True) -> bool:
         expect_exporter()
     with _settled(plan.root), ExitStack() as engines, ExitStack() as held:
         fresh = not plan.root.exists()
-        if fresh:  # all cells are to run: if a cluster or model does not start, no folder is created
+        if fresh:  # all cells have to run; no folder is created if a cluster or model does not start
             announce(checked, console, 0)
             fleet = engines.enter_context(fleet_of(plan, plan.settings, console))
         held.enter_context(store.locked(plan.root))
@@ -102,12 +102,13 @@ def _turns(
     cells: tuple[store.CellIds, dict[str, int]],
     tally: TranscriptTally,
 ) -> dict[str, int]:
-    """Run the cells until each has a row or a limit is reached; returns how many have none, by setting.
+    """Run the cells until each has a row or a limit is reached; returns the number without a row, by setting.
 
-    Another turn runs cells whose files were damaged during the first one, and cells that the infrastructure failed.
+    Further turns run cells whose files were damaged during the first turn, and cells that failed because of the
+    infrastructure.
 
-    `engines` holds the fleet, of which only one is open at a time; `fleet` has the models of all settings if they are
-    already loaded. `cells`: the cells that are done, and the number of others by setting.
+    `engines` holds the fleet; only one fleet is open at a time. If the models of all settings are already loaded, they
+    are in `fleet`. `cells`: the cells that are done, and the number of remaining cells by setting.
     """
     plan, (done, pending) = checked.plan, cells
     spending, retries = Spending(plan, partial(say, console)), iter(range(1, plan.cluster.retries + 1))
@@ -140,12 +141,12 @@ def _turns(
 
 @contextmanager
 def _settled(root: Path) -> Iterator[None]:
-    """A context manager: at its end, even after an error, it writes rows with the costs of tries that were cut off."""
+    """A context manager that at its end, even after an error, writes rows with the costs of interrupted attempts."""
     try:
         yield
     finally:
         if folder_of(root).exists():
-            with suppress(StoreError), store.locked(root):  # otherwise the next run does it
+            with suppress(StoreError), store.locked(root):  # if this fails, the next run does it
                 settle(root)
 
 
@@ -154,7 +155,7 @@ def fleet_of(plan: Plan, settings: Sequence[Setting], console: Console) -> Itera
     """Connect to the cluster and load the models of these settings; a context manager.
 
     Raises:
-        ConfigError: a model can never work, or cannot work under the plan's budget; or a package is not installed.
+        ConfigError: a model can never work, or cannot work with the plan's budget; or a package is not installed.
         EngineError: a model does not become ready.
     """
     here = plan.cluster.kind != "address"
@@ -174,7 +175,7 @@ def fleet_of(plan: Plan, settings: Sequence[Setting], console: Console) -> Itera
 def announce(checked: Checked, console: Console, already_done: int) -> OtherCode:
     """Print the number of settings and cells, the settings left out, and the records that data sets skipped.
 
-    Returns the cells whose rows other code made, of which a line is printed too.
+    Returns the cells whose rows come from other code; a line about these is printed too.
     """
     plan = checked.plan
     lines = [
@@ -203,7 +204,7 @@ def _run(
     tally: TranscriptTally,
     spending: Spending,
 ) -> tuple[bool, int]:
-    """Run the cells that are not `done`; returns whether an interrupt or limit ended it, and how many cells failed."""
+    """Run the cells that are not `done`; returns whether it was interrupted or limited, and the number that failed."""
     started, plan = time.monotonic(), checked.plan
     needing = [setting for setting in plan.settings if pending[setting.id]]
     ids = [setting.id for setting in needing]
@@ -245,15 +246,15 @@ def _run(
 
 
 def _sampled(since: dt.datetime, cells: int) -> str:
-    """The line that says from what time on transcripts were kept only for a sample of cells."""
+    """The line that says since when transcripts have been kept for only a sample of cells."""
     return (
         f"transcripts reached store.transcripts_gib after {cells:,} cells of this run, at {since:%Y-%m-%d %H:%M:%S} "
-        f"UTC: of later chunks, transcripts are kept for only {100 * REST_SHARE:g}% of the cells"
+        f"UTC: in later chunks, transcripts are kept for only {100 * REST_SHARE:g}% of the cells"
     )
 
 
 def _tried_again(plan: Plan, console: Console, retries: Iterator[int]) -> tuple[store.CellIds, dict[str, int]] | None:
-    """Wait until failed infrastructure may have recovered; returns the done cells and the others' number by setting.
+    """Wait until failed infrastructure may have recovered; returns the done cells, and the number to run by setting.
 
     None if no cell failed because of infrastructure, or if no `cluster.retries` are left.
     """
@@ -288,9 +289,9 @@ def _compact(plan: Plan, console: Console) -> None:
 
 @contextmanager
 def stopped_by_interrupt(run: batch.Run, progress: SweepProgress) -> Iterator[None]:
-    """A context manager: Ctrl-C, SIGTERM or a closed terminal stops the run once the cells in flight have ended.
+    """A context manager: Ctrl-C, SIGTERM or a closed terminal ends the run once the cells in flight have ended.
 
-    A second Ctrl-C or SIGTERM ends the run at once. A closing terminal may send its signal several times.
+    A second Ctrl-C or SIGTERM ends the run immediately. A closing terminal may send its signal several times.
     """
 
     def interrupt(number: int, frame: FrameType | None) -> None:
@@ -302,14 +303,14 @@ def stopped_by_interrupt(run: batch.Run, progress: SweepProgress) -> Iterator[No
             run.stop()
             progress.state = STOPPING
             progress.say(
-                "interrupted: no further cells are started, running cells finish; interrupt again to stop at once"
+                "interrupted: no further cells are started, and running cells finish; interrupt again to stop at once"
             )
 
     if threading.current_thread() is not threading.main_thread():  # only the main thread gets signals
         yield
         return
     heard = [signal.SIGINT, signal.SIGTERM]
-    if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # nohup has it ignored
+    if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # nohup makes the process ignore it
         heard.append(signal.SIGHUP)
     before = {number: signal.signal(number, interrupt) for number in heard}
     try:
@@ -320,7 +321,7 @@ def stopped_by_interrupt(run: batch.Run, progress: SweepProgress) -> Iterator[No
 
 
 def leave_terminal() -> None:
-    """If the terminal is gone, discard all output, as writing to it would be an error."""
+    """If the terminal is gone, discard all output, because writing to it would raise an error."""
     for output in (1, 2):
         try:
             os.write(output, b"")
@@ -336,15 +337,15 @@ def counted(number: int, noun: str) -> str:
 
 
 def say(console: Console, line: str) -> None:
-    """Print one plain line, whatever characters its names and messages have."""
+    """Print one plain line, whatever characters its names and messages contain."""
     console.print(shown(line), markup=False, soft_wrap=True)
 
 
 def complete(checked: Checked, console: Console, missing: int, warn: bool) -> bool:
     """Whether all cells have rows and none failed because of infrastructure or code; prints the failures by kind.
 
-    `warn`: also print the lines on unreadable answers and on the models that answered, with which the first screen
-    begins.
+    `warn`: also print the lines about unreadable answers and about the models that answered, which otherwise appear at
+    the top of the first screen.
     """
     plan = checked.plan
     wanted = {setting.id for setting in plan.settings}
@@ -371,7 +372,7 @@ def complete(checked: Checked, console: Console, missing: int, warn: bool) -> bo
     return not (missing or {ErrorKind.INFRASTRUCTURE, ErrorKind.CODE} & set(failures))
 
 
-# A sweep's record of itself beside its rows: command line, versions and machine, for the head of its page.
+# A sweep's record of itself next to its rows: command line, versions and machine, for the top of its page.
 
 
 _ALWAYS = ("agent-grid", "ray")
@@ -386,10 +387,10 @@ _BEHIND = {
 def record(
     plan: Plan, skipped: Mapping[str, Mapping[str, int]] | None = None, cut: Sequence[str] = (), here: bool = False
 ) -> None:
-    """Record a run that begins, on its cluster or in this process (`here`); raises StoreError.
+    """Record the start of a run, on its cluster or in this process (`here`); raises StoreError.
 
-    `skipped`: the number of records of a data set that are no cases, by data set and reason. `cut`: lines on the limits
-    of models' answers, and on the prices that are used.
+    `skipped`: the number of records that are not used as cases, by data set and reason. `cut`: lines about the limits
+    of models' answers, and about the prices used.
     """
     started = dt.datetime.now(dt.UTC)
     run: store.RunRecord = {
@@ -435,7 +436,7 @@ def versions(targets: Iterable[str]) -> dict[str, str]:
 
 
 def cpu() -> str:
-    """The name of this machine's CPU model, or the CPU's architecture if the name is not known."""
+    """The name of this machine's CPU model, or the CPU's architecture if the name is unknown."""
     with suppress(OSError):
         for line in Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").splitlines():
             name, _, value = line.partition(":")
@@ -450,24 +451,24 @@ def cpu() -> str:
 COUNTERS = {
     "grid_sweep_cells_done": "cells that have a row from this run, including failed cells",
     "grid_sweep_cells_failed": "cells whose row has the status failed",
-    "grid_sweep_input_tokens": "prompt tokens, including cached tokens and tokens of tries that died",
+    "grid_sweep_input_tokens": "prompt tokens, including cached tokens and tokens of attempts that died",
     "grid_sweep_cached_input_tokens": "prompt tokens read from a cache",
     "grid_sweep_output_tokens": "tokens generated",
-    "grid_sweep_worker_seconds": "seconds that tries of chunks took, including tries that died",
+    "grid_sweep_worker_seconds": "seconds that attempts at chunks took, including attempts that died",
 }
 GAUGES = {
     "grid_sweep_cells_in_flight": "cells of the chunks that have started and have not ended",
     "grid_sweep_cells_per_second": "cells done per second, over the last minute",
     "grid_sweep_tokens_per_second": "prompt and generated tokens per second, over the last minute",
 }
-TAGS = ("sweep", *GROUPS, "setting_id")  # the id differs if only the seed or budget of two runs differs
+TAGS = ("sweep", *GROUPS, "setting_id")  # if two runs differ only in seed or budget, the id tells them apart
 _WINDOW_SECONDS = 60.0
 
 
 class SweepMetrics:
     """The metrics of a sweep, kept by its driver.
 
-    Rates are gauges. Prometheus could not compute them from counters: it leaves out a counter's value at the first
+    Rates are gauges. Prometheus could not compute them from counters, because it ignores a counter's value at the first
     reading, and a short setting's counter does not change after that.
 
     Args:
@@ -485,7 +486,7 @@ class SweepMetrics:
         self._recent: deque[tuple[float, Report]] = deque()
 
     def count(self, report: Report) -> None:
-        """Count the report of a try of a chunk."""
+        """Count the report of an attempt at a chunk."""
         usage = report.usage
         amounts = {
             "cells_done": report.ok + report.failed,
@@ -500,7 +501,7 @@ class SweepMetrics:
         self._recent.append((time.monotonic(), report))
 
     def look(self, in_flight: Mapping[str, int]) -> None:
-        """Set the cells in flight now, by setting id, and the rates."""
+        """Set the gauges: the cells now in flight, by setting id, and the rates."""
         now = time.monotonic()
         while self._recent and now - self._recent[0][0] > _WINDOW_SECONDS:
             self._recent.popleft()
@@ -515,11 +516,11 @@ class SweepMetrics:
             self._meters.set("grid_sweep_tokens_per_second", tokens[setting_id] / seconds, tags)
 
 
-# The end-of-run summaries: of the replicas, and of the transcripts.
+# The summaries at the end of a run: of the replicas, and of the transcripts.
 
 
 def replicas_table(totals: Sequence[Totals]) -> Table:
-    """The figures of each replica, one replica a line."""
+    """A table of each replica's figures, with one line per replica."""
     table = Table(title="replicas", box=box.SIMPLE_HEAD, title_justify="left")
     table.caption = (
         "prefill: prompt tokens that were computed; cached: prompt tokens read from a cache; decoded: generated "
@@ -554,18 +555,18 @@ def replicas_table(totals: Sequence[Totals]) -> Table:
 
 
 class TranscriptTally:
-    """The number of cells of this run whose transcripts were kept, and the bytes written for these transcripts."""
+    """The number of this run's cells whose transcripts were kept, and the bytes written for these transcripts."""
 
     def __init__(self) -> None:
         self._cells = self._bytes = 0
 
     def count(self, report: Report) -> None:
-        """Add the report of a try of a chunk."""
+        """Add the report of an attempt at a chunk."""
         self._cells += report.kept
         self._bytes += report.transcripts
 
     def line(self, on_disk: int) -> str:
-        """The line about kept transcripts; empty without any. `on_disk`: their files' present size in bytes."""
+        """The line about kept transcripts; empty if there are none. `on_disk`: their files' current size in bytes."""
         if not self._cells:
             return ""
         return (

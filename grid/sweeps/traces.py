@@ -1,8 +1,8 @@
 """Episodes as traces of OpenTelemetry, made from the tables' rows, during a sweep or from a finished folder.
 
 Workers do nothing for traces: a thread of the driver reads the rows that workers have written, and sends them to the
-collector that the variables OTEL_EXPORTER_OTLP_* name. Counts are those of the rows. Only an episode has real times.
-Each span within an episode begins a microsecond after the span before it, which gives their order, and has no duration.
+collector that the variables OTEL_EXPORTER_OTLP_* name. Counts come from the rows. Only an episode has real times. Each
+span within an episode begins a microsecond after the previous span, which shows their order, and has no duration.
 """
 
 from __future__ import annotations
@@ -36,13 +36,13 @@ if TYPE_CHECKING:
     from opentelemetry.sdk.trace import ReadableSpan
 
 _AT_ONCE = 100
-"""The number of episodes that are read and sent together; they may have a few thousand spans."""
+"""The number of episodes that are read and sent together; together they may have a few thousand spans."""
 _SPANS = 512
 _LOOK_SECONDS = 2.0
 _SHARE = 20
-"""Looking for new rows takes at most 1 / _SHARE of the time, so a large folder is looked at less often."""
+"""Looking for new rows takes at most 1 / _SHARE of the time, so large folders are checked less often."""
 _LAST_SECONDS = 10.0
-"""The seconds for which the end of a sweep waits for a collector, if the collector has accepted all spans before."""
+"""The seconds that a sweep waits for a collector at its end, if the collector has accepted all spans so far."""
 _EPISODES = [
     "cell_id", "attempt_id", "setting_id", "sweep", "model", "engine", "planner", "dataset", "robustness", "case_id",
     "trial", "seed", "status", "error_kind", "success", "n_steps", "n_messages", "tool_calls", "branches", "money",
@@ -72,7 +72,7 @@ def expect_exporter() -> None:
 
 
 def send(root: Path, content: bool, told: Callable[[int], object] = lambda sent: None) -> tuple[int, int]:
-    """Send all episodes of a folder; returns how many the collector accepted, and how many there are.
+    """Send all episodes of a folder; returns the number that the collector accepted, and the number of all episodes.
 
     Raises:
         StoreError: the folder cannot be read.
@@ -88,8 +88,8 @@ def send(root: Path, content: bool, told: Callable[[int], object] = lambda sent:
 class Follower:
     """Sends a sweep's episodes after their rows are written, in a separate thread; the sweep never waits for it.
 
-    Episodes that the collector does not accept are sent again later. They are read again from the tables, so that they
-    need no memory meanwhile. With `none` the follower does nothing.
+    Episodes that the collector does not accept are sent again later. They are read again from the tables, so they need
+    no memory in the meantime. With `none` the follower does nothing.
     """
 
     def __init__(self, root: Path, tracing: Tracing, say: Callable[[str], object]) -> None:
@@ -107,7 +107,7 @@ class Follower:
         self.close()
 
     def close(self) -> None:
-        """Send the last episodes if the collector answers, for ten seconds at most; print how many were not sent."""
+        """Send the last episodes if the collector answers, within at most ten seconds; print how many were not sent."""
         if self._sender is None or self._over.is_set():
             return
         self._over.set()
@@ -121,7 +121,7 @@ class Follower:
         left = len(made - self._sender.sent)
         line = f"traces: {len(made) - left:,} of {len(made):,} episodes were sent"
         if left:
-            why = self._failure or "the collector of OTEL_EXPORTER_OTLP_ENDPOINT did not accept them"
+            why = self._failure or "the collector at OTEL_EXPORTER_OTLP_ENDPOINT did not accept them"
             line += f"; {left:,} were not: {why}; to send all, run agent-grid export otel {self._root}"
         self._say(line)
 
@@ -133,7 +133,7 @@ class Follower:
                 began = time.monotonic()
                 try:
                     self._look()
-                except GridError as error:  # a file was replaced meanwhile, or will be put aside at the run's end
+                except GridError as error:  # a file was replaced in the meantime, or will be put aside at the run's end
                     self._failure = one_line(error, 300)
                 pause = max(_LOOK_SECONDS, _SHARE * (time.monotonic() - began))
         except Exception as error:  # noqa: BLE001 - a sweep goes on without its traces
@@ -149,7 +149,7 @@ class Follower:
 
 
 Ids = tuple[str, str]
-"""A cell and the try that made its row."""
+"""The ids of a cell and of the attempt that made its row."""
 
 
 def _ids(root: Path, after: dt.datetime | None) -> list[Ids]:
@@ -218,7 +218,7 @@ def _by_cell(
 
 
 class _Trace:
-    """The spans of one episode by the GenAI conventions; attributes that these lack begin with `agent_grid.`."""
+    """The spans of one episode, by the GenAI conventions; attributes missing in these begin with `agent_grid.`."""
 
     def __init__(self, row: Mapping[str, Any], content: bool) -> None:
         from opentelemetry.semconv._incubating.attributes import gen_ai_attributes as names
@@ -314,7 +314,7 @@ class _Trace:
         failed: bool = False,
         client: bool = False,
     ) -> ReadableSpan:
-        """A span; `own` is its context, None for the episode's span. Times of other spans only show their order."""
+        """A span; `own` is its context, None for the episode's span. All other spans' times only show their order."""
         from opentelemetry.sdk.trace import ReadableSpan
         from opentelemetry.trace import SpanKind, Status, StatusCode
 
@@ -342,7 +342,7 @@ def _number(text: str, size: int) -> int:
 
 
 def _said(role: str, texts: Sequence[str]) -> str:
-    """Messages of one role, in the format of the GenAI conventions."""
+    """The messages of one role, in the format of the GenAI conventions."""
     return json.dumps([{"role": role, "parts": [{"type": "text", "content": text}]} for text in texts])
 
 

@@ -1,4 +1,4 @@
-"""Asking the model for a stage's items: answers are checked by rules, repaired, kept on disk, and never asked twice."""
+"""Asking the model for a stage's items: answers are checked by rules, repaired, saved, and never asked for twice."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from grid.text.objects import UnreadableError
 from grid.text.words import stems
 from grid.worlds.equivalence import equivalent
 
-# A stage's file: every answer of the model on a line, with its cost and the rules that it broke.
+# A stage's file, with one line for each answer of the model, the answer's cost and the rules that it broke.
 
 
 Key = tuple[str, int, str]
@@ -34,7 +34,7 @@ Key = tuple[str, int, str]
 
 
 class Broken(BaseModel):
-    """A rule that an answer breaks: the name of the rule's gate, and a text that says how to repair the answer."""
+    """A rule that an answer breaks: the name of the rule's gate, and a text on how to repair the answer."""
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
     gate: str
@@ -44,8 +44,8 @@ class Broken(BaseModel):
 class Line(BaseModel):
     """One answer of the model, as a line of the journal.
 
-    `prompt` is a digest, 16 hexadecimal digits, of the request and its parameters. Tokens are null if the server
-    reported none. `money` is in US dollars, null if the price or the tokens are not known. `answer` is the unchanged
+    `prompt` is a digest (16 hexadecimal digits) of the request and its parameters. Tokens are null if the server did
+    not report them. `money` is in US dollars, or null if the price or the tokens are unknown. `answer` is the unchanged
     text, and `refused` has the rules that the answer breaks; it is empty if the answer was kept.
     """
 
@@ -68,12 +68,12 @@ class Line(BaseModel):
 
 
 class Journal:
-    """The answers of one stage; each answer is on the disk before it is used.
+    """The answers of one stage; each answer is saved to disk before it is used.
 
-    If a process died while it wrote the last line, the part of this line is removed, and a message says so.
+    If a process died while writing the last line, the incomplete line is removed, and a message says so.
 
     Raises:
-        DataError: a line is not valid, or two lines have the same question.
+        DataError: a line is not valid, or two lines answer the same request.
         StoreError: the file cannot be written.
     """
 
@@ -84,7 +84,7 @@ class Journal:
             self._read(say)
 
     def find(self, key: Key) -> Line | None:
-        """The answer to a request, if the model ever gave one."""
+        """The answer to a request, if the model has given one."""
         return self.lines.get(key)
 
     def add(self, line: Line) -> None:
@@ -100,7 +100,7 @@ class Journal:
             raise StoreError(f"{self.path}: cannot be written ({error.strerror})") from None
 
     def close(self, refused: Mapping[Key, list[Broken]]) -> None:
-        """Rewrite the file in the order of its keys; the used answers get the rules that they break now."""
+        """Rewrite the file in the order of its keys, with the rules that the used answers now break."""
         for key, broken in refused.items():
             self.lines[key] = self.lines[key].model_copy(update={"refused": broken})
         write(self.path, b"".join(_written(self.lines[key]) for key in sorted(self.lines)))
@@ -147,7 +147,7 @@ def as_line(value: Any) -> bytes:
 
 
 def _written(line: Line) -> bytes:
-    return json.dumps(line.model_dump()).encode() + b"\n"  # in ASCII: an answer may contain half a surrogate pair
+    return json.dumps(line.model_dump()).encode() + b"\n"  # in ASCII, since an answer may contain unpaired surrogates
 
 
 # The request for one item of a stage: its prompt, its schema, and the rules that check the answer.
@@ -155,12 +155,12 @@ def _written(line: Line) -> bytes:
 
 T = TypeVar("T")
 NO_JSON, CHARACTERS, FORM = "JSON", "characters", "form"
-_SHOWN = 20  # the largest number of rules that a repair names
+_SHOWN = 20  # maximum number of rules that a repair names
 
 
 @dataclass(frozen=True)
 class Checked(Generic[T]):
-    """The products in an answer that break no rule, and the rules that the answer's other products break."""
+    """An answer's products that break no rule, and the rules that its other products break."""
 
     kept: tuple[T, ...]
     broken: tuple[Broken, ...]
@@ -172,10 +172,10 @@ class Item(Generic[T]):
 
     Args:
         key: the item's name within the stage.
-        sections: the prompt, up to the task of this item.
+        sections: the prompt up to and including the item's task.
         form: the lines that describe the form of the answer.
         schema: the JSON schema of this form.
-        check: a function that reads an answer of this form; raises ValidationError for an answer of another form.
+        check: a function that reads an answer of this form; raises ValidationError for any other form.
         wanted: the number of products that one answer should have.
     """
 
@@ -188,7 +188,7 @@ class Item(Generic[T]):
 
 
 def prompt_of(item: Item[Any], broken: Sequence[Broken] = (), draft: str | None = None) -> Prompt:
-    """An item's prompt. After a refused answer it includes this answer as a draft, and the rules that it broke."""
+    """An item's prompt. After a refused answer, it includes that answer as a draft, and the rules that were broken."""
     sections = [*item.sections]
     if draft is not None:
         sections.append(Section("draft", ("Your last answer was:", draft or "(nothing)")))
@@ -216,7 +216,7 @@ def read(item: Item[T], text: str) -> Checked[T]:
 
 
 def _flat(value: Json) -> Json:
-    """The value, where every text is on one line."""
+    """The value, with every text on one line."""
     if isinstance(value, list):
         return [_flat(item) for item in value]
     if isinstance(value, dict):
@@ -225,7 +225,7 @@ def _flat(value: Json) -> Json:
 
 
 def _texts(value: Json) -> Iterator[str]:
-    """Every text in a value, including the names of objects' keys."""
+    """Every text in a value, including objects' keys."""
     if isinstance(value, dict):
         for name, item in value.items():
             yield name
@@ -252,9 +252,9 @@ _DIGITS = 16
 
 @dataclass
 class Settled(Generic[T]):
-    """An item after its last attempt. The attempt with the most products counts, the first of several such attempts.
+    """An item after its last attempt. The attempt with the most products counts; among equals, the first one.
 
-    `dropped` are rules that products of this item break together with products of other items.
+    `dropped` has the rules that this item's products break together with other items' products.
     """
 
     item: Item[T]
@@ -267,7 +267,7 @@ class Settled(Generic[T]):
         return max(range(len(self.tries)), key=lambda index: (len(self.tries[index][1].kept), -index))
 
     def draft(self) -> str | None:
-        """The last answer, to be repaired. None if it repeats an earlier answer, as the model would copy it again."""
+        """The last answer, to be repaired; None if it repeats an earlier answer, as the model would copy it again."""
         answers = [line.answer for line, _ in self.tries]
         return answers[-1] if answers and answers[-1] not in answers[:-1] else None
 
@@ -297,19 +297,19 @@ class Stage:
     journal: Journal
     settled: list[Settled[Any]] = field(default_factory=list)
     asked: int = 0
-    """The number of answers that this process asked the model for."""
+    """The number of answers that this process has requested from the model."""
 
 
 class Asker:
-    """Runs stages one after another; the model is only asked for answers that are not in a stage's file yet.
+    """Runs stages one after another; the model is only asked for answers that are not yet in a stage's file.
 
     Args:
         folder: the folder of the stages' files.
         how: how the model is asked.
-        engine: makes the engine ready when the first answer is needed.
-        price: the price of the model's tokens, if it is known.
+        engine: prepares the engine when the first answer is needed.
+        price: the price of the model's tokens, if known.
         say: shows a line to the user.
-        progress: shows the progress of the present stage.
+        progress: shows the progress of the current stage.
     """
 
     def __init__(
@@ -329,7 +329,7 @@ class Asker:
         self._gate = asyncio.Semaphore(how.at_once)
 
     async def run(self, name: str, lanes: Iterable[Coroutine[Any, Any, list[R]]]) -> list[R]:
-        """Run a stage's lanes side by side; returns their products, in the order of the lanes.
+        """Run a stage's lanes concurrently; returns their products, in the order of the lanes.
 
         Raises:
             UnfinishedError: none of the products was kept.
@@ -345,7 +345,7 @@ class Asker:
         return [product for task in tasks for product in task.result()]
 
     def end(self) -> None:
-        """Close the present stage's file, and print a line about the stage's results.
+        """Close the current stage's file, and print a line about the stage's results.
 
         Raises:
             UnfinishedError: none of the products was kept.
@@ -405,7 +405,7 @@ class Asker:
         return line, Checked((), (length,)) if length else read(item, line.answer)
 
     async def _ask(self, prompt: Prompt, seed: int) -> tuple[str, Usage, Broken | None]:
-        """The answer, its usage, and None; or an empty answer and, as a broken rule, why the model can give none."""
+        """The answer, its usage, and None; or an empty answer and, as a broken rule, the reason why there is none."""
         async with self._gate:
             engine = await self._ready()
             try:
@@ -430,7 +430,7 @@ class Asker:
 
 
 def kept(settled: Sequence[Settled[T]], rule: Callable[[T], Broken | None]) -> list[T]:
-    """The products that break no rule together with earlier products; the other products are dropped."""
+    """The products that break no rule in combination with earlier products; the others are dropped."""
     found = []
     for one in settled:
         for product in one.products:
@@ -443,7 +443,7 @@ def kept(settled: Sequence[Settled[T]], rule: Callable[[T], Broken | None]) -> l
 
 
 def _nothing(stage: Stage, wanted: int) -> str:
-    """The message about a stage of which no product was kept."""
+    """The message about a stage that kept no product."""
     gates = Counter(
         gate for one in stage.settled for _, checked in one.tries for gate in {broken.gate for broken in checked.broken}
     )
@@ -463,8 +463,8 @@ def _nothing(stage: Stage, wanted: int) -> str:
 
 NAME = r"[a-z][a-z0-9]*(_[a-z0-9]+){1,4}"
 FIELD = r"[a-z][a-z0-9]*(_[a-z0-9]+){0,4}"
-LONGEST = 64  # characters of a name
-_FEW_RUNS = 3  # runs of three words that two texts may share by chance; fewer do not count
+LONGEST = 64  # maximum length of a name, in characters
+_FEW_RUNS = 3  # minimum number of shared runs of three words; fewer may be chance
 TYPES = ("string", "integer", "number", "boolean", "date")
 DATE = re.compile(r"\d{4}-\d\d-\d\d")
 _DATES = re.compile(
@@ -489,7 +489,7 @@ def broken(gate: str, text: str) -> Broken:
 
 
 def normal(text: str) -> str:
-    """A text in a form for comparisons: without case, punctuation, endings and stop words, but with its numbers."""
+    """A text normalised for comparisons: without case, punctuation, endings and stop words, but with its numbers."""
     return " ".join([*stems(text), *re.findall(r"\d+", text)])
 
 
@@ -519,7 +519,7 @@ def name_problems(name: str) -> Iterator[Broken]:
 
 
 def stands_in(value: Json, text: str) -> bool:
-    """Whether a text states a value: words and codes literally, numbers and dates in any form, a boolean always."""
+    """Whether a text states a value: words and codes literally, numbers and dates in any form; true for booleans."""
     if isinstance(value, bool):
         return True
     if isinstance(value, int | float):
@@ -536,7 +536,7 @@ def stands_in(value: Json, text: str) -> bool:
 
 
 def fits(value: Json, kind: str) -> bool:
-    """Whether a value is of an argument's type."""
+    """Whether a value has an argument's type."""
     match kind:
         case "integer":
             return type(value) is int

@@ -44,12 +44,12 @@ Say = Callable[[str], None]
 async def cases(asker: Asker, wanted: Construction, say: Say) -> tuple[list[ToolRecord], list[CaseRecord]]:
     """Run the stages up to complete cases, queries first; returns the library and the cases.
 
-    The library has at least `sizes.tools` tools a topic, if the model writes enough of them.
+    The library has at least `sizes.tools` tools per topic, if the model writes enough of them.
 
     Raises:
         UnfinishedError: a stage kept no product.
         ConfigError: the retriever cannot be used.
-        EngineError, DataError, StoreError: as `construct`.
+        EngineError, DataError, StoreError: as in `construct`.
     """
     near = nearby(wanted.retriever, say)
     grounded = await _grounded(asker, wanted, await _outlines(asker, wanted), near, say)
@@ -70,7 +70,7 @@ async def cases(asker: Asker, wanted: Construction, say: Say) -> tuple[list[Tool
 
 
 async def _outlines(asker: Asker, wanted: Construction) -> list[Outline]:
-    """Queries and their plans in words. Topics take turns, so that a larger set begins with the same queries."""
+    """Queries and their plans in prose. Topics take turns, so that a larger set starts with the same queries."""
     domain, sizes = wanted.domain, wanted.sizes
     drawn = {
         topic: shapes.drawn(wanted.seed, topic, domain.users, wanted.complexity, sizes.workflows * sizes.queries)
@@ -104,7 +104,7 @@ async def _grounded(
 
 
 async def _categorised(asker: Asker, wanted: Construction, grounded: Sequence[Grounded], say: Say) -> list[ToolRecord]:
-    """The tools of the plans with their categories. A tool without one in the answers gets its first query's topic."""
+    """The plans' tools with categories. A tool that no answer categorises gets the topic of its first query."""
     made = [(tool, one.plan.topic) for one in grounded for tool in one.made]
     every = [tool for tool, _ in made]
     batches = [every[start : start + AT_A_TIME] for start in range(0, len(every), AT_A_TIME)]
@@ -127,7 +127,7 @@ async def _merged(
 ) -> tuple[list[ToolRecord], list[Workflow]]:
     """The library after the merges, and the plans with the merged tools.
 
-    Plans that call the same tools in the same order all get the key of the first of them, so that their cases are a
+    Plans that call the same tools in the same order all get the key of the first of them, so that their cases form a
     cluster.
     """
     apart = neighbours([one.plan for one in grounded])
@@ -160,7 +160,7 @@ async def _filled(asker: Asker, wanted: Construction, library: Sequence[ToolReco
     return found
 
 
-# The tools of plans: near tools of the library are used again, others are made (egb_slate §3.3, figure 11).
+# The tools of plans: similar tools in the library are reused, others are made (egb_slate §3.3, figure 11).
 
 
 _CHOICE = (
@@ -186,7 +186,7 @@ class _Answer(BaseModel):
 
 @dataclass(frozen=True)
 class Grounded:
-    """A plan whose substeps have tools; `made` are the tools that were written for this plan."""
+    """A plan whose substeps have tools; `made` has the tools that were written for this plan."""
 
     plan: Workflow
     text: str
@@ -196,7 +196,7 @@ class Grounded:
 async def of_outlines(
     asker: Asker, domain: Domain, outlines: Sequence[Outline], nearby: Nearby
 ) -> list[Settled[Grounded]]:
-    """Choose the tools of plans, one plan after another; each may use the nearest tools made for earlier plans."""
+    """Choose tools for plans, one plan after another; each plan may use the nearest tools made for earlier plans."""
     found: list[Settled[Grounded]] = []
     library: list[ToolRecord] = []
     for outline in outlines:
@@ -292,13 +292,13 @@ def _schema(outline: Outline) -> dict[str, Any]:
     return object_schema(whole, [*whole])
 
 
-# Sorting tools into categories, and merging tools of a category that do the same (egb_slate §3.3, figure 14).
+# Sorting tools into categories, and merging a category's tools that do the same thing (egb_slate §3.3, figure 14).
 
 
 AT_A_TIME = 15
-"""The number of tools that one request categorises: 10 to 20 in the paper (figure 14)."""
+"""Number of tools that one request categorises; 10 to 20 in the paper (figure 14)."""
 TOGETHER = 40
-"""The most tools of a category in one request to merge; a larger category is split into groups of near tools."""
+"""Maximum number of a category's tools in one merging request; more are split into groups of similar tools."""
 Pair = frozenset[str]
 _CATEGORIES = TypeAdapter(dict[str, str])
 
@@ -313,7 +313,7 @@ class _MergedAnswer(BaseModel):
 
 @dataclass(frozen=True)
 class Merge:
-    """The merged tools of a category, by the names of the tools that they replace, without the unchanged tools."""
+    """A category's merged tools, by the names of the tools that they replace; unchanged tools are not included."""
 
     into: Mapping[str, ToolRecord]
 
@@ -321,7 +321,7 @@ class Merge:
 async def categorised(
     asker: Asker, domain: Domain, number: int, tools: Sequence[ToolRecord]
 ) -> list[Settled[ToolRecord]]:
-    """Ask for the categories of some tools, which are topics of the domain; returns the tools with their categories."""
+    """Ask for some tools' categories, which are topics of the domain; returns the tools with their categories."""
     topics = [f"- {topic}: {about}" for topic, about in domain.topics.items()]
     sections = (
         Section(
@@ -350,7 +350,7 @@ async def categorised(
 
 
 def together(library: Sequence[ToolRecord], nearby: Nearby) -> Iterator[tuple[str, list[ToolRecord]]]:
-    """The groups of tools for requests to merge, with keys: a category, or up to `TOGETHER` near tools of it."""
+    """The groups of tools for merging requests, with keys: a category, or up to `TOGETHER` similar tools of it."""
     for category in dict.fromkeys(tool.category for tool in library):
         left = [tool for tool in library if tool.category == category]
         number = 0
@@ -364,7 +364,7 @@ def together(library: Sequence[ToolRecord], nearby: Nearby) -> Iterator[tuple[st
 async def merged(
     asker: Asker, domain: Domain, key: str, tools: Sequence[ToolRecord], apart: Set[Pair]
 ) -> list[Settled[Merge]]:
-    """Ask which tools do the same, and which tool replaces each group of them. Pairs in `apart` are never merged."""
+    """Ask which tools do the same thing, and which tool replaces each such group. Pairs in `apart` are never merged."""
     sections = (
         Section(
             "role",
@@ -398,7 +398,7 @@ async def merged(
 
 
 def neighbours(plans: Sequence[Workflow]) -> set[Pair]:
-    """Pairs of tools of neighbouring substeps: merged, they would be the same tool called twice in a row."""
+    """Pairs of tools in neighbouring substeps. If merged, the same tool would be called twice in a row."""
     return {
         Pair((one.tool.name, other.tool.name))
         for plan in plans
@@ -408,7 +408,7 @@ def neighbours(plans: Sequence[Workflow]) -> set[Pair]:
 
 
 def rewritten(plan: Workflow, library: Mapping[str, ToolRecord]) -> Workflow:
-    """A plan with the tool that `library` has for each tool's name."""
+    """A plan with each tool replaced by the tool that `library` has for its name."""
     steps = tuple(
         (text, tuple(replace(sub, tool=library[sub.tool.name] if sub.tool else None) for sub in substeps))
         for text, substeps in plan.steps
@@ -445,11 +445,11 @@ def _merging_schema(names: Sequence[str]) -> dict[str, Any]:
     return object_schema({"merged": groups}, ["merged"])
 
 
-# Finding the tools of a growing library that are nearest to a text: by embeddings, or by words (egb_slate §3.3).
+# Finding the tools in a growing library that are nearest to a text, by embeddings or by words (egb_slate §3.3).
 
 
 class Nearby(Protocol):
-    """A search that gives the nearest tools of a library, nearest first; ties are in the library's order."""
+    """A search for the nearest tools in a library, nearest first; ties keep the library's order."""
 
     def __call__(self, text: str, library: Sequence[ToolRecord], count: int) -> list[ToolRecord]:
         """At most `count` tools of the library, nearest first."""
@@ -457,12 +457,12 @@ class Nearby(Protocol):
 
 
 def nearby(config: Mapping[str, Any], say: Callable[[str], None]) -> Nearby:
-    """The search for tools that a file of conf/retriever describes: `dense` or `bm25`.
+    """The search for tools that a file in conf/retriever describes: `dense` or `bm25`.
 
     If the embedding model cannot be loaded, tools are found by words, and `say` gets the reason.
 
     Raises:
-        ConfigError: another retriever is named, or a key that the named retriever does not have.
+        ConfigError: a different retriever is named, or a key that the named retriever does not have.
     """
     found = make("retriever", config)
     if isinstance(found, BM25):

@@ -39,7 +39,7 @@ def _plain(text: str) -> str:
 
 
 def slug(topic: str) -> str:
-    """A topic in the form in which ids have it."""
+    """A topic in the form used in ids."""
     return re.sub(r"[^a-z0-9]+", "-", topic.lower()).strip("-")
 
 
@@ -65,7 +65,7 @@ class Domain(_Strict):
 class Sizes(_Strict):
     """The sizes of a set: tools and workflows for each topic, queries for each workflow, equivalents and distractors.
 
-    `equivalents` is the share of used tools that get an equivalent, `distractors` the number for each used tool.
+    `equivalents` is the share of used tools that get an equivalent; `distractors` is the number per used tool.
     """
 
     tools: Annotated[int, Field(ge=1, le=1000)]
@@ -98,7 +98,7 @@ def read(arguments: Sequence[str]) -> Construction:
     """The construction that `KEY=VALUE` arguments describe.
 
     Raises:
-        ConfigError: a key is wrong; the error has the key, its value and what is allowed.
+        ConfigError: a key is wrong; the error has the key, its value and the allowed values.
     """
     config = _merged(arguments)
     for key in ("model", "domain", "out"):
@@ -122,7 +122,7 @@ def read(arguments: Sequence[str]) -> Construction:
 
 
 def _merged(arguments: Sequence[str]) -> dict[str, Any]:
-    """The keys of conf/construct.yaml with the values of the arguments, and with the files of groups put in."""
+    """The keys of conf/construct.yaml with the arguments' values, and with the contents of the groups' files."""
     choices, rest = dict[str, str](), list[str]()
     for one in arguments:
         key, equals, value = one.partition("=")
@@ -142,7 +142,7 @@ def _merged(arguments: Sequence[str]) -> dict[str, Any]:
     config.label = choices["model"] if choices["model"] != "???" else ""
     OmegaConf.set_struct(config, True)
     if choices["model"] != "???":
-        OmegaConf.set_struct(config.model, False)  # the engine knows its keys
+        OmegaConf.set_struct(config.model, False)  # the engine checks its own keys
     for one in rest:
         config = _with(config, one)
     if missing := sorted(OmegaConf.missing_keys(config) - {"domain", "out"}):
@@ -151,7 +151,7 @@ def _merged(arguments: Sequence[str]) -> dict[str, Any]:
 
 
 def _with(config: DictConfig, argument: str) -> DictConfig:
-    """The config with the value of one more argument; raises ConfigError for an unknown key or an unreadable value."""
+    """The config with one more argument's value; raises ConfigError for an unknown key or an unreadable value."""
     key, _, value = argument.lstrip("+").partition("=")
     shown_value = "(not shown)" if key.startswith("model.") else value  # the value may be a secret
     try:
@@ -174,7 +174,7 @@ def _group(group: str, name: str) -> Any:
 
 
 def _domain(name: object) -> Domain:
-    """The domain from a file of `conf/domain`, or from the file at a path."""
+    """The domain from a file in `conf/domain`, or from the file at a path."""
     files = {file.stem: file for file in (CONF / "domain").glob("*.yaml")}
     path = files.get(str(name)) or Path(str(name)).expanduser()
     allowed = f"a YAML file with {', '.join(Domain.model_fields)}, or one of {', '.join(sorted(files))}"
@@ -194,7 +194,7 @@ def _domain(name: object) -> Domain:
         raise config_error("domain.", error, [*Domain.model_fields]) from None
 
 
-# Shapes of workflows (egb_slate, figures 10 and 12): they are drawn, as a model's habits would reveal the tool calls.
+# Shapes of workflows (egb_slate, figures 10 and 12), which are drawn because a model's habits would reveal the calls.
 
 
 @dataclass(frozen=True)
@@ -218,7 +218,7 @@ class Shape:
 def drawn(seed: int, topic: str, users: Sequence[str], shares: Mapping[Complexity, float], count: int) -> list[Shape]:
     """The shapes of a topic's workflows.
 
-    Users take turns, complexities are drawn by their shares, and everything else is drawn evenly.
+    Users take turns, complexities are drawn according to their shares, and everything else is drawn uniformly.
     """
     rng = random.Random(derive_seed(seed, "complexity", topic))
     kinds = rng.choices([*shares], weights=[*shares.values()], k=count)

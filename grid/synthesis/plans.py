@@ -1,4 +1,4 @@
-"""The stage that writes plans: the steps, substeps and tools by which a user's goal is reached (egb_slate §3.3)."""
+"""The stage that writes plans: the steps, substeps and tools that reach a user's goal (egb_slate §3.3)."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from grid.synthesis.config import Domain, Shape, slug
 from grid.synthesis.tools import line, notes
 
 OFFERED = 30
-"""The number of tools that a plan may choose from: the topic's own, then the nearest tools of others (figure 10)."""
+"""Number of tools that a plan may choose from: the topic's own, then the nearest of other topics (figure 10)."""
 LENGTH = 160
 KINDS: Mapping[Complexity, str] = {
     "simple": "It goes straight to the goal.",
@@ -31,7 +31,7 @@ KINDS: Mapping[Complexity, str] = {
         "It has several parts whose results are combined. Special cases are handled, and many kinds of tools are used."
     ),
 }
-"""The properties of plans by complexity, in addition to the numbers of their parts (figure 12)."""
+"""The properties of plans by complexity, apart from the numbers of their parts (figure 12)."""
 
 
 class _Substep(BaseModel):
@@ -114,7 +114,7 @@ async def of_topic(
 
 
 def distinct() -> Callable[[Workflow], Broken | None]:
-    """A rule that refuses a workflow with an earlier one's goal, or with the same tools in the same order."""
+    """A rule that refuses a workflow with the goal of an earlier one, or with its tools in the same order."""
     goals, tools = set[str](), set[tuple[str, ...]]()
 
     def rule(plan: Workflow) -> Broken | None:

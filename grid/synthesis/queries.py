@@ -1,4 +1,4 @@
-"""User queries: for a workflow's goal or, if there are no tools yet, with plans in words (egb_slate §3.2, §3.3)."""
+"""User queries: for a workflow's goal or, if there are no tools yet, with plans in prose (egb_slate §3.2, §3.3)."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ WORDS: Mapping[Complexity, tuple[int, str]] = {
         "several related wishes, exceptions, deadlines and priorities, in five or more sentences",
     ),
 }
-"""By complexity, the smallest number of words of a query, and a description of what a query has."""
+"""By complexity, the minimum number of words in a query, and a description of a query's content."""
 _VALUE = 100
-ANY_TEXT = {"type": "string"}  # without a limit: for one of 1,200 characters xgrammar compiles half a minute
+ANY_TEXT = {"type": "string"}  # no limit, because xgrammar needs half a minute to compile one of 1,200 characters
 EXAMPLE: Mapping[str, Any] = {
     "values": {"station_code": "WS-118", "target_day": "2026-05-14"},
     "query": "I have a meadow to mow on 14 May 2026, and wet hay is no use to my cows. WS-118 is just up the road. How "
@@ -60,8 +60,8 @@ class _Query(BaseModel):
 class Query:
     """A user's query; `key` is the case's id, `values` are the first call's arguments.
 
-    `values` is None if the query was written before the tools; then the stage of the substeps finds the arguments in
-    the query's text.
+    `values` is None if the query was written before the tools; the stage for substeps then finds the arguments in the
+    query's text.
     """
 
     key: str
@@ -112,7 +112,7 @@ class Said(Protocol):
 
 
 def distinct(before: Sequence[Said] = ()) -> Callable[[Said], Broken | None]:
-    """A rule that refuses a query whose text is the same as an earlier query's, except for the words' form."""
+    """A rule that refuses a query with the same text as an earlier query, ignoring the words' forms."""
     texts = {normal(query.text) for query in before}
 
     def rule(query: Said) -> Broken | None:
@@ -126,7 +126,7 @@ def distinct(before: Sequence[Said] = ()) -> Callable[[Said], Broken | None]:
 
 
 def value_schema(argument: ArgumentRecord) -> dict[str, Any]:
-    """The JSON schema of a value of an argument's type."""
+    """The JSON schema for a value of an argument's type."""
     if argument.type == "date":
         return {"type": "string", "pattern": r"^\d{4}-\d{2}-\d{2}$"}
     return text_schema(_VALUE) if argument.type == "string" else {"type": argument.type}
@@ -178,11 +178,11 @@ def _schema(first: ToolRecord) -> dict[str, Any]:
     return object_schema(whole, [*whole])
 
 
-# Queries of a topic's users, written before there are tools (egb_slate §3.2, figure 9).
+# Queries from a topic's users, written before there are tools (egb_slate §3.2, figure 9).
 
 
 _LEAST_DETAILS: Mapping[Complexity, int] = {"simple": 1, "moderate": 2, "complex": 3, "advanced": 4}
-"""The least number of different details in a query: identifiers, dates, amounts, quantities (words with a digit)."""
+"""Minimum number of different details in a query: identifiers, dates, amounts, quantities (words with a digit)."""
 _WISH_RULES = (
     "Rules:",
     AS_A_PERSON,
@@ -262,7 +262,7 @@ def _wish_checking(
     return check
 
 
-# Plans before there are tools: a query is divided into steps and substeps, in words (egb_slate §3.3, figure 10).
+# Plans before there are tools: a query is divided into steps and substeps in prose (egb_slate §3.3, figure 10).
 
 
 _OUTLINE_RULES = (
@@ -281,7 +281,7 @@ _FORM = (f"Answer with JSON only, as in this short example from another domain: 
 
 @dataclass(frozen=True)
 class Outline:
-    """The plan of a wish in words: its goal, and the texts of its steps `i` and substeps `i.j`."""
+    """The plan for a wish in prose: its goal, and the texts of its steps `i` and substeps `i.j`."""
 
     wish: Wish
     goal: str
@@ -293,7 +293,7 @@ class Outline:
         return [number for number, calls in self.wish.shape.numbered() if calls]
 
     def lines(self) -> Iterator[str]:
-        """The lines of the plan in a prompt."""
+        """The plan's lines in a prompt."""
         calling = {*self.calling}
         for number, text in self.texts.items():
             yield (
@@ -304,7 +304,7 @@ class Outline:
 
 
 async def of_wish(asker: Asker, domain: Domain, wish: Wish) -> list[Settled[Outline]]:
-    """Ask for the plan of a query, in words."""
+    """Ask for the plan for a query, in prose."""
     shape = wish.shape
     sections = (
         Section(

@@ -1,8 +1,8 @@
 """A SLATE of your own domain: `python -m grid.synthesis.slate model=NAME domain=NAME out=FOLDER KEY=VALUE`.
 
 A model writes tools, plans, queries, substeps, outcomes, equivalents and distractors (egb_slate §3, appendix D). With
-order=queries it writes queries first, then plans, tools, categories and merges, as the paper does. Rules check every
-answer. The same command continues where it was stopped. Keys: conf/construct.yaml.
+order=queries it writes queries first, then plans, tools, categories and merges, as in the paper. Rules check every
+answer. After an interruption, the same command resumes. Keys: conf/construct.yaml.
 """
 
 from __future__ import annotations
@@ -46,15 +46,15 @@ SETTINGS = "construction.json"
 
 
 def asked(wanted: Construction) -> How:
-    """The parameters of the model's requests; the batching of requests and prices are no parameters."""
+    """The parameters of the model's requests, which do not include batching and prices."""
     model = {key: value for key, value in unpriced(wanted.model).items() if key != "serving"}
     return How(model, wanted.seed, wanted.repairs, wanted.temperature, wanted.max_tokens, wanted.at_once)
 
 
 def expect_same(wanted: Construction) -> None:
-    """Write the settings of the set to its folder; raises ConfigError if the folder has other settings.
+    """Write the set's settings to its folder; raises ConfigError if the folder has different settings.
 
-    Sizes and repairs may change: a request that was answered before is not sent again.
+    Sizes and repairs may change, because requests that were answered before are not sent again.
     """
     how = asked(wanted)
     settings: dict[str, Any] = {
@@ -64,7 +64,7 @@ def expect_same(wanted: Construction) -> None:
         "complexity": {key: value for key, value in wanted.complexity.items() if value},
         "temperature": how.temperature,
         "max_tokens": how.max_tokens,
-        **({"order": wanted.order} if wanted.order != "tools" else {}),  # older sets do not have it
+        **({"order": wanted.order} if wanted.order != "tools" else {}),  # older sets lack this key
     }
     path = wanted.out / SETTINGS
     if not path.exists():
@@ -93,7 +93,7 @@ def _flat(key: str, value: object) -> dict[str, object]:
 
 @contextmanager
 def held(out: Path) -> Iterator[None]:
-    """Hold the lock of a folder for one construction.
+    """Hold a folder's lock during one construction.
 
     Raises:
         StoreError: another process holds the folder, or it cannot be written to.
@@ -131,7 +131,7 @@ async def construct(
     library, cases = await make(asker, wanted, say)
     library = await _beside(asker, wanted, library, cases)
     names = sorted(library, key=lambda tool: tool.name)
-    random.Random(derive_seed(wanted.seed, "order")).shuffle(names)  # so that a tool's place tells nothing about it
+    random.Random(derive_seed(wanted.seed, "order")).shuffle(names)  # so that tools' places reveal nothing
     for name, records in ((TOOLS, names), (CASES, cases)):
         write(wanted.out / name, b"".join(as_line(record.model_dump()) for record in records))
     return asker
@@ -201,7 +201,7 @@ _PADDING = (0, 1, 0, 0)
 
 
 def stages(found: Sequence[Stage]) -> Table:
-    """The table of stages: how many products were asked for, kept, repaired and refused, and the answers' cost."""
+    """The table of stages: the numbers of products requested, kept, repaired and refused, and the answers' cost."""
     table = Table(
         title="Stages",
         box=SIMPLE,
@@ -225,7 +225,7 @@ def stages(found: Sequence[Stage]) -> Table:
 
 
 def gates(found: Sequence[Stage]) -> Table:
-    """The table of rules: how many answers broke each rule, and for how many items it was still broken in the end."""
+    """The table of rules: the number of answers that broke each rule, and of items that still broke it in the end."""
     table = Table(
         title="Gates",
         box=SIMPLE,
@@ -250,7 +250,7 @@ def gates(found: Sequence[Stage]) -> Table:
 
 
 def quality(dataset: Slate) -> Table:
-    """The figures that a reviewer of a benchmark would measure, as far as the set is large enough for them."""
+    """The figures that a benchmark's reviewer would measure, as far as the set is large enough for them."""
     from grid.datasets.slate.quality import groups  # scikit-learn is slow to import
 
     table = Table(
@@ -260,7 +260,7 @@ def quality(dataset: Slate) -> Table:
         table.add_column(column, justify="left" if column == "figure" else "right")
     for group in groups(dataset):
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # about folds with few items
+            warnings.simplefilter("ignore")  # warnings about folds with few items
             try:
                 for figure in group:
                     table.add_row(figure.name, f"{figure.value:.3g} {figure.unit}".strip(), figure.target)
@@ -294,7 +294,7 @@ RAN, UNFINISHED, CANNOT_RUN = 0, 1, 2
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Exit status 0; 1 if the construction could not be finished; 2 if it cannot run."""
+    """Return the exit status: 0; 1 if the construction could not be finished; 2 if it cannot run."""
     parser = argparse.ArgumentParser(
         prog="python -m grid.synthesis.slate",
         description=__doc__,
@@ -319,7 +319,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _run(wanted: Construction) -> None:
-    # Only after all keys are known to be right, as these imports take longer.
+    # These imports are slow, so they come after the check of all keys.
     from grid.cluster.answering import Answering, loaded
     from grid.core.engine import ACTOR, SAMPLE, SIMULATOR
     from grid.engines.hosted import Probe
@@ -336,7 +336,7 @@ def _run(wanted: Construction) -> None:
     def say(line: str) -> None:
         console.print(shown_lines(line), markup=False)
 
-    probes = (Probe(SIMULATOR, wanted.temperature),)  # free text, as of a model that plays a tool
+    probes = (Probe(SIMULATOR, wanted.temperature),)  # free text, as from a model that plays a tool
     asking = Answering(wanted.label, unpriced(wanted.model), wanted.cluster, probes)
     with held(wanted.out), ExitStack() as stack:
         expect_same(wanted)
@@ -349,7 +349,7 @@ def _run(wanted: Construction) -> None:
 
 
 def _quality(console: Console, wanted: Construction) -> None:
-    """Print the figures of the set as a benchmark, computed from the set's files."""
+    """Print the set's figures as a benchmark, computed from its files."""
     from grid.datasets.slate.dataset import Slate
 
     dataset = Slate(path=str(wanted.out))

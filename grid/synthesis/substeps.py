@@ -25,8 +25,8 @@ from grid.worlds.lookup import build_entries, means
 _LENGTH = 200
 _LEAST_WORDS = 4
 _LEAST_CHAINED = 0.75
-"""The least share of a case's calls after the first that take an earlier call's result."""
-# Its numbers occur in no plan: small models would copy the example's text for a number of their own plan.
+"""Minimum share of a case's calls after the first that must use an earlier call's result."""
+# The example's numbers occur in no plan, since small models would copy the example's text for a number of their plan.
 _EXAMPLE: Mapping[str, Mapping[str, Any]] = {
     "6.1": {"text": "Settle which weather station is nearest to the meadow"},
     "6.2": {"text": "Find out how wet it will get at WS-118 on 14 May 2026"},
@@ -56,7 +56,7 @@ _ANSWER = TypeAdapter(dict[str, _Written])
 
 @dataclass(frozen=True)
 class Outlined:
-    """A query with the texts of its substeps and with its reference calls; both are by the substeps' numbers."""
+    """A query with the texts of its substeps and its reference calls, both by the substeps' numbers."""
 
     query: Query
     texts: Mapping[str, str]
@@ -204,7 +204,7 @@ def _schema(query: Query) -> dict[str, Any]:
     return object_schema(whole, [*whole])
 
 
-# The stage that writes the calls' outcomes, those of a case together so that they agree (egb_slate §3.4, figure 15).
+# The stage that writes the calls' outcomes, all of a case's together so that they agree (egb_slate §3.4, figure 15).
 
 
 _VALUE = 120
@@ -244,7 +244,7 @@ async def of_case(asker: Asker, domain: Domain, outlined: Outlined, tools: Tools
 
 
 def coherent() -> Callable[[CaseRecord], Broken | None]:
-    """A rule that refuses a case if one of its calls returns something else than the same call in an earlier case."""
+    """A rule that refuses a case if one of its calls has a different outcome from the same call in an earlier case."""
     known: dict[str, Mapping[str, Json]] = {}
 
     def rule(case: CaseRecord) -> Broken | None:
@@ -264,7 +264,7 @@ def coherent() -> Callable[[CaseRecord], Broken | None]:
 
 
 def _taken(outlined: Outlined, tools: Tools) -> dict[tuple[str, str], str]:
-    """The results (step and field) that later calls take, with the type that they need (a string if types differ)."""
+    """The results (step and field) that later calls use, with the types that they require (string if types differ)."""
     kinds: dict[tuple[str, str], str] = {}
     for call in outlined.calls.values():
         types = {one.name: one.type for one in tools[call.tool].arguments}

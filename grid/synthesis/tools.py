@@ -31,8 +31,8 @@ from grid.synthesis.config import Domain, slug
 from grid.text.words import stems
 
 AT_A_TIME = 5
-_MOST = 3  # the most arguments, and the most result fields, of a tool
-_WORDS = range(5, 41)  # allowed numbers of words of a tool's description
+_MOST = 3  # maximum number of arguments, and of result fields, of a tool
+_WORDS = range(5, 41)  # allowed numbers of words in a tool's description
 _LENGTH, _SHORT = 200, 100
 RULES = (
     "Rules:",
@@ -55,7 +55,7 @@ EXAMPLE = ToolRecord(
     results=["rain_in_mm", "forecast_id"],
 )
 SHOWN = EXAMPLE.model_dump(exclude={"category", "same_function"})
-"""The example as an answer would have it."""
+"""The example in the form of an answer."""
 _FORM = (
     "Answer with JSON only, as in this example from another domain. Do not repeat the example:",
     to_json({"tools": [SHOWN]}),
@@ -69,7 +69,7 @@ class _Argument(BaseModel):
 
 
 class Written(BaseModel):
-    """A tool as an answer has it."""
+    """A tool in the form of an answer."""
 
     name: str
     description: str
@@ -77,7 +77,7 @@ class Written(BaseModel):
     results: list[str]
 
     def record(self, category: str) -> ToolRecord:
-        """The tool as the library has it; the tool must break no rule of `tool_problems`."""
+        """The tool in the library's form; it must break no rule of `tool_problems`."""
         return ToolRecord(
             name=self.name,
             category=category,
@@ -104,7 +104,7 @@ class _Equivalent(BaseModel):
 
 
 def notes(domain: Domain) -> Section:
-    """The section on the domain; every prompt has it."""
+    """The section on the domain, which is in every prompt."""
     return Section("notes", (f"Domain: {domain.name}. {domain.description}", f"Users: {', '.join(domain.users)}."))
 
 
@@ -117,7 +117,7 @@ def line(tool: ToolRecord) -> str:
 async def of_topic(
     asker: Asker, domain: Domain, topic: str, count: int, there: Sequence[ToolRecord] = ()
 ) -> list[Settled[ToolRecord]]:
-    """Ask for `count` tools of a topic, a few at a time; each request shows the tools so far and those in `there`."""
+    """Ask for `count` tools for a topic, a few at a time; each request shows the tools so far and those in `there`."""
     found: list[Settled[ToolRecord]] = []
     for number in range(math.ceil(count / AT_A_TIME)):
         known = [*there, *(tool for one in found for tool in one.products)]
@@ -144,7 +144,7 @@ async def of_topic(
 async def near(
     asker: Asker, domain: Domain, host: ToolRecord, library: Sequence[ToolRecord], style: range, count: int
 ) -> list[Settled[ToolRecord]]:
-    """Ask for distractors of one tool; `style` is the range of lengths, in words, of the used tools' descriptions."""
+    """Ask for distractors for one tool; `style` is the range of the used tools' description lengths, in words."""
     sections = (
         Section(
             "role",
@@ -214,7 +214,7 @@ async def equivalent(
 
 
 def distinct(taken: Sequence[ToolRecord] = ()) -> Callable[[ToolRecord], Broken | None]:
-    """A rule that refuses a tool with an earlier tool's name or description."""
+    """A rule that refuses a tool with the name or description of an earlier tool."""
     names, texts = {tool.name for tool in taken}, {normal(tool.description) for tool in taken}
 
     def rule(tool: ToolRecord) -> Broken | None:
@@ -250,7 +250,7 @@ def _checking(
 
 
 def tool_problems(tool: Written) -> Iterator[Broken]:
-    """The rules that a tool breaks by itself, whatever other tools there are."""
+    """The rules that a tool breaks by itself, regardless of other tools."""
     yield from name_problems(tool.name)
     name = f"{tool.name:.60}"
     for label, names in (("arguments", [one.name for one in tool.arguments]), ("results", tool.results)):
@@ -315,7 +315,7 @@ def _same(tool: _Equivalent, host: ToolRecord, library: Sequence[ToolRecord]) ->
 
 
 def pattern_schema(pattern: str) -> dict[str, Any]:
-    """The JSON schema of a text that matches a pattern as a whole."""
+    """The JSON schema of a text that fully matches a pattern."""
     return {"type": "string", "pattern": f"^{pattern}$"}
 
 
@@ -326,7 +326,7 @@ def _schema(count: int) -> dict[str, Any]:
 
 
 def tool_schema(names: Sequence[str] = (), **more: Any) -> dict[str, Any]:
-    """The JSON schema of a tool, with the properties `more` first; its name is one of `names`, if there are any."""
+    """The JSON schema of a tool, with the properties `more` first; if `names` are given, its name is one of them."""
     argument = {"name": pattern_schema(FIELD), "type": {"enum": [*TYPES]}, "description": text_schema(_SHORT)}
     arguments = {"type": "array", "items": object_schema(argument, [*argument]), "minItems": 1, "maxItems": _MOST}
     results = {"type": "array", "items": pattern_schema(FIELD), "minItems": 1, "maxItems": _MOST}

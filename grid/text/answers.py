@@ -1,8 +1,8 @@
 """The contents of a model's answer: a call, a plan, an outline, a score, a vote, a tool's response.
 
-An answer is untrusted text, read with limits, and never evaluated. It may have several objects, of which the last one
-counts. If earlier objects differ from it, the words before the last object must take them back: otherwise the answer
-cannot be read.
+An answer is untrusted text, read with limits, and never evaluated. It may contain several objects, of which the last
+one counts. If earlier objects differ from the last one, the text before the last object must retract them; otherwise
+the answer is unreadable.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from grid.text.objects import Found, UnreadableError, objects
 
 NO_VERDICT = "no JSON object with is_correct"
 MOST_REASONING = 2_000
-"""The most characters of the reasoning that are kept."""
+"""Maximum number of characters kept of the reasoning."""
 _NEAR = 1e-6
 _ERROR = re.compile(r"\s*([Ee][1-6])(?![0-9])")
 _WORDS = {"true": True, "yes": True, "false": False, "no": False}
@@ -44,12 +44,12 @@ _LISTS = ("error_list", "errors")
 
 
 def read_verdict(text: str, errors: bool = True) -> Verdict:
-    """The verdict of the object that has `is_correct`.
+    """The verdict in the object that contains `is_correct`.
 
-    With `errors` the object must judge all six errors and have a grade.
+    With `errors` the object must judge all six errors and contain a grade.
 
-    Keys of errors may have text after their number (`E2_TASK_COMPLETENESS`), the errors may be in their own list, and
-    the grade's key may be `score`. Yes and 1 count as true, no and 0 as false. Raises UnreadableError as `read_call`.
+    Error keys may have text after their number (`E2_TASK_COMPLETENESS`), the errors may be in a separate list, and the
+    grade's key may be `score`. Yes and 1 count as true, no and 0 as false. Raises UnreadableError as `read_call`.
     """
     return only_one(text, partial(_verdict, errors=errors), NO_VERDICT)
 
@@ -66,7 +66,7 @@ def _verdict(value: Json, errors: bool) -> Verdict | None:
 
 def _errors(value: dict[str, Json]) -> frozenset[str]:
     listed = next((value[name] for name in _LISTS if name in value), None)
-    if isinstance(listed, list):  # of the errors that hold
+    if isinstance(listed, list):  # a list of the errors that the plan has
         if not all(isinstance(name, str) and _ERROR.match(name) for name in listed):
             raise UnreadableError("a list of errors that holds something else than E1 to E6")
         return frozenset(_named(str(name)) for name in listed)
@@ -129,21 +129,21 @@ T = TypeVar("T")
 
 
 def read_call(text: str, tools: Mapping[str, ToolSpec] = _NO_TOOLS) -> Call:
-    """The one call that an answer makes; a call of NO_TOOL if the answer says that it calls no tool.
+    """The one call in an answer; a call to NO_TOOL if the answer states that it calls no tool.
 
     Args:
         text: the answer.
-        tools: the offered tools, by name. Arguments may be beside the tool's name, without their own object, if all of
-            them are parameters of the tool.
+        tools: the offered tools, by name. Arguments may stand next to the tool's name, without their own object, if all
+            of them are parameters of the tool.
 
     Raises:
-        UnreadableError: the call that is meant cannot be determined; the error says why.
+        UnreadableError: the intended call cannot be determined; the error contains the reason.
     """
     return only_one(text, partial(_one_call, tools=tools), NO_CALL)
 
 
 def read_plan(text: str, tools: Mapping[str, ToolSpec] = _NO_TOOLS) -> list[Call]:
-    """The calls of the object with a list `plan`, or of a list of calls; the first call gets the plan's thought.
+    """The calls in the object with a list `plan`, or in a list of calls; the first call receives the plan's thought.
 
     Raises UnreadableError as `read_call`.
     """
@@ -158,8 +158,8 @@ def read_outline(text: str) -> list[str]:
 def read_score(text: str) -> float:
     """The score in [0, 1], from an object's score of 0 to 10. Raises UnreadableError as `read_call`.
 
-    A score that is a text counts if it has only the number, as in `7`, `7/10` or `70%`. A decimal number up to 1 does
-    not count: a model that writes 0.7 may mean another scale.
+    A score written as text counts if it consists only of the number, as in `7`, `7/10` or `70%`. A decimal number up to
+    1 does not count, since a model that writes 0.7 may use a different scale.
     """
     return only_one(text, _score, NO_SCORE)
 
@@ -175,9 +175,9 @@ def read_response(text: str) -> tuple[str, Json]:
 
 
 def only_one(text: str, read: Callable[[Json], T | None], otherwise: str) -> T:
-    """The one meaning of the objects in a text.
+    """The single meaning of the objects in a text.
 
-    Objects for which `read` returns None are of another kind and ignored.
+    Objects for which `read` returns None are of a different kind and are ignored.
     """
     places: list[tuple[T | UnreadableError, Found]] = []
     for found in objects(text):
@@ -278,17 +278,17 @@ def _response(value: Json) -> tuple[str, Json] | None:
     return error if isinstance(error, str) else to_json(error), value.get("response")
 
 
-# Whether a plan declines a request: one rule for all that score plans (agent_planning_benchmark §4.2.3, C.4, C.6).
+# Whether a plan declines a request: one rule for all scorers of plans (agent_planning_benchmark §4.2.3, C.4, C.6).
 #
-# A plan declines by the status REJECT or, if it calls nothing, by words that say openly that the request cannot be
-# carried out; if information is missing, a question back is enough too. A judge reads the words; without a judge they
-# are read by rule: a negated ability, a lack, or a refusal by name.
+# A plan declines by the status REJECT or, if it calls nothing, by stating openly that the request cannot be carried
+# out; if information is missing, asking the user back is enough too. A judge reads the plan's text; without a judge,
+# rules look in the text for a negated ability, a lack, or an explicit refusal.
 
 
 MISSING_INFORMATION = "missing_information"
-"""The kind of unsolvable request for which it is right to ask the user back (figure 41)."""
+"""The kind of unsolvable request where asking the user back is right (figure 41)."""
 MOST_CALLS = 1
-"""The most calls of a plan that may pass with a judge: "only a termination/reporting step" (figure 41)."""
+"""Maximum number of calls in a plan that a judge may pass: "only a termination/reporting step" (figure 41)."""
 _CANNOT = (
     r"\bcan\s?not\b", r"\b(?:ca|could)n'?t\b", r"\bcould not\b", r"\b(?:unable|not able) to\b",
     r"\b(?:im|not |in|un|not be )(?:possible|feasible|solvable)\b", r"\b(?:refus|reject|declin)(?:e[ds]?|s|ed|ing)\b",
@@ -307,7 +307,7 @@ _ASKS = re.compile(
 
 
 def declines(chain: Chain) -> bool:
-    """Whether a plan is an explicit refusal, by its status or, if it calls nothing, by its words."""
+    """Whether a plan is an explicit refusal, by its status or, if it calls nothing, by its text."""
     return chain.refusal is not None or (not chain.calls and _DECLINES.search(_plain(chain.plan)) is not None)
 
 
@@ -327,9 +327,9 @@ def asks_back(chain: Chain) -> bool:
 
 
 def may_pass(chain: Chain) -> bool:
-    """Whether a judge has to decide if a plan passes: the plan has words, and at most one call, which may be a report.
+    """Whether a judge has to decide if a plan passes: it contains text and at most one call, which may be a report.
 
-    Only a judge can say whether the called tool merely reports the end.
+    Only a judge can tell whether the called tool merely reports the end.
     """
     return len(chain.calls) <= MOST_CALLS and (chain.refusal is not None or bool(chain.plan.strip()))
 
@@ -338,7 +338,8 @@ def _plain(words: str) -> str:
     return " ".join(words.replace("\N{RIGHT SINGLE QUOTATION MARK}", "'").casefold().split())
 
 
-# Short answers compared with the right ones by token: HotpotQA's official evaluation, which is SQuAD's; answers' parts.
+# Short answers, compared with the right answers token by token as in HotpotQA's official evaluation (the same as
+# SQuAD's), and the parts of answers to several questions.
 
 
 _ARTICLES = re.compile(r"\b(a|an|the)\b")
@@ -348,17 +349,17 @@ _NUMBERED = re.compile(r"\s*([0-9]{1,3})\s*[.):]\s+(.*)", re.DOTALL)
 
 
 def normalised(text: str) -> str:
-    """A text in lower case, without ASCII punctuation and articles, with single blanks."""
+    """A text in lower case, with single blanks, and without ASCII punctuation and articles."""
     return " ".join(_ARTICLES.sub(" ", text.lower().translate(_PUNCTUATION)).split())
 
 
 def exact_match(given: str, right: str) -> bool:
-    """Whether both answers are equal after they are normalised."""
+    """Whether both answers are equal after normalisation."""
     return normalised(given) == normalised(right)
 
 
 def f1(given: str, right: str) -> float:
-    """The harmonic mean of precision and recall over tokens, in [0, 1]; 0 if only one answer is yes, no or noanswer."""
+    """The harmonic mean of token precision and recall, in [0, 1]; 0 if only one answer is yes, no or noanswer."""
     one, other = normalised(given), normalised(right)
     if one != other and (one in _CLOSED or other in _CLOSED):
         return 0.0
@@ -374,8 +375,8 @@ def parts_of(answer: str | None, count: int) -> tuple[str, ...]:
     """The answers to `count` questions, in order; an empty text for each question if the answers cannot be separated.
 
     For one question, the whole text is the answer. For several questions, the text is read in one of three ways: as
-    lines numbered from 1 (words before number 1 are ignored, lines without a number belong to the number before), as
-    `count` lines, or as `count` texts separated by `; `.
+    lines numbered from 1 (text before number 1 is ignored, and lines without a number belong to the preceding number),
+    as `count` lines, or as `count` texts separated by `; `.
     """
     text = (answer or "").strip()
     if count == 1:
@@ -400,9 +401,10 @@ def _numbered(lines: list[str]) -> list[str]:
 
 # A prediction in an answer: a chain of calls, the messages of the next steps, or a refusal (agent_planning_benchmark).
 #
-# It is untrusted text, read with the limits of `grid.text.objects`. Names and arguments stay as they are written: a
-# scorer says whether a tool does not exist or is called wrongly. An answer that cannot be read as a plan is refused,
-# with the reason: a plan in prose, an entry without a name, more calls than MAX_STEPS, another number of messages.
+# An answer is untrusted text, read with the limits of `grid.text.objects`. Names and arguments are kept as written,
+# since a scorer decides whether a tool does not exist or is called wrongly. An answer that cannot be read as a plan is
+# refused, with the reason: a plan in prose, an entry without a name, more calls than MAX_STEPS, or the wrong number of
+# messages.
 
 
 NO_CHAIN = "no JSON object with a list `tool_chain`, and no refusal"
@@ -417,8 +419,8 @@ class Predicted(NamedTuple):
 
     `refusal` is the reason for a refusal; None if the request is not refused. If an answer both refuses and plans, both
     are kept, and a scorer sees that the answer does not end with the refusal. A plan without calls may be a question to
-    the user; a scorer decides whether it is. `plan` is the summary before the calls; `said` has the words of the last
-    step without a call.
+    the user, which a scorer decides. `plan` is the summary before the calls; `said` is the text of the last step
+    without a call.
     """
 
     calls: tuple[ChainCall | None, ...]
@@ -427,7 +429,7 @@ class Predicted(NamedTuple):
     said: str = ""
 
     def chain(self, first: int) -> Chain:
-        """The calls alone as a chain whose first call has the number `first`, with the refusal and the words."""
+        """The calls as a chain, numbered from `first`, with the refusal and the text."""
         return Chain(tuple(call for call in self.calls if call), self.refusal, self.plan or self.said, first)
 
 
@@ -435,12 +437,12 @@ def read_chain(text: str, tools: Mapping[str, ToolSpec] = _NO_TOOLS) -> Predicte
     """Read the object with a list `tool_chain` or with the status REJECT; a bare list of entries counts too.
 
     Args:
-        text: the answer; Markdown, prose and thoughts around the object do not matter.
-        tools: the offered tools, by name: a tool's name with a usual addition means that tool (`functions.search`).
-            Without tools, all names stay as they are.
+        text: the answer; Markdown, prose and thoughts around the object are ignored.
+        tools: the offered tools, by name. A tool's name with a common addition stands for this tool
+            (`functions.search`). Without tools, all names are kept as written.
 
     Raises:
-        UnreadableError: no plan can be read; the error says why.
+        UnreadableError: no plan can be read; the error contains the reason.
     """
     return only_one(text, partial(_chain, tools=tools), NO_CHAIN)
 
@@ -448,13 +450,13 @@ def read_chain(text: str, tools: Mapping[str, ToolSpec] = _NO_TOOLS) -> Predicte
 def read_messages(text: str, count: int, tools: Mapping[str, ToolSpec] = _NO_TOOLS) -> Predicted:
     """Read exactly `count` messages, each with at most one call; or the object with the status REJECT.
 
-    Two or more messages must be a list; a single message may be without a list. Raises as `read_chain`.
+    Two or more messages must be in a list; a single message need not be. Raises as `read_chain`.
     """
     return only_one(text, partial(_messages, count=count, tools=tools), NO_MESSAGES)
 
 
 def read_draft(text: str) -> Predicted:
-    """Read the prediction in a draft, whatever its form: a chain, messages, or a list `plan` of calls.
+    """Read the prediction in a draft of any form: a chain, messages, or a list `plan` of calls.
 
     Raises UnreadableError as `read_chain`.
     """
@@ -471,7 +473,7 @@ def _draft(value: Json) -> Predicted | None:
 
 
 def chain_text(plan: Predicted) -> str:
-    """A plan as text: an object with a list `tool_chain`; a refusal without calls is an object of its own."""
+    """A plan as text: an object with a list `tool_chain`; a refusal without calls is a separate kind of object."""
     refusal: dict[str, Json] = {} if plan.refusal is None else {"status": "REJECT", "reason": plan.refusal}
     if refusal and not plan.calls:
         return to_json(refusal)
@@ -480,7 +482,7 @@ def chain_text(plan: Predicted) -> str:
 
 
 def messages_text(plan: Predicted) -> str:
-    """Steps as text: one message, or a list of messages; a refusal without calls is an object of its own."""
+    """Steps as text: one message, or a list of messages; a refusal without calls is a separate kind of object."""
     refusal: dict[str, Json] = {} if plan.refusal is None else {"status": "REJECT", "reason": plan.refusal}
     if refusal and not plan.calls:
         return to_json(refusal)
@@ -525,7 +527,7 @@ def _calls(entries: list[Json], tools: Mapping[str, ToolSpec]) -> tuple[ChainCal
 
 
 def _entry(entry: Json, where: str, tools: Mapping[str, ToolSpec]) -> ChainCall | None:
-    """A call, or None for an entry whose name says that it calls no tool."""
+    """A call, or None for an entry whose name indicates that no tool is called."""
     if not isinstance(entry, dict):
         raise UnreadableError(f"{where} is not an object")
     if not isinstance(entry.get("name"), str) or not str(entry["name"]).strip():
@@ -567,7 +569,7 @@ def _messages(value: Json, count: int, tools: Mapping[str, ToolSpec]) -> Predict
 
 
 def _message(entry: Json, where: str, tools: Mapping[str, ToolSpec]) -> tuple[ChainCall | None, str]:
-    """The call of a message, if it has one, and its words."""
+    """The call in a message, if there is one, and the message's text."""
     if not isinstance(entry, dict):
         raise UnreadableError(f"{where} is not an object")
     if entry.get("role", "assistant") != "assistant":
@@ -589,7 +591,7 @@ def _message(entry: Json, where: str, tools: Mapping[str, ToolSpec]) -> tuple[Ch
 
 
 def _refusal(value: dict[str, Json]) -> str | None:
-    """The reason with which an object refuses; None if the object does not refuse."""
+    """The reason that a refusal object gives; None if the object is not a refusal."""
     status, reason = value.get("status"), value.get("reason")
     if not isinstance(status, str) or status.strip().casefold() not in _REFUSED:
         return None

@@ -1,4 +1,4 @@
-"""An object as a call of a tool, in the forms that models know: `tool`/`arguments`, `name`/`parameters`, wrapped.
+"""Reads an object as a tool call, in the forms that models use: `tool`/`arguments`, `name`/`parameters`, or wrapped.
 
 No name or argument is ever dropped silently: a name or argument that fits nowhere makes the object unreadable.
 """
@@ -32,9 +32,9 @@ _NONE = frozenset({"none", "null", "n/a", "no_tool", "no-tool", "no tool", "no t
 
 @dataclass(frozen=True)
 class Call:
-    """A tool and its arguments as a model wrote them, with the thought before them if there is one.
+    """A tool and its arguments as a model wrote them, with the preceding thought if there is one.
 
-    Thoughts do not count when calls are compared.
+    Thoughts are ignored when calls are compared.
     """
 
     tool: str
@@ -43,14 +43,14 @@ class Call:
 
 
 def calls_in(value: Json, tools: Mapping[str, ToolSpec]) -> list[Call] | None:
-    """The calls in an object: one, or several in a list of calls; None if the object is of another kind.
+    """The calls in an object: one call, or several in a list; None if the object is not a call.
 
     Args:
         value: an object, or a list of objects.
         tools: the offered tools, by name; may be empty.
 
     Raises:
-        UnreadableError: the object is meant as a call, but which call cannot be determined.
+        UnreadableError: the object is meant as a call, but the intended call cannot be determined.
     """
     if isinstance(value, list):
         found = [calls_in(item, tools) for item in value]
@@ -118,10 +118,10 @@ def _made(tool: str, arguments: dict[str, Json], found: dict[str, Json]) -> Call
 
 
 def _names(found: dict[str, Json], key: str, tools: Mapping[str, ToolSpec]) -> bool:
-    """Whether an object's `key` has its tool's name.
+    """Whether an object's `key` contains the name of its tool.
 
-    Keys that other kinds of objects use too count only if the value is an offered tool's name, or if the object has
-    arguments.
+    Keys that are also used in other kinds of objects count only if the value is an offered tool's name or the object
+    has arguments.
     """
     if key not in found:
         return False
@@ -134,10 +134,10 @@ def _names(found: dict[str, Json], key: str, tools: Mapping[str, ToolSpec]) -> b
 
 
 def tool_meant(name: Json, tools: Mapping[str, ToolSpec]) -> str:
-    """The tool that a name means; NO_TOOL if the name says that there is no tool; else the name as it is.
+    """The tool that a name stands for; NO_TOOL if the name stands for no tool; otherwise the name itself.
 
     Servers and models may write a name with additions: `functions.x:0`, `default_api.x`, `mcp__server__x`, `x()` and
-    the marks of a channel. An exact name of a tool takes precedence; a name that could mean two tools means neither.
+    channel marks. An exact tool name takes precedence; a name that could stand for two tools stands for neither.
     """
     written = name.strip() if isinstance(name, str) else ""
     if written in tools:
@@ -154,7 +154,7 @@ def tool_meant(name: Json, tools: Mapping[str, ToolSpec]) -> str:
 
 
 def _agreed(found: dict[str, Json], places: list[str]) -> dict[str, Json]:
-    """The arguments, which an object may give in two places if they are equal."""
+    """The arguments of an object, which may contain them in two places if both are equal."""
     first, *others = [_arguments(found[place]) for place in places]
     if any(other != first for other in others):
         raise UnreadableError(f"both {places[0]!r} and {places[1]!r}, which differ")
@@ -162,7 +162,7 @@ def _agreed(found: dict[str, Json], places: list[str]) -> dict[str, Json]:
 
 
 def _arguments(value: Json) -> dict[str, Json]:
-    """Arguments as an object, also if the model wrote the object as a text."""
+    """Arguments as an object, even if the model wrote the object as a string."""
     if isinstance(value, dict):
         return value
     if value is None or value == [] or (isinstance(value, str) and not value.strip()):
@@ -176,7 +176,7 @@ def _arguments(value: Json) -> dict[str, Json]:
 
 
 def _unquoted(text: str) -> str:
-    """The text of arguments, without a second encoding as JSON, and without empty texts after the object (`{}""`)."""
+    """The text of arguments, without a second JSON encoding and without empty strings after the object (`{}""`)."""
     try:
         inner = loads(text)
     except (ValueError, RecursionError):
@@ -189,18 +189,18 @@ def _thought(found: dict[str, Json]) -> str | None:
     return thought if isinstance(thought, str) else None
 
 
-# A name as written by somebody who does not remember it exactly.
+# A name, misspelt as if it were not remembered exactly.
 
 
 _WORD = re.compile(r"[^\W\d_]{4,}")
 
 
 def misspelt(call: ToolCall, choices: Collection[str] = ()) -> ToolCall | None:
-    """The call with one name misspelt, in the first argument whose text has a word of at least four letters.
+    """The call with one name misspelt, in the first argument whose text contains a word of at least four letters.
 
-    In the longest word, the second letter and the next letter change places; if they are equal, a later pair does.
-    Arguments whose values the schema lists (`choices`) and references to results do not count as names. None if the
-    call has no name.
+    In the longest word, the second and third letters are swapped; if they are equal, a later pair is swapped. Arguments
+    whose values are listed in the schema (`choices`) and references to results do not count as names. Returns None if
+    the call contains no name.
     """
     for name, value in call.arguments.items():
         if name in choices or not isinstance(value, str) or references.PATTERN.search(value):
@@ -212,7 +212,7 @@ def misspelt(call: ToolCall, choices: Collection[str] = ()) -> ToolCall | None:
 
 
 def listed(tool: ToolSpec | None) -> frozenset[str]:
-    """The parameters of a tool whose values its schema lists."""
+    """The parameters whose values are listed in the tool's schema."""
     return frozenset(one.name for one in tool.parameters if one.values) if tool else frozenset()
 
 

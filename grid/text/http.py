@@ -1,4 +1,4 @@
-"""Untrusted values about servers: the waiting times that they ask for over HTTP, and the URLs that configs give."""
+"""Untrusted values about servers: the waiting times that servers request over HTTP, and the URLs in configs."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from urllib.parse import urlsplit
 from grid.core.errors import ConfigError
 
 PASSING = frozenset({408, 409, 425, 429, 500, 502, 503, 504, 520, 521, 522, 523, 524, 529})
-"""The statuses of failures that may pass.
+"""The HTTP statuses of failures that may be temporary.
 
-409 (another request has the lock) and 425 (too early) ask for another try. 520 to 524 come from a gateway (Cloudflare)
-that cannot reach a server or waits too long for it. 529 is 'overloaded' at some providers.
+409 (another request has the lock) and 425 (too early) ask for a retry. 520 to 524 come from a gateway (Cloudflare) that
+cannot reach a server or waits too long for it. 529 means 'overloaded' at some providers.
 """
 
 
 def retry_after(value: str | None, now: float) -> float:
-    """The seconds that a Retry-After header asks to wait, given as a number or as a date; 0 if it cannot be read."""
+    """The waiting time in seconds from a Retry-After header, given as a number or a date; 0 if it cannot be read."""
     if not value:
         return 0.0
     try:
@@ -43,7 +43,7 @@ def plain_url(key: str, url: str, example: str) -> str:
     """The URL without a slash at its end.
 
     Raises:
-        ConfigError: the URL is invalid, or may have a password, which the error does not show.
+        ConfigError: the URL is invalid, or may contain a password, which the error does not show.
     """
     shown = url.rpartition("@")[2].partition("?")[0]
     allowed = f"a URL that begins with http:// or https://, such as {example}"

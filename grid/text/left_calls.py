@@ -1,11 +1,11 @@
-"""Calls that a server left in an answer's text, since the server's parser does not know how the model writes calls.
+"""Calls that a server left in an answer's text because its parser does not support the form in which the model writes.
 
-It reads blocks with a tag for each argument (Qwen3-Coder, MiniMax, Anthropic, GLM), a name before an object (DeepSeek,
-Kimi, harmony, Mistral, Llama, `Action:`) and expressions of Python (Llama 4, Gemini). A text that looks like a call of
-an offered tool, but has none of these forms, does not count as an answer in words either (`looks_like_a_call`). Nothing
-is evaluated.
+This module reads blocks with a tag for each argument (Qwen3-Coder, MiniMax, Anthropic, GLM), a name before an object
+(DeepSeek, Kimi, harmony, Mistral, Llama, `Action:`) and Python expressions (Llama 4, Gemini). A text that looks like a
+call to an offered tool but has none of these forms does not count as a plain-text answer either (`looks_like_a_call`).
+Nothing is evaluated.
 
-It stands apart from `native`, which reads calls that servers recognised: the two read different grammars.
+It stands apart from `native`, which reads calls that servers recognised, because the two read different grammars.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from grid.text.calls import MAX_ARGUMENTS, Call, tool_meant
 from grid.text.objects import UnreadableError
 
 _MOST_CODE = 20_000  # characters of an expression
-_OWNER = r"(?:\w{1,20}:|\uff5c\w{1,20}\uff5c)?"  # whose tag it is: `minimax:`, DeepSeek's `DSML` in wide bars
+_OWNER = r"(?:\w{1,20}:|\uff5c\w{1,20}\uff5c)?"  # a vendor's tag prefix: `minimax:`, DeepSeek's `DSML` in wide bars
 _BLOCK = re.compile(
     rf"<(?P<tag>{_OWNER}(?:function|invoke))(?:=|\s+name=)(?P<quote>[\"']?)(?P<name>[^<>\"'\n]{{1,200}})(?P=quote)\s*>"
     r"(?P<body>.*?)(?:</(?P=tag)>|(?P<open>\Z))"
@@ -30,7 +30,7 @@ _BLOCK = re.compile(
 )
 _ARGUMENT = re.compile(
     rf"<{_OWNER}parameter(?:=|\s+name=)([\"']?)(?P<name>[^<>\"'\n]{{1,200}})\1[^<>]*>(?P<value>.*?)"
-    rf"(?:</{_OWNER}parameter>|(?=<{_OWNER}parameter[=\s])|(?P<last>\Z))"  # Qwen3-Coder leaves its end out
+    rf"(?:</{_OWNER}parameter>|(?=<{_OWNER}parameter[=\s])|(?P<last>\Z))"  # Qwen3-Coder omits the end tag
     r"|<arg_key>(?P<key>[^<>]{1,200})</arg_key>\s*<arg_value>(?P<item>.*?)</arg_value>",
     re.S,
 )
@@ -49,12 +49,12 @@ _TEXTS = frozenset({"string", "date", ""})
 
 
 def spoken(text: str) -> str:
-    """An answer without the text that harmony writes before its last channel."""
+    """An answer without the text that the harmony format puts before its last channel."""
     return text[final.end() :] if (final := _FINAL.match(text)) else text
 
 
 def blocks(text: str, tools: Mapping[str, ToolSpec]) -> Iterator[tuple[int, Call | UnreadableError]]:
-    """The calls that have a tag for each argument, each with the place where it begins."""
+    """The calls written with a tag for each argument, each with its start position."""
     for block in _BLOCK.finditer(text):
         tool = tool_meant(block["name"] or block["glm"], tools)
         inside = block["body"] if block["tag"] else block["pairs"]
@@ -83,7 +83,7 @@ def _filled(tool: str, inside: str, tools: Mapping[str, ToolSpec], ended: bool) 
 
 
 def _typed(text: str, kind: str) -> Json:
-    """A value in its parameter's type; if this is a text, without the line ends around it."""
+    """A value converted to its parameter's type; for a text, without surrounding line ends."""
     text = text.removeprefix("\n").removesuffix("\n")
     if kind in _TEXTS:
         return text
@@ -95,7 +95,7 @@ def _typed(text: str, kind: str) -> Json:
 
 
 def named_before(front: str, tools: Mapping[str, ToolSpec]) -> tuple[str, int] | None:
-    """The tool whose name comes before an object with at most marks between them, and the name's place.
+    """The tool whose name precedes an object with nothing but marks in between, and the name's position.
 
     Args:
         front: the text before the object; only its end is read.
@@ -115,16 +115,16 @@ def _names(tools: Mapping[str, ToolSpec], front: str, behind: str) -> re.Pattern
     return _compiled(tuple(sorted(tools, key=len, reverse=True)), front, behind)
 
 
-@lru_cache(maxsize=1024)  # many answers are read with the same tools
+@lru_cache(maxsize=1024)  # many answers are parsed with the same tools
 def _compiled(names: tuple[str, ...], front: str, behind: str) -> re.Pattern[str]:
     known = "|".join(map(re.escape, names)) or "(?!)"
     return re.compile(rf"{front}((?:functions\.|default_api\.)?(?:{known})){behind}", re.M)
 
 
 def expressions(text: str, tools: Mapping[str, ToolSpec]) -> tuple[int, list[Call | UnreadableError]] | None:
-    """The place where calls written as Python begin, and these calls: a block of code, or lines that are only calls.
+    """The calls written as Python (a code block, or lines that contain only calls), and the position where they start.
 
-    None if there are no such calls.
+    The result is None if there are no such calls.
     """
     begins = _names(
         tools,
@@ -174,7 +174,7 @@ def _listed(node: ast.expr | None) -> Iterable[ast.expr | None]:
 
 
 def _call(node: ast.expr | None, tools: Mapping[str, ToolSpec]) -> Call | None:
-    """A call of an offered tool whose arguments are all literals; None for any other expression."""
+    """A call to an offered tool in which all arguments are literals; None for any other expression."""
     if not isinstance(node, ast.Call):
         return None
     tool = tool_meant(ast.unparse(node.func), tools)
@@ -183,7 +183,7 @@ def _call(node: ast.expr | None, tools: Mapping[str, ToolSpec]) -> Call | None:
         (parameter.name, value)
         for parameter, value in zip(parameters, node.args, strict=False)
         if parameter.type == "object" or not isinstance(value, ast.Dict)
-    ]  # which may be all arguments
+    ]  # a dict may contain all arguments
     given = [*placed, *((one.arg, one.value) for one in node.keywords)]
     if tool not in tools or len(placed) < len(node.args) or len(given) > MAX_ARGUMENTS:
         return None
@@ -212,11 +212,11 @@ def _value(node: ast.expr) -> Json:
 
 
 def looks_like_a_call(text: str, tools: Mapping[str, ToolSpec]) -> str | None:
-    """The part of a text that looks like a call in a form that is not read; None if no part looks like a call.
+    """The part of a text that looks like a call in an unsupported form; None if no part looks like a call.
 
-    A name with empty brackets does not look like a call, since people write of tools in this way; a name with a value
-    in the brackets does. An answer that consists only of calls looks like a call too, even if their tools were not
-    offered.
+    A name with empty brackets does not look like a call, since people refer to tools in this way; a name with a value
+    in the brackets does. An answer that consists only of calls also looks like a call, even if the called tools were
+    not offered.
     """
     inline = _names(tools, r"(?<![\w.])", r"[ \t]*\(\s*(?:\w+\s*[=:]|[\"'{\[\d])")
     chosen = _names(tools, rf"(?:^\W*(?i:{_ROLES})\W*[:=]\W*|<\|?|\bname=[\"']?)", r"(?![\w.-])")

@@ -1,8 +1,8 @@
 """Answers that may call several functions, in the formats in which models write calls.
 
-`<tool_call>{"name", "arguments"}</tool_call>` (Hermes, Qwen), `[TOOL_CALLS][...]` (Mistral), bare objects (Llama), also
-in a Markdown fence, a server's message with `tool_calls`, and calls that a server left in the text (`left_calls.py`).
-Each call is read by itself, and is as untrusted as any answer.
+The formats are: `<tool_call>{"name", "arguments"}</tool_call>` (Hermes, Qwen), `[TOOL_CALLS][...]` (Mistral), bare
+objects (Llama), possibly in a Markdown fence, a server's message with `tool_calls`, and calls that a server left in the
+text (`left_calls.py`). Each call is read separately, and is as untrusted as any answer.
 """
 
 from __future__ import annotations
@@ -21,24 +21,24 @@ NO_FUNCTION = "arguments without a function's name"
 _MESSAGE = '{"content": '
 _MARK = re.compile(r"<tool_call>|\[TOOL_CALLS\]")
 _LISTS = ("tool_calls", "plan", "calls")
-_NAMES = frozenset({"tool", "name"})  # beside one of these, such a list is an argument
+_NAMES = frozenset({"tool", "name"})  # next to one of these keys, such a list is an argument
 _OPENING = re.compile(
     r"(?:```\w*|<[^<>]{1,60}>|\[TOOL_CALLS\]|<\|start\|>\s*assistant|<\|channel\|>\s*commentary|^tool_code)\s*\Z"
 )
 
 
 class Native(NamedTuple):
-    """The words before the first call (all words if there is no call), and each call or the error of reading it."""
+    """The text before the first call (the whole text if there is no call), and each call or the error in reading it."""
 
     words: str
     calls: tuple[Call | UnreadableError, ...]
 
 
 def read_native(text: str, tools: Mapping[str, ToolSpec]) -> Native:
-    """The words and calls of an answer, in their order.
+    """The text and the calls in an answer, in order.
 
-    If calls are marked, only the text after the first mark is read for calls; otherwise every object that is a call
-    counts. All calls count, whatever the words between them say, since a server of such a model would pass on all of
+    If calls are marked, only the text after the first mark is searched for calls; otherwise every object that is a call
+    counts. All calls count, whatever the text between them says, since a server for such a model would pass on all of
     them.
 
     Args:
@@ -46,7 +46,7 @@ def read_native(text: str, tools: Mapping[str, ToolSpec]) -> Native:
         tools: the offered tools, by the names of their functions.
 
     Raises:
-        UnreadableError: the answer has a thought without an end, is too long, or has more than MAX_STEPS calls.
+        UnreadableError: the answer contains an unfinished thought, is too long, or contains more than MAX_STEPS calls.
     """
     if text.startswith(_MESSAGE):
         return _message(text, tools)
@@ -70,14 +70,14 @@ def read_native(text: str, tools: Mapping[str, ToolSpec]) -> Native:
 
 
 def _words(text: str) -> str:
-    """A text without the marks at its end that open a call."""
+    """A text without marks at its end that open a call."""
     while opening := _OPENING.search(text):
         text = text[: opening.start()]
     return text
 
 
 def _named(found: list[Found], body: str, tools: Mapping[str, ToolSpec]) -> list[Found]:
-    """The objects, of which each that has only arguments and follows a tool's name becomes a call from that name on."""
+    """The objects; an object of only arguments that follows a tool's name becomes a call that starts at the name."""
     named, end = list[Found](), 0
     for one in found:
         front = named_before(body[end : one.start], tools) if isinstance(one.value, dict) else None
@@ -93,12 +93,12 @@ def _is_call(value: Json, tools: Mapping[str, ToolSpec]) -> bool:
 
 
 def _unnamed(calls: list[Call | UnreadableError]) -> bool:
-    """Whether all entries are arguments without a function's name."""
+    """Whether all entries are arguments without a function name."""
     return all(isinstance(call, UnreadableError) and str(call) == NO_FUNCTION for call in calls)
 
 
 def as_message(content: str, tool_calls: Any) -> str:
-    """The text of an answer for a server's message with calls: the words, and the calls as the server wrote them."""
+    """A server's message with calls, as the text of an answer: its text, and the calls as the server wrote them."""
     return to_json({"content": content, "tool_calls": tool_calls})
 
 
@@ -130,7 +130,7 @@ def _calls(found: list[Found], tools: Mapping[str, ToolSpec], marked: bool) -> l
 
 
 def _are_arguments(value: Json, tools: Mapping[str, ToolSpec]) -> bool:
-    """Whether an object has only arguments of one function, so that it is a call without the function's name."""
+    """Whether an object contains only arguments of one function, so that it is a call without the function name."""
     if not isinstance(value, dict) or not value:
         return False
     others = (tool for name, tool in tools.items() if name != FINISH)
@@ -149,7 +149,7 @@ def _entries(value: Json) -> tuple[list[Json], bool]:
 
 
 def _read(value: Json, tools: Mapping[str, ToolSpec]) -> Call | UnreadableError | None:
-    """The call, or the error that says why it cannot be read; None for an object of another kind."""
+    """The call, or the error that explains why it cannot be read; None for an object that is not a call."""
     try:
         found = calls_in(value, tools) if isinstance(value, dict) else None
     except UnreadableError as error:

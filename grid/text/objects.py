@@ -1,9 +1,9 @@
-r"""The JSON objects in a model's answer, also if they are not quite JSON; nothing is evaluated or guessed.
+r"""The JSON objects in a model's answer, even if they are not quite valid JSON; nothing is evaluated or guessed.
 
 Python's decoder reads the objects. If it cannot, tokens that can mean only one thing are first rewritten as JSON:
-single and curved quotes, Python's literals, names without quotes before a colon, references to earlier outputs without
-quotes, comments, trailing commas, a line end instead of a comma, raw line ends, `\'` and `\_`, a missing last brace. A
-thought without quotes counts as words around the text after it. All other deviations are refused, with the reason.
+single and curved quotes, Python literals, unquoted names before a colon, unquoted references to earlier outputs,
+comments, trailing commas, a line end instead of a comma, raw line ends, `\'` and `\_`, and a missing last brace. An
+unquoted thought counts as text around the object that follows. All other deviations are refused, with the reason.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from grid.core.types import Json, to_json
 from grid.core.untrusted import decoder
 
 MAX_CHARACTERS = 200_000
-"""The most characters of an answer that is read at all; the key `budget.answer_characters` limits answers further."""
-_REREAD, _SHORTEST = 4, 20_000  # times its characters that an answer is read; the least characters that it counts as
-_LEAST = 40  # the least characters that a brace counts as: the cost to find out
+"""Maximum length, in characters, of an answer that is read at all; `budget.answer_characters` is a further limit."""
+_REREAD, _SHORTEST = 4, 20_000  # limit on rereading, in lengths of the answer; the minimum length assumed for it
+_LEAST = 40  # minimum number of characters counted for each failed attempt at a brace
 MAX_DEPTH = 20
 
 _THINK = "think|thinking|thought|reasoning|reflection|scratch_?pad"
@@ -48,7 +48,7 @@ _LITERALS = {"true": "true", "false": "false", "null": "null", "True": "true", "
 _ESCAPE = re.compile(r'\\(x[0-9a-fA-F]{2}|U00(?:0[0-9a-fA-F]|10)[0-9a-fA-F]{4}|.)|"', re.S)
 _ESCAPES = {"'": "'", "_": "_", "\n": ""}
 _CLOSER = {"{": "}", "[": "]"}
-_FOLLOWS = {  # wanted now, the token that comes, wanted next; the same may follow a value after a colon and in a list
+_FOLLOWS = {  # state: {kind of next token: next state}; `value` is the state after a colon, `item` the state in a list
     "key": {"string": "colon", "word": "colon", "close": "next"},
     "colon": {"colon": "value"},
     "value": {"string": "next", "number": "next", "reference": "next", "word": "next", "open": "inside"},
@@ -65,11 +65,11 @@ _FOLLOWS = {  # wanted now, the token that comes, wanted next; the same may foll
 
 
 class UnreadableError(ValueError):
-    """An answer is not of the kind that was asked for, or its meaning cannot be determined."""
+    """An answer is not of the requested kind, or its meaning cannot be determined."""
 
 
 class Found(NamedTuple):
-    """An object, or a list of objects, at a place in a text; `why` is the reason if it cannot be read.
+    """An object or a list of objects, and its position in a text; `why` is the reason if it cannot be read.
 
     `closed`: the object's last bracket is in the text.
     """
@@ -82,7 +82,7 @@ class Found(NamedTuple):
 
 
 class _BrokenError(Exception):
-    """A text that begins like an object and is none; `begun`: it has at least a name and a colon."""
+    """A text that begins like an object but is not one; `begun`: it contains at least a name and a colon."""
 
     def __init__(self, why: str, at: int, begun: bool) -> None:
         super().__init__(why)
@@ -92,9 +92,9 @@ class _BrokenError(Exception):
 def objects(text: str) -> list[Found]:
     """The outermost objects of an answer, in order, without objects in a thought or after an observation.
 
-    Words and braces around the objects do not matter. The time is linear in the text's length: if a text begins like an
-    object and is none, reading starts again at its next brace, but at most four times the text's characters are read
-    again in all.
+    Text and braces around the objects are ignored. The time is linear in the text's length: if something begins like an
+    object but is not one, reading starts again at the next brace, but in total at most four times the text's characters
+    are reread.
 
     Raises:
         UnreadableError: the text has more than MAX_CHARACTERS characters after its first thought.
@@ -104,7 +104,7 @@ def objects(text: str) -> list[Found]:
         raise UnreadableError(f"an answer of {len(text) - at:,} characters, {MAX_CHARACTERS:,} at most")
     found: list[Found] = []
     most_reread = _REREAD * max(len(text), _SHORTEST)
-    thought: Found | None = None  # a broken one, as long as no object has followed it
+    thought: Found | None = None  # a broken thought, until an object follows it
     reread = 0
     while mark := _MARK.search(text, at):
         start, kind = mark.span()[0], mark.lastgroup
@@ -138,20 +138,20 @@ def objects(text: str) -> list[Found]:
 
 
 def _behind_thought(text: str) -> int:
-    """The place where an answer begins: after a marked thought that has an end, else 0."""
+    """The position where an answer begins: after a marked and finished thought, else 0."""
     return len(opening.group()) if (opening := _THOUGHT.match(text)) else 0
 
 
 def characters(text: str) -> int:
-    """The number of characters of an answer, without a thought before it."""
+    """The number of characters in an answer, without a preceding thought."""
     return len(text) - _behind_thought(text)
 
 
 def whole(text: str) -> bool:
     """Whether an unfinished text is already a complete answer, so that sampling can stop.
 
-    The answer is complete if it begins with an object and if every object that was begun has its last bracket. Before
-    the object there may be a thought that has an end, and marks of a call, but no unfinished thought.
+    The answer is complete if it begins with an object and if every object in it has its last bracket. Before the object
+    there may be a finished thought and call marks, but no unfinished thought.
     """
     answer = text[_behind_thought(text) :].rpartition("</think>")[2]
     try:
@@ -162,7 +162,7 @@ def whole(text: str) -> bool:
 
 
 def whole_object(text: str) -> dict[str, Json]:
-    """The object of which a text consists; raises UnreadableError if there is anything else in the text."""
+    """The single object in a text; raises UnreadableError if the text contains anything else."""
     try:
         found = _read(text, len(text) - len(text.lstrip()))
     except _BrokenError as broken:
@@ -173,7 +173,7 @@ def whole_object(text: str) -> dict[str, Json]:
 
 
 def _read(text: str, start: int) -> Found:
-    """The value that begins at a place."""
+    """The value that begins at a position."""
     closed = True
     try:
         value, end = _DECODER.raw_decode(text, start)
@@ -196,7 +196,7 @@ def _read(text: str, start: int) -> Found:
 
 
 def _rewritten(text: str, start: int) -> tuple[str, int, bool]:
-    """The value at a place, rewritten as JSON; the place where it ends; and whether its last bracket is there."""
+    """The value at a position, rewritten as JSON; its end position; and whether its last bracket is present."""
     written: list[str] = []
     inside: list[str] = []
     wanted, at, lines, begun = "value", start, False, False
@@ -207,12 +207,12 @@ def _rewritten(text: str, start: int) -> tuple[str, int, bool]:
             at, lines = token.end(), "\n" in token.group()
             continue
         if kind == "string" and wanted == "next" and lines and inside[-1] == "{":
-            wanted = "key"  # the line's end is the comma
+            wanted = "key"  # the line end replaces the comma
         follows = _FOLLOWS[wanted].get(kind)
         if not token or follows is None or (kind == "close" and token.group() != _CLOSER[inside[-1]]):
             if wanted == "next" and len(inside) == 1 and written[-1] in "}]" and _END.match(text, at):
                 return "".join([*written, _CLOSER[inside[0]]]), at, False
-            unended = text[at : at + 1] in "\"'“/"  # its end was looked for in all the rest
+            unended = text[at : at + 1] in "\"'“/"  # its end was searched for in the whole rest
             why = f"breaks off at {text[at : at + 30]!r}" if at < len(text) else "is not finished"
             raise _BrokenError(f"a JSON object that {why}", len(text) if unended else at, begun)
         if kind not in ("close", "comma", "colon") and written and written[-1] not in ("{", "[", ":"):
@@ -232,7 +232,7 @@ def _rewritten(text: str, start: int) -> tuple[str, int, bool]:
 
 
 def _written(token: str, kind: str, wanted: str, at: int, begun: bool) -> str:
-    """A token in JSON's form."""
+    """A token, written as JSON."""
     if kind == "word" and wanted != "key":
         if token not in _LITERALS:
             raise _BrokenError(f"a JSON object with {token:.30} as a value, without quotes", at, begun)
@@ -273,9 +273,9 @@ _DECODER = decoder(object_pairs_hook=_members, strict=False)
 
 
 def _storable(value: Json) -> Json:
-    """An object with a question mark for each half of a surrogate pair in its words.
+    """The object, with each unpaired surrogate in its thought, content or explanation replaced by a question mark.
 
-    Words are the texts that are only kept, such as a thought or an explanation.
+    These strings are only stored.
     """
     if not isinstance(value, dict):
         return value
@@ -286,7 +286,7 @@ def _storable(value: Json) -> Json:
 
 
 def _balanced(text: str, start: int) -> int:
-    """The place after the bracket that closes the first one; the text's end if there is no such bracket."""
+    """The position after the bracket that closes the first bracket; the text's end if there is none."""
     depth = 0
     for match in _BRACKET.finditer(text, start):
         depth += 1 if match.group() in "{[" else -1
@@ -305,8 +305,8 @@ def depth(value: Json) -> int:
     return deepest
 
 
-# The YAML loader for plain values: ten times as fast where libyaml is installed.
+# The YAML loader for plain values, which is ten times as fast where libyaml is installed.
 
 
 LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-"""A YAML loader that builds only strings, numbers, dates, lists and mappings."""
+"""A YAML loader that creates only strings, numbers, dates, lists and mappings."""

@@ -1,4 +1,4 @@
-"""The arguments of a call: how they refer to an earlier step's output, and whether they fit the call's tool.
+"""The arguments of a call: their references to earlier outputs, and whether they fit the call's tool.
 
 `OUTPUT_FROM_STEP_i.j.field` is a field of the output of step i.j (egb_slate §3.4, appendix A).
 """
@@ -18,7 +18,7 @@ from grid.core.types import FINISH, RESULT, Json, Observation, Parameter, Step, 
 
 PATTERN = re.compile(r"OUTPUT_FROM_STEP_(\d+(?:\.\d+)*)\.([A-Za-z_]\w*)")
 _WITH_PART = re.compile(rf"{PATTERN.pattern}(?:(?<=\.{RESULT})\.([A-Za-z_]\w*))?")
-"""A reference; after `.result` perhaps a field of the object that the result is."""
+"""A reference; if the result is an object, one of its fields may follow `.result`."""
 
 
 def reference(step: str, field: str) -> str:
@@ -27,7 +27,7 @@ def reference(step: str, field: str) -> str:
 
 
 def answering(steps: Sequence[str]) -> str:
-    """A finish's answer that consists of the results of these steps: a single result, or a numbered line for each."""
+    """An answer for a finish that consists of these steps' results: a single result, or a numbered line for each."""
     results = [reference(step, RESULT) for step in steps]
     return results[0] if len(results) == 1 else numbered(results)
 
@@ -38,13 +38,13 @@ def numbered(texts: Sequence[str]) -> str:
 
 
 def found_in(call: ToolCall) -> Iterator[tuple[str, str]]:
-    """Every (step id, field) to which a call's arguments refer, also in nested values."""
+    """Every (step id, field) to which a call's arguments refer, including nested values."""
     for text in _texts(call):
         yield from PATTERN.findall(text)
 
 
 def _texts(call: ToolCall) -> Iterator[str]:
-    """The texts in a call's arguments, also in nested values."""
+    """The texts in a call's arguments, including nested values."""
     pending: list[Json] = list(call.arguments.values())
     for value in pending:  # which grows
         if isinstance(value, str):
@@ -56,7 +56,7 @@ def _texts(call: ToolCall) -> Iterator[str]:
 
 
 def unreadable(call: ToolCall) -> str | None:
-    """A text in a call's arguments that begins like a reference and is none; None if all references can be read."""
+    """A text in a call's arguments that begins like a reference but is not one; None if all references can be read."""
     rest = PATTERN.sub("", to_json(dict(call.arguments)))
     place = rest.find("OUTPUT_FROM_STEP")
     return rest[place : place + 40] if place >= 0 else None
@@ -68,9 +68,9 @@ def refers(call: ToolCall) -> bool:
 
 
 def resolve(call: ToolCall, outputs: Mapping[str, Mapping[str, Json]]) -> ToolCall:
-    """The call with references replaced by the values in `outputs` (fields by step id); other references stay.
+    """The call with references replaced by the values in `outputs` (fields by step id); unknown references are kept.
 
-    If an output's field `result` is an object, its fields are fields of the output too: `OUTPUT_FROM_STEP_0.year` and
+    If an output's field `result` is an object, its fields are also fields of the output: `OUTPUT_FROM_STEP_0.year` and
     `OUTPUT_FROM_STEP_0.result.year` are the same.
     """
     return ToolCall(call.tool, {name: _fill(value, outputs) for name, value in call.arguments.items()})
@@ -102,7 +102,7 @@ def _fill(value: Json, outputs: Mapping[str, Mapping[str, Json]]) -> Json:
 
 
 def _read(match: re.Match[str], outputs: Mapping[str, Mapping[str, Json]]) -> tuple[Json, str]:
-    """A reference's value (without a value, the reference), and the part of the matched text that is no reference."""
+    """A reference's value (the reference itself if it has none), and the rest of the matched text."""
     step, field, part = match.groups()
     output = outputs.get(step, {})
     parts = _parts(output)
@@ -112,13 +112,13 @@ def _read(match: re.Match[str], outputs: Mapping[str, Mapping[str, Json]]) -> tu
 
 
 def _parts(output: Mapping[str, Json]) -> Mapping[str, Json]:
-    """The fields of the object that an output's result is; empty for other results."""
+    """The fields of an output's result if the result is an object; otherwise empty."""
     result = output.get(RESULT)
     return result if isinstance(result, dict) else {}
 
 
 def without_value(call: ToolCall, outputs: Mapping[str, Mapping[str, Json]]) -> str | None:
-    """Why a reference of a call has no value in `outputs`, with the fields that there are; None if all have values."""
+    """Why a reference in a call has no value in `outputs`, with the existing fields; None if all have values."""
     for text in _texts(call):
         for match in _WITH_PART.finditer(text):
             step, field, part = match.groups()
@@ -134,7 +134,7 @@ def without_value(call: ToolCall, outputs: Mapping[str, Mapping[str, Json]]) -> 
 
 
 def order(calls: Mapping[str, ToolCall]) -> list[str]:
-    """The calls' step ids: each step after the steps whose outputs it uses, otherwise in the given order.
+    """The step ids of the calls, each after the steps whose outputs it uses, otherwise in the given order.
 
     Raises as `chains`.
     """
@@ -151,7 +151,7 @@ def chains(calls: Mapping[str, ToolCall]) -> dict[str, int]:
     """For each step, the number of calls in the longest chain of dependent calls that ends with the step.
 
     Raises:
-        ValueError: a reference names a step that makes no call, or references run in a circle.
+        ValueError: a reference names a step that makes no call, or references form a cycle.
     """
     needs = {step: [producer for producer, _ in found_in(call)] for step, call in calls.items()}
     for step, producers in needs.items():
@@ -178,13 +178,13 @@ def chains(calls: Mapping[str, ToolCall]) -> dict[str, int]:
 
 
 def final_steps(calls: Mapping[str, ToolCall]) -> list[str]:
-    """The steps whose output no other call uses, in plan order."""
+    """The steps whose outputs are not used by any other call, in plan order."""
     used = {producer for call in calls.values() for producer, _ in found_in(call)}
     return [step for step in calls if step not in used]
 
 
 def needed(reference: Reference) -> frozenset[str]:
-    """The steps of a reference's resolution, and the steps whose outputs they use, directly or through other steps."""
+    """The steps in a reference's resolution, and the steps whose outputs these use, directly or indirectly."""
     found, pending = set(reference.resolution), list(reference.resolution)
     for step in pending:  # which grows
         call = reference.calls.get(step)
@@ -194,13 +194,13 @@ def needed(reference: Reference) -> frozenset[str]:
     return frozenset(found)
 
 
-# A call's arguments compared with its tool: their required form, and why they do not fit.
+# A call's arguments checked against its tool: the required form, and the reasons why arguments do not fit.
 
 
 RESULT_REFERENCE = rf"OUTPUT_FROM_STEP_[0-9]{{1,4}}(\.[0-9]{{1,4}}){{0,3}}\.{RESULT}"
 """The texts that an argument of type RESULT accepts, as a regular expression."""
 _RESULT = re.compile(RESULT_REFERENCE)
-# `$1`, `$1.x`, `OUTPUT_FROM_STEP_1`, `OUTPUT_FROM_STEP_1.value`: the ways in which models name a step's result.
+# `$1`, `$1.x`, `OUTPUT_FROM_STEP_1`, `OUTPUT_FROM_STEP_1.value`: the forms in which models refer to a step's result.
 _MEANT = re.compile(r"\s*(?:\$|OUTPUT_FROM_STEP_)([0-9]{1,4}(?:\.[0-9]{1,4}){0,3})(?:\.[A-Za-z_][\w.]*)?\s*")
 _REASON = 200  # characters
 _KINDS: dict[str, type | tuple[type, ...]] = {
@@ -210,33 +210,33 @@ _KINDS: dict[str, type | tuple[type, ...]] = {
     "array": list,
     "object": dict,
 }
-_EXPRESSIONS = ("pattern", "patternProperties", "propertyNames", "format")  # regular ones may take for ever
-_FORBIDDING = ("not", "if", "then", "else", "unevaluatedProperties", "unevaluatedItems")  # a text would fit them
+_EXPRESSIONS = ("pattern", "patternProperties", "propertyNames", "format")  # regular expressions may take forever
+_FORBIDDING = ("not", "if", "then", "else", "unevaluatedProperties", "unevaluatedItems")  # a text would fit these
 _LEFT_OUT = frozenset({*_EXPRESSIONS, *_FORBIDDING, "$ref", "$dynamicRef", "$schema", "$id", "uniqueItems"})
 _TAKES_RESULTS = attrgetter("takes_results")
-_DATA = ("default", "enum", "const", "examples")  # their values are no schemas
+_DATA = ("default", "enum", "const", "examples")  # their values are not schemas
 
 
 def allowed(tool: ToolSpec, parameter: Parameter) -> tuple[str, ...]:
     """The only values that an argument may have; empty if it may have any value.
 
-    For tools that take results, the values listed in their schemas are binding. For other tools they are not: even the
-    benchmarks' own calls have other values (4 of 6 listed arguments of 100 UltraTool cases), and a reference may
-    replace a value.
+    For tools that accept results, the values listed in their schemas are binding. For all other tools they are not,
+    because even the benchmarks' own calls use unlisted values (4 of 6 listed arguments in 100 UltraTool cases), and a
+    reference may replace a value.
     """
     return parameter.values if tool.takes_results else ()
 
 
 def take_results(tools: Iterable[ToolSpec]) -> bool:
-    """Whether any of the tools takes an earlier call's result; must be fast, since each decision asks several times."""
+    """Whether any tool accepts an earlier call's result; must be fast, since each decision asks several times."""
     return any(map(_TAKES_RESULTS, tools))
 
 
 def normalised(arguments: Mapping[str, Json], tool: ToolSpec, offered: Iterable[ToolSpec]) -> dict[str, Json]:
-    """The arguments in the required form if the `offered` tools take results; else as they are.
+    """The arguments in the required form if the `offered` tools accept results; otherwise unchanged.
 
-    Numbers become texts. A text that names a step's result (`$1`, `OUTPUT_FROM_STEP_1`) becomes
-    `OUTPUT_FROM_STEP_1.result` if the argument takes a result, or if the text is the whole answer to a question.
+    Numbers become texts. A text that refers to a step's result (`$1`, `OUTPUT_FROM_STEP_1`) becomes
+    `OUTPUT_FROM_STEP_1.result` if the argument accepts a result, or if the text is the whole answer to a question.
     Elsewhere `$1` may be a price.
     """
     if not take_results(offered):
@@ -255,11 +255,11 @@ def _normal(value: Json, result: bool) -> Json:
 def misfit(call: ToolCall, tool: ToolSpec, exact: bool = False) -> str | None:
     """Why a call does not fit its tool; None if it does.
 
-    All required arguments must be there, and only arguments that the tool has. A value must have the argument's type or
-    be a text: references to earlier outputs are texts, and models write numbers as texts. Stricter rules hold for tools
-    that take results and, with `exact`, for all tools: an argument for a result must be a reference to a result, an
-    argument for a text must be a text, and an argument with listed values must have one of them. Values that are not
-    texts must also fit the argument's JSON schema, if it has one.
+    All required arguments must be present, and no argument that the tool lacks. A value must have the argument's type
+    or be a text, since references to earlier outputs are texts, and models write numbers as texts. Stricter rules hold
+    for tools that accept results and, with `exact`, for all tools: an argument for a result must be a reference to a
+    result, an argument for a text must be a text, and an argument with listed values must have one of these values.
+    Values that are not texts must also fit the argument's JSON schema, if it has one.
     """
     known = {parameter.name: parameter for parameter in tool.parameters}
     for name, value in call.arguments.items():
@@ -272,7 +272,7 @@ def misfit(call: ToolCall, tool: ToolSpec, exact: bool = False) -> str | None:
 
 
 def _given(arguments: Mapping[str, Json], parameter: Parameter) -> bool:
-    """Whether an argument has a value; null is a value if its schema says so."""
+    """Whether an argument has a value; null is a value if the argument's schema allows it."""
     value = arguments.get(parameter.name)
     nullable = value is None and parameter.name in arguments and parameter.schema
     return value not in (None, "") or bool(nullable and _unfit(None, parameter.schema) is None)
@@ -303,7 +303,7 @@ def misplaced(call: ToolCall, before: Mapping[str, bool]) -> str | None:
 
     Args:
         call: the call with its references.
-        before: for each step before the call, by id: whether it may have a result.
+        before: whether each step before the call may have a result, by step id.
     """
     for step, _ in found_in(call):
         if step not in before:
@@ -327,12 +327,12 @@ def _unfit(value: Json, schema: str) -> str | None:
 
 @lru_cache(maxsize=1024)
 def _validator(schema: str) -> Any:
-    # Imported late: few data sets have such schemas, and every worker would load it.
+    # Imported late, because few data sets have such schemas, but every worker would load the package.
     from jsonschema import Draft202012Validator
     from jsonschema.validators import extend
 
     checks = {name: _but_texts(check) for name, check in Draft202012Validator.VALIDATORS.items()}
-    checks["oneOf"] = checks["anyOf"]  # a text may fit several
+    checks["oneOf"] = checks["anyOf"]  # a text may fit several schemas
     return extend(Draft202012Validator, checks)(_checked(json.loads(schema)))
 
 

@@ -79,7 +79,7 @@ STOPWORDS = frozenset(
 def stems(text: str) -> tuple[str, ...]:
     """The stems of a text's words in order, without stop words; snake_case and camelCase are split into words.
 
-    Digits do not count as words: the numbers of options and steps have no meaning.
+    Digits do not count as words, since the numbers of options and steps have no meaning.
     """
     spaced = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", text)
     words = [word for word in _WORD.findall(spaced.lower()) if word not in STOPWORDS]
@@ -87,13 +87,13 @@ def stems(text: str) -> tuple[str, ...]:
 
 
 TERMS = "1"
-"""The version of `terms`, which stored indexes have; raise it when `terms` returns other terms."""
+"""The version of `terms`, which stored indexes record; raise it when `terms` returns different terms."""
 
 
 def terms(text: str) -> list[str]:
     """The terms for searching running text: the stems of a text's words, without stop words, and its numbers, in order.
 
-    Case and accents do not count. Single letters are left out.
+    Case and accents are ignored. Single letters are left out.
     """
     if not text.isascii():
         text = "".join(char for char in unicodedata.normalize("NFKD", text) if not unicodedata.combining(char))

@@ -1,13 +1,13 @@
-"""The worlds. A call leads from one immutable state to the next, so that branches can run side by side.
+"""The worlds. A call leads from one immutable state to the next, so that branches can run in parallel.
 
-Read it in this order: `lookup` (recorded outcomes, egb_slate §3.4), `functions` (tools that are Python functions),
-`layers` (worlds around another world: they record calls, let planners refuse a request, or retrieve), `handles`
-(earlier results as `$n`), `simulated` (tools that are answered from records or by a model, and a user to talk to; the
-models are asked in `grid/roles`), `search` (questions to a corpus; `readers` answer them). Four kinds of worlds have
+Read this package in this order. `lookup` has recorded outcomes (egb_slate §3.4). `functions` has tools that are Python
+functions. `layers` has worlds around another world, which record calls, let planners refuse a request, or retrieve.
+`handles` names earlier results as `$n`. `simulated` has tools answered from records or by a model, and a user to talk
+to; `grid/roles` asks the models. `search` has questions to a corpus, which `readers` answer. Four kinds of worlds have
 their own folders: `kopl`, `sparql` and `programs` (worlds of facts), and `scenes` (worlds of images). A world that only
-one benchmark has is in `grid/datasets`, beside that benchmark.
+one benchmark uses is in `grid/datasets`, next to that benchmark.
 
-`equivalence` says by rule when two values mean the same, moments and units included; `schema` declares which names the
-calls of a world may get wrong, for the settings of `grid/robustness`. This room imports `core`, `text` and
-`retrievers`.
+`equivalence` decides by rules whether two values mean the same thing, including dates, times and units. `schema`
+declares which names a world's calls may get wrong, for the settings of `grid/robustness`. This package imports `core`,
+`text` and `retrievers`.
 """

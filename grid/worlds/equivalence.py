@@ -1,11 +1,11 @@
-"""When two argument values mean the same (egb_slate §3.4, semantic equivalence matching).
+"""Decides whether two argument values mean the same thing (egb_slate §3.4, semantic equivalence matching).
 
-Differences in these do not matter: the form of dates, numbers with their units, booleans, case, white space, hyphens
-between letters, and the order of lists. A date that leaves its year or its time open equals another date if all parts
-that both dates state are equal. If a value alone may have two meanings, the argument's name and description decide. A
-bare `09/28` is a day only if the name or description mentions a date and no expiry. A bare 9 equals `9 kg` only if the
-name or description states the unit. Two texts with different words count as different here, but a model may be asked
-about them (`LookupSimulator.asking`).
+The following differences do not matter: how dates, booleans and numbers with units are written, case, white space,
+hyphens between letters, and the order of lists. A date without a year or time equals another date if all parts that
+both dates state are equal. If a value alone is ambiguous, the argument's name and description decide. A bare `09/28` is
+a day only if the name or description mentions a date and no expiry. A bare 9 equals `9 kg` only if the name or
+description states the unit. Two texts with different words count as different here, but a model may be asked about them
+(`LookupSimulator.asking`).
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ from functools import lru_cache
 
 from grid.core.types import Json
 
-# Dates and times as people write them, read with the standard library alone.
+# Reads dates and times as people write them, with only the standard library.
 #
-# The verdict of SLATE's scorer must not depend on a package's version or on today's year, and its published form is one
-# file. The following parts are read, in any order, each at most once, in upper or lower case:
+# The verdict of SLATE's scorer must not depend on a package's version or on the current year, and the scorer is
+# published as one file. The following parts are read, in any order, each at most once, in upper or lower case:
 #
-# - a day: `2025-09-28`, `09/28/2025` (the month first, unless it cannot be one), `09-28` at the beginning, `September
-# 28th, 2025`, `28 of Sept. 2025`, `2025 Sep 28`; days with a month's name also without their year; - a time: `15:00`,
-# `15:00:30`, `3 pm`, `3:00 p.m.`; next to a day also with a zone (`Z`, `+02:00`), which does not count; - a weekday
-# next to a day or a time.
+# - a day: `2025-09-28`, `09/28/2025` (the month first, unless it cannot be a month), `09-28` at the beginning,
+#   `September 28th, 2025`, `28 of Sept. 2025`, `2025 Sep 28`; if the month is a name, the year may be missing;
+# - a time: `15:00`, `15:00:30`, `3 pm`, `3:00 p.m.`; next to a day also with a zone (`Z`, `+02:00`), which is ignored;
+# - a weekday next to a day or a time.
 #
-# Any other text is no moment.
+# Any other text is not a date or time.
 
 
 _MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
@@ -39,7 +39,7 @@ _MONTH = (
     r"|oct(?:ober)?|nov(?:ember)?|dec(?:ember)?)(?!\w)\.?"
 )
 _ALONE = r"(?![\w:])(?!\s?[ap]\.?m\b)"
-"""The pattern that must follow a number, so that the number is not part of a time."""
+"""A pattern that must match after a number, to ensure that the number is not part of a time."""
 _DAY = rf"(?P<day>\d{{1,2}})(?:st|nd|rd|th)?{_ALONE}"
 _YEAR = rf"(?:,?\s+'?(?P<year>\d{{4}}|\d\d){_ALONE})?"
 _FORMS = tuple(
@@ -65,14 +65,14 @@ _TIMES = tuple(
 _WEEKDAY = re.compile(r"(?<!\w)(mon|tue(?:s)?|wed(?:nes)?|thu(?:rs)?|fri|sat(?:ur)?|sun)(?:day)?(?!\w)\.?")
 _BETWEEN = re.compile(r"(?:[\s,;]|\bat\b|\bon\b)*")
 _PIVOT = 69
-"""Two-digit years from this one on belong to the last century (as in POSIX)."""
+"""Two-digit years from this number on belong to the last century (as in POSIX)."""
 _LEAP = 2000
-"""The year that is used for a day without a year, which may be the 29th of February."""
+"""The year used for a day without a year; a leap year, because the day may be the 29th of February."""
 
 
 @dataclass(frozen=True)
 class Moment:
-    """A date, a time of day, or both; a part is None if the text does not state it. `weekday` is 0 to 6 from Monday."""
+    """A date, a time of day, or both; a part is None if the text does not state it. `weekday` is 0 (Monday) to 6."""
 
     year: int | None
     day: tuple[int, int] | None
@@ -81,7 +81,7 @@ class Moment:
     weekday: int | None
 
     def agrees(self, other: Moment) -> bool:
-        """Whether both state the same day or the same time, and no part that both state differs."""
+        """Whether both state the same day or the same time, and no other part that both state differs."""
         mine = (self.day, self.time, self.year, self.second, self.weekday)
         its = (other.day, other.time, other.year, other.second, other.weekday)
         if any(a is not None and b is not None and a != b for a, b in zip(mine, its, strict=True)):
@@ -90,7 +90,7 @@ class Moment:
 
 
 def read_moment(text: str) -> Moment | None:
-    """The date or time in a casefolded text; some parts may be open. None if the text is neither a date nor a time."""
+    """The date or time in a casefolded text; parts may be missing. None if the text is neither a date nor a time."""
     dated, text = _taken(text, *_FORMS)
     timed, text = _taken(text, *_TIMES)
     weekday, text = _taken(text, _WEEKDAY)
@@ -102,12 +102,12 @@ def read_moment(text: str) -> Moment | None:
     except ValueError:
         return None
     if timed and timed.groupdict().get("zone") and not dated:
-        return None  # it may also be a span of hours
+        return None  # the text may also be a span of hours
     return Moment(year, day, time, second, _DAYS.index(weekday[1][:3]) if weekday else None)
 
 
 def _taken(text: str, *forms: re.Pattern[str]) -> tuple[re.Match[str] | None, str]:
-    """The match of the first form that the text contains, and the text without it."""
+    """The match of the first form that occurs in the text, and the text without this match."""
     for form in forms:
         if match := form.search(text):
             return match, f"{text[: match.start()]} {text[match.end() :]}"
@@ -128,7 +128,7 @@ def _date(parts: Mapping[str, str | None]) -> tuple[int | None, tuple[int, int]]
 
 
 def _time(parts: Mapping[str, str | None]) -> tuple[tuple[int, int], int | None]:
-    """Hour and minute, and the second; raises ValueError if there is no such time."""
+    """The hour and minute, and the second; raises ValueError if there is no such time."""
     hour, minute, second = (int(parts.get(name) or 0) for name in ("hour", "minute", "second"))
     if parts["half"]:
         if hour > 12:
@@ -148,9 +148,9 @@ _OF_A_DAY = re.compile(r"(?:(?<![A-Za-z])[Dd]|(?<=[a-z])D)(?:ate|ay)(?![a-z])|[B
 _OF_A_MONTH = re.compile(r"expir|valid|card|mm\s*[-/]\s*yy|month\s*[-/]\s*year", re.I)
 _TRUTHS = {"true": True, "yes": True, "false": False, "no": False}
 _WORD = re.compile(r"[\"'“”‘’(\[]*[^\W\d_]+(?:['’-][^\W\d_]+)*[\"'“”‘’)\].,;:!?…]*")
-_LONGEST = 64  # characters of a value that could be a date or a number
-_DEEPEST = 16  # levels of nesting; deeper values equal only themselves
-_MOST = 200  # items of a list that is compared regardless of order
+_LONGEST = 64  # maximum characters of a value that could be a date or a number
+_DEEPEST = 16  # maximum levels of nesting; deeper values equal only themselves
+_MOST = 200  # maximum items of a list that is compared regardless of order
 
 
 @dataclass(frozen=True)
@@ -172,11 +172,11 @@ Canonical = bool | Quantity | Moment | str | None
 
 
 def equivalent(left: Json, right: Json, about: str = "", depth: int = 0) -> bool:
-    """Whether two values mean the same: symmetric and reflexive, not transitive.
+    """Whether two values mean the same thing; the relation is symmetric and reflexive, but not transitive.
 
-    It is not transitive, because a date without a year, or a number without a unit, may equal several different values.
+    It is not transitive because a date without a year, or a number without a unit, may equal several different values.
 
-    `about` is the argument's name and description. `depth` counts the levels above; values nested deeper than 16 levels
+    `about` is the argument's name and description. `depth` is the nesting level; values nested deeper than 16 levels
     equal only themselves.
     """
     if depth > _DEEPEST:
@@ -198,7 +198,7 @@ def equivalent(left: Json, right: Json, about: str = "", depth: int = 0) -> bool
 
 
 def is_text(value: Json, about: str = "") -> bool:
-    """Whether a value is words only: no number, date, truth value, list or object, and not empty."""
+    """Whether a value is a non-empty text that is not a number, a date or a truth value."""
     if not isinstance(value, str):
         return False
     found = canonical(value, _of_a_day(about))
@@ -208,19 +208,19 @@ def is_text(value: Json, about: str = "") -> bool:
 def words_in(text: str) -> int:
     """The number of words in a text.
 
-    A part between blanks is a word if it has letters only; codes and paths do not count.
+    A part between blanks is a word if it has only letters; codes and paths do not count.
     """
     return sum(_WORD.fullmatch(part) is not None for part in text.split())
 
 
 @lru_cache(maxsize=4096)
 def _of_a_day(about: str) -> bool:
-    """Whether an argument's name and description (`about`) speak of a day, and not of a month of a year."""
+    """Whether an argument's name and description (`about`) indicate a day, not a month and year."""
     return bool(_OF_A_DAY.search(about)) and not _OF_A_MONTH.search(about)
 
 
 def canonical(value: str | int | float | bool | None, dated: bool = False) -> Canonical:
-    """A scalar's meaning. Scalars that mean the same have equal meanings, except for partial dates and units.
+    """A scalar's meaning. Scalars that mean the same thing have equal results, except for partial dates and units.
 
     `dated`: whether a text of two digits, a separator and two digits (`09/28`) is read as a month and a day.
     """
@@ -248,7 +248,7 @@ def _canonical_text(text: str, dated: bool) -> Canonical:
 
 
 def _has_unit(before: str | None, behind: str | None) -> bool:
-    """Whether the words before and after a number are a unit, or there are no such words."""
+    """Whether the texts before and after a number are a unit, or there are no such texts."""
     if before and behind:
         return UNITS[before] == UNITS.get(behind)
     return behind is None or behind in UNITS
@@ -257,7 +257,7 @@ def _has_unit(before: str | None, behind: str | None) -> bool:
 def _as_list(value: Json, items: int) -> list[Json]:
     """A value as a list.
 
-    A text is split at `,`, `;` and `and` unless `items` is 1; any other value is the only item.
+    A text is split at `,`, `;` and `and` unless `items` is 1; any other value becomes the only item.
     """
     if isinstance(value, list):
         return value
@@ -268,9 +268,9 @@ def _as_list(value: Json, items: int) -> list[Json]:
 
 
 def _lists_match(left: list[Json], right: list[Json], about: str, depth: int) -> bool:
-    """Whether the items can be paired off.
+    """Whether the items of both lists can be paired off.
 
-    Greedy pairing would not be enough: a partial date may match several items.
+    Greedy pairing would not be enough, because a partial date may match several items.
     """
     if len(left) != len(right) or len(left) > _MOST:
         return left == right
@@ -281,13 +281,13 @@ def _lists_match(left: list[Json], right: list[Json], about: str, depth: int) ->
 
 
 def paired_off(alike: Sequence[Sequence[bool]]) -> int:
-    """The largest number of rows that can each have their own matching column (augmenting paths)."""
+    """The maximum number of rows that can each get their own matching column (augmenting paths)."""
     row_of: dict[int, int] = {}
     column_of: dict[int, int] = {}
     for start in range(len(alike)):
-        reached: dict[int, int] = {}  # column: the row that it was reached from
+        reached: dict[int, int] = {}  # column: the row from which it was reached
         rows = [start]
-        for row in rows:  # the list grows meanwhile
+        for row in rows:  # the list grows during the loop
             new = [column for column, like in enumerate(alike[row]) if like and column not in reached]
             reached |= dict.fromkeys(new, row)
             free = next((column for column in new if column not in row_of), None)
@@ -299,13 +299,13 @@ def paired_off(alike: Sequence[Sequence[bool]]) -> int:
 
 
 def _rematched(column: int | None, reached: dict[int, int], row_of: dict[int, int], column_of: dict[int, int]) -> None:
-    """Give each row on the path to a free column the next column on that path."""
+    """Assign to each row on the path to a free column the next column on that path."""
     while column is not None:
         row = reached[column]
         row_of[column], column_of[row], column = row, column, column_of.get(row)
 
 
-# Units of measure as people write them, and which of them an argument's name and description state.
+# Units of measure as people write them, and the units that an argument's name and description state.
 
 
 _SPELLINGS = {
@@ -353,9 +353,9 @@ _UNIT = re.compile(r"\(\s*(?:in\s+)?([a-z])\s*\)|_([a-z])\b|(°?[a-z]{2,}|°[cf]
 
 
 def understood(unit: str | None, about: str) -> bool:
-    """Whether a bare number, given as the argument's value, may be read as having this unit.
+    """Whether a number without a unit, given as the argument's value, may be read as having this unit.
 
-    Money and shares may always be written without a unit. Other units may be left out if the argument's name or
+    Money and percentages may always be written without a unit. Other units may be left out if the argument's name or
     description states this unit and no other unit of its kind.
     """
     if unit is None or unit in _LOOSE:

@@ -1,4 +1,4 @@
-"""Tools that are Python code: pure functions of JSON values, and methods of objects that are kept as snapshots."""
+"""Tools that are Python code: pure functions of JSON values, and methods of objects that are stored as snapshots."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ Outcome: TypeAlias = tuple[str, str]
 
 
 def called(function: Function, call: ToolCall) -> Observation:
-    """What a function returns for a call; a failure if the arguments do not fit or the function refuses them.
+    """A function's result for a call; a failure if the arguments do not fit or the function rejects them.
 
-    A function refuses its arguments by raising ValueError, LookupError or ArithmeticError.
+    A function rejects its arguments by raising ValueError, LookupError or ArithmeticError.
 
     Raises:
         ToolError: the function raises any other error, or returns a value that is not JSON.
@@ -60,7 +60,7 @@ class FunctionWorld:
     branches: ClassVar[bool] = True
 
     def start(self) -> frozenset[Outcome]:
-        """The empty set: no outcome has been obtained yet."""
+        """The empty set, since no outcome has been obtained yet."""
         return frozenset()
 
     async def apply(self, state: State, call: ToolCall) -> tuple[State, Observation]:
@@ -71,16 +71,16 @@ class FunctionWorld:
         return (obtained if observation.failed else obtained | {outcome(call, observation)}), observation
 
     def resolved(self, state: State) -> bool:
-        """Whether the goal was obtained; it does not matter by which calls."""
+        """Whether any calls have obtained the goal."""
         return self.goal in own_state(state, frozenset)
 
     def answer(self, state: State) -> str | None:
-        """None: the goal is an outcome, not an answer."""
+        """None, because the goal is an outcome and not an answer."""
         return None
 
 
 def outcome(call: ToolCall, observation: Observation) -> Outcome:
-    """The outcome of a call that succeeded: its tool and its result as JSON."""
+    """The outcome of a successful call: its tool, and its result as JSON."""
     return call.tool, json.dumps(observation.content[RESULT], sort_keys=True)
 
 
@@ -93,22 +93,22 @@ def _checked(function: Function) -> Function:
     return validate_call(function)
 
 
-# Objects of Python classes as a world's state: each is kept as a snapshot, and a call is made on a copy.
+# Objects of Python classes as a world's state: each is stored as a snapshot, and a call runs on a copy.
 #
-# A snapshot is bytes that this project pickled itself, never anything that was read from a file or a model. It is
-# small, its size can be limited, and it shares nothing with any other snapshot.
+# A snapshot consists of bytes that this project pickled itself, never of data read from a file or a model. It is small,
+# its size can be limited, and it shares nothing with other snapshots.
 
 
 MOST_BYTES = 250_000
-"""The largest size of a snapshot; a larger one is refused."""
+"""The maximum size of a snapshot; larger snapshots are refused."""
 MOST_ARGUMENTS = 100_000
-"""The most characters of a call's arguments as JSON."""
+"""The maximum length of a call's arguments as JSON, in characters."""
 MOST_SHOWN = 50_000
-"""The most characters of an observation; the rest is cut off."""
+"""The maximum length of an observation, in characters; the rest is cut off."""
 
 
 class UncontrolledError(Exception):
-    """An object cannot be made, or it cannot be kept because it is too large or nested too deeply."""
+    """An object cannot be created, or cannot be stored because it is too large or too deeply nested."""
 
 
 class Invoked(NamedTuple):
@@ -120,7 +120,7 @@ class Invoked(NamedTuple):
 
 
 def taken(make: Callable[[], object]) -> bytes:
-    """A snapshot of the object that a function makes.
+    """A snapshot of the object that a function creates.
 
     Raises:
         UncontrolledError: the function raises an error, or the object is too large.
@@ -134,9 +134,9 @@ def taken(make: Callable[[], object]) -> bytes:
 def invoke(snapshot: bytes, method: str, arguments: Mapping[str, Json]) -> Invoked:
     """Call a method on a copy of an object.
 
-    If the method raises an exception, the observation has failed and has the field `error`. Changes that the method
-    made to the object before the exception are kept, as in ordinary Python. If the changed object cannot be kept, the
-    snapshot from before the call stays.
+    If the method raises an exception, the observation counts as failed and has the field `error`. Changes that the
+    method made to the object before the exception are kept, as in ordinary Python. If the changed object cannot be
+    stored, the snapshot from before the call is kept.
     """
     written = to_json(dict(arguments))
     if len(written) > MOST_ARGUMENTS:
@@ -159,13 +159,13 @@ def invoke(snapshot: bytes, method: str, arguments: Mapping[str, Json]) -> Invok
 
 
 def refused(snapshot: bytes, why: str) -> Invoked:
-    """The outcome of a call that is refused: the object stays as it was, and the observation says why."""
+    """The outcome of a refused call: the object stays unchanged, and the observation gives the reason."""
     text = f"Error during execution: {why}"
     return Invoked(snapshot, text, Observation({ERROR: text[:MOST_SHOWN]}, failed=True))
 
 
 def same_public_state(one: bytes, other: bytes) -> bool:
-    """Whether all public attributes of the second object are equal in the first; False if this cannot be decided."""
+    """Whether all public attributes of the second object are equal in the first; False if this is undecidable."""
     first, second = _copy(one), _copy(other)
     try:
         return all(getattr(first, name) == value for name, value in vars(second).items() if not name.startswith("_"))
@@ -185,7 +185,7 @@ def _copy(snapshot: bytes) -> Any:
 
 
 def _own_precision() -> AbstractContextManager[object]:
-    """A context that undoes, at its end, a method's changes to the process's precision of decimal numbers."""
+    """A context that restores the process's precision of decimal numbers at its end, if a method has changed it."""
     stack = ExitStack()
     stack.enter_context(localcontext())
     if mpmath := sys.modules.get("mpmath"):
@@ -194,7 +194,7 @@ def _own_precision() -> AbstractContextManager[object]:
 
 
 def _text(result: object) -> str:
-    """A result as text, as in BFCL: a text as it is, a dict as JSON if possible, anything else by Python's `str`."""
+    """A result as text, as in BFCL: a text stays as it is, a dict becomes JSON if possible, other values use `str`."""
     if type(result) is str:
         return result
     if type(result) is dict:
@@ -213,9 +213,9 @@ def _failed(result: object) -> bool:
 
 
 def _content(result: object, text: str) -> dict[str, Json]:
-    """The fields of a result's observation: an object's own fields.
+    """The fields of a result's observation; if the result is an object, its own fields.
 
-    For other values, the value or its text as `result`.
+    Other results become the field `result`, which has the value or its text.
     """
     try:
         value = loads(json.dumps(result, default=str))

@@ -1,4 +1,4 @@
-"""Helpers of the worlds in which calls name earlier results as `$n`, and the call of `finish` gives the answer."""
+"""Helpers for worlds in which calls refer to earlier results as `$n`, and the call of `finish` gives the answer."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ ANSWER = "answer"
 """The name of `finish`'s parameter, and of the field in its observation."""
 _HANDLE = re.compile(r"\$(0|[1-9][0-9]{0,5})")
 _REFERENCE = re.compile(r"\$\d+")
-_SHORT = 80  # characters of a text in an error
+_SHORT = 80  # maximum characters of a text in an error message
 
 
 class CallError(GridError):
-    """A call that cannot have a result; the message says why in one sentence."""
+    """A call that cannot have a result; the message gives the reason in one sentence."""
 
 
 def shown(text: str) -> str:
@@ -31,7 +31,7 @@ def handle(number: int) -> str:
 
 
 def place(parameter: str, given: str, results: int) -> int:
-    """The number of the earlier result that a parameter's value names; raises CallError if it names none."""
+    """The number of the earlier result that a parameter's value names; raises CallError if there is no such result."""
     found = _HANDLE.fullmatch(given)
     if found is None or int(found[1]) >= results:
         raise CallError(f"{parameter}: {shown(given)} is no result of an earlier step")
@@ -39,7 +39,7 @@ def place(parameter: str, given: str, results: int) -> int:
 
 
 def texts_of(call: ToolCall, wanted: Sequence[str]) -> dict[str, str]:
-    """The arguments in the order of `wanted`. Raises CallError if one is missing, is not wanted, or is not a text."""
+    """The arguments in the order of `wanted`. Raises CallError if one is missing, unknown, or not a text."""
     if call.arguments.keys() != set(wanted):
         missing = [name for name in wanted if name not in call.arguments]
         extra = [name for name in call.arguments if name not in wanted]
@@ -55,9 +55,9 @@ def texts_of(call: ToolCall, wanted: Sequence[str]) -> dict[str, str]:
 
 
 def answer_of(call: ToolCall, results: int, values: Callable[[int], Sequence[str]]) -> tuple[str, ...]:
-    """The values of the answer that a call of `finish` gives, each once; raises CallError if it gives no answer.
+    """The distinct values of the answer in a call of `finish`; raises CallError if the call gives no answer.
 
-    The parts of the answer are separated by `; `. A part is either words or the name of a result (`$n`). `values`
+    The parts of the answer are separated by `; `. A part is either a text or the name of a result (`$n`). `values`
     returns the values of the result with a given number.
     """
     given = call.arguments.get(ANSWER)

@@ -1,6 +1,6 @@
 """Worlds around other worlds.
 
-The outer world (of a robustness setting, for example) changes some calls; the inner world runs all others.
+The outer world (for example, of a robustness setting) handles some calls differently; the inner world runs all others.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from grid.worlds.schema import ERROR
 class Layer:
     """A world around an inner world.
 
-    Unless a subclass changes this, it behaves like the inner world and has its states.
+    Unless a subclass changes this, a layer behaves like the inner world and has the same states.
     """
 
     inner: World
@@ -54,7 +54,7 @@ class Layer:
         return cast(Conversation, self.inner).turn_resolved(state)
 
     def over(self, state: State) -> bool:
-        """Whether the work is over, so that no further call has an effect."""
+        """Whether the work is over, so that further calls have no effect."""
         return over(self.inner, state)
 
     def ended(self, state: State, answer: str | None) -> State:
@@ -63,7 +63,7 @@ class Layer:
 
 
 def over(world: World, state: State) -> bool:
-    """Whether the work in a world is over; False for a world that cannot say."""
+    """Whether the work in a world is over; False if the world cannot tell."""
     return can(type(world), Ending) and cast(Ending, world).over(state)
 
 
@@ -76,7 +76,7 @@ def ended(world: World, state: State, answer: str | None) -> State:
 
 
 async def close(world: World) -> None:
-    """Let the innermost world end whatever it has running, a process for example."""
+    """Let the innermost world end anything that it has running, such as a process."""
     inner = bare(world)
     if can(type(inner), Closing):
         await cast(Closing, inner).close()
@@ -97,16 +97,16 @@ def bare(world: World) -> World:
 
 
 def within(world: World, change: Callable[[World], World]) -> World:
-    """The same layers around another innermost world: the result of `change` for the present one (`bare`)."""
+    """The same layers around a different innermost world, which `change` returns for the current one (`bare`)."""
     if not isinstance(world, Layer):
         return change(world)
     return replace(world, inner=within(world.inner, change))
 
 
-# A world that records calls and answers nothing, for tasks whose tools nobody has (agent_planning_benchmark §3.1).
+# A world that records calls and returns no results, for tasks with unavailable tools (agent_planning_benchmark §3.1).
 #
-# A call returns no fields, so that planners that go step by step can go on and learn nothing. The broken tool of a task
-# fails again. Nothing is ever resolved: a scorer decides how good a plan is.
+# A call returns no fields, so that step-by-step planners can continue but learn nothing. A task's broken tool fails
+# again. No case is ever resolved, since a scorer decides how good a plan is.
 
 
 BROKEN = "The tool is out of order."
@@ -120,25 +120,25 @@ class RecordingWorld:
     branches: ClassVar[bool] = True
 
     def start(self) -> State:
-        """The empty state: no calls yet."""
+        """The empty state, without calls."""
         return ()
 
     async def apply(self, state: State, call: ToolCall) -> tuple[State, Observation]:
-        """The calls including this one, and an observation, whose only field is `error` if the tool is broken."""
+        """The calls including this one, and an observation, which is empty or, if the tool is broken, has `error`."""
         calls = (*own_state(state, tuple), call.text())
         failed = call.tool == self.broken
         return calls, Observation({"error": BROKEN} if failed else {}, failed)
 
     def resolved(self, state: State) -> bool:
-        """False: nothing is ever resolved."""
+        """False, because no case is ever resolved."""
         return False
 
     def answer(self, state: State) -> str | None:
-        """None: there are no answers."""
+        """None, because there are no answers."""
         return None
 
 
-# The tool with which a planner says that a request cannot be carried out (agent_planning_benchmark §3.1).
+# The tool by which a planner declares that a request cannot be carried out (agent_planning_benchmark §3.1).
 
 
 REJECT_TOOL = ToolSpec(
@@ -147,10 +147,10 @@ REJECT_TOOL = ToolSpec(
     "missing. No other call is made then.",
     (Parameter("reason", "string", "why it cannot be carried out, or what has to be known first"),),
 )
-"""The tool for refusing. It is offered in solvable and unsolvable cases alike, so that the offer gives nothing away."""
+"""The tool for refusing. It is offered in solvable and unsolvable cases alike, so that the offer reveals nothing."""
 
 Wanted: TypeAlias = Literal["refusal", "resolution", "either"]
-"""The way to resolve a case: refuse it without any other call; resolve it without a refusal; or either of these."""
+"""How a case is resolved: by a refusal without any other call, by resolving it without a refusal, or by either."""
 
 
 @dataclass(frozen=True)
@@ -166,7 +166,7 @@ class RejectState:
 class RejectingWorld(Layer):
     """A world in which a request can be refused. A refusal ends the work: later calls fail and change nothing.
 
-    `removed` are the names of tools that no longer exist. Failed calls set `called` in the state, too.
+    `removed` has the names of tools that no longer exist. Failed calls also set `called` in the state.
     """
 
     wanted: Wanted
@@ -213,7 +213,7 @@ class RejectingWorld(Layer):
     def over(self, state: State) -> bool:
         """Whether the inner world's work is over.
 
-        A refusal does not count: the planner itself ends the work after it.
+        A refusal does not count, because the planner itself ends the work after a refusal.
         """
         return super().over(own_state(state, RejectState).inner)
 
@@ -232,7 +232,7 @@ def _failed(why: str) -> Observation:
     return Observation({ERROR: f"{why}."}, failed=True)
 
 
-# Worlds whose searches find paragraphs, for the settings of tool robustness (planning_horizon §3.2, §4.4).
+# Worlds in which searches find paragraphs, for the settings of tool robustness (planning_horizon §3.2, §4.4).
 
 
 @runtime_checkable
@@ -240,5 +240,5 @@ class RetrievingWorld(World, Protocol):
     """A world that answers a search from the paragraphs that the search finds."""
 
     def reading(self, paragraphs: int) -> World:
-        """The same world, but a search uses only the best `paragraphs` paragraphs."""
+        """The same world, except that a search uses only the best `paragraphs` paragraphs."""
         ...

@@ -15,10 +15,10 @@ from grid.worlds.equivalence import equivalent, is_text, words_in
 
 @dataclass(frozen=True)
 class Entry:
-    """One reference call with concrete arguments, the substeps that make it, and its outcome.
+    """One reference call with concrete arguments, its outcome, and the substeps that make this call.
 
-    `open_arguments` are not compared, because an agent sees nothing from which it could know their values. `parameters`
-    are the tool's parameters by name: their names and descriptions decide what an argument's value means.
+    `open_arguments` are not compared, because an agent sees nothing that shows their values. `parameters` has the
+    tool's parameters by name; their names and descriptions decide what an argument's value means.
     """
 
     substeps: frozenset[str]
@@ -38,10 +38,10 @@ class Entry:
         return f"{name} {parameter.description}" if parameter else name
 
     def may_be_judged(self, name: str, value: Json) -> bool:
-        """Whether a model may judge what a value of an argument means: the value and the entry's own are free texts.
+        """Whether a model may judge an argument's value, because both this value and the entry's value are free texts.
 
-        Free texts are values of a parameter of type string without a list of allowed values. The entry's value must
-        also have at least two words, so that a single word, a code or an identifier is never judged.
+        Free texts are values of a string parameter without a list of allowed values. The entry's value must also have
+        at least two words, so that a single word, a code or an identifier is never judged.
         """
         parameter, own = self.parameters.get(name), self.call.arguments[name]
         free = parameter is not None and parameter.type == "string" and not parameter.values
@@ -52,9 +52,9 @@ class Entry:
 
 @dataclass(frozen=True)
 class SameFunction:
-    """States that another tool does exactly what `tool` does.
+    """States that a second tool does exactly the same as `tool`.
 
-    `arguments` maps its argument names to those of `tool`.
+    `arguments` maps the second tool's argument names to the argument names of `tool`.
     """
 
     tool: str
@@ -69,14 +69,14 @@ def default_outcome(tool: str) -> Observation:
 
 @dataclass(frozen=True)
 class LookupSimulator:
-    """A case's tools, played from its table of reference calls.
+    """A case's tools, simulated from its table of reference calls.
 
-    The state is the set of substeps whose outcome was obtained, by whatever calls. The first state has the substeps of
+    The state is the set of substeps whose outcome was obtained, by any calls. The first state has the substeps in
     `begun`. The case is resolved when the state has every substep of `resolution`. A call may give optional arguments
     that an entry lacks. If several entries match, the call means those that lack the fewest of its arguments.
 
-    A call that matches no entry by the rules may differ from an entry in free texts alone. If `same` is given, it is
-    asked about each of these texts. If all of them mean the same, the call means that entry.
+    A call that matches no entry by the rules may differ from an entry only in free texts. If `same` is given, it is
+    asked about each of these texts. If all of them have the same meaning, the call means that entry.
     """
 
     entries: tuple[Entry, ...]
@@ -91,11 +91,11 @@ class LookupSimulator:
         return replace(self, same=same)
 
     def start(self) -> frozenset[str]:
-        """The substeps obtained before; empty if there are none."""
+        """The substeps in `begun`; empty if there are none."""
         return self.begun
 
     async def apply(self, state: State, call: ToolCall) -> tuple[frozenset[str], Observation]:
-        """The outcome of the first entry that the call means, or the default outcome if the call means no entry."""
+        """The next state, and the outcome of the first entry that the call means (if none: the default outcome)."""
         obtained = own_state(state, frozenset)
         stated = by_reference_names(call, self.same_function)
         groups = candidates(self.entries, stated)
@@ -115,12 +115,12 @@ class LookupSimulator:
         return self.resolution <= own_state(state, frozenset)
 
     def answer(self, state: State) -> str | None:
-        """None: outcomes are obtained, but no question is answered."""
+        """None, because outcomes are obtained but no question is answered."""
         return None
 
 
 def by_reference_names(call: ToolCall, same_function: Mapping[str, SameFunction]) -> ToolCall:
-    """A call in the names of the tool that does the same (see `SameFunction`); unchanged if there is no such tool."""
+    """The call in the names of the tool that does the same (see `SameFunction`); unchanged if there is no such tool."""
     same = same_function.get(call.tool)
     if same is None:
         return call
@@ -130,7 +130,8 @@ def by_reference_names(call: ToolCall, same_function: Mapping[str, SameFunction]
 def candidates(entries: Iterable[Entry], call: ToolCall) -> list[list[Entry]]:
     """The entries that a call may mean, judging by its tool and its arguments' names.
 
-    The entries are grouped by how many of the call's arguments they lack. The group that lacks the fewest comes first.
+    The entries are grouped by the number of the call's arguments that they lack. The group that lacks the fewest comes
+    first.
     """
     possible: dict[int, list[Entry]] = {}
     for entry in entries:
@@ -140,13 +141,13 @@ def candidates(entries: Iterable[Entry], call: ToolCall) -> list[list[Entry]]:
 
 
 def by_rules(groups: Iterable[Sequence[Entry]], call: ToolCall) -> list[Entry]:
-    """The entries that a call means by the rules, from the first group that has any."""
+    """The entries that a call means by the rules, from the first group that has such entries."""
     found = ([entry for entry in group if not any(_differing(entry, call.arguments))] for group in groups)
     return next(filter(None, found), [])
 
 
 def concrete_calls(world: World) -> Mapping[str, ToolCall]:
-    """Each substep's reference call with concrete arguments; empty if the world is no `LookupSimulator`."""
+    """Each substep's reference call with concrete arguments; empty if the world is not a `LookupSimulator`."""
     entries = world.entries if isinstance(world, LookupSimulator) else ()
     return {substep: entry.call for entry in entries for substep in entry.substeps}
 
@@ -172,7 +173,7 @@ def _differing(entry: Entry, arguments: Mapping[str, Json]) -> Iterator[str]:
 
 
 async def _judged(groups: Sequence[Sequence[Entry]], arguments: Mapping[str, Json], same: Same) -> list[Entry]:
-    """The entries from which a call differs only in the wording of texts, from the first group that has any."""
+    """The entries from which a call differs only in the wording of texts, from the first group with such entries."""
     for group in groups:
         if found := [entry for entry in group if await _reworded(entry, arguments, same)]:
             return found
@@ -180,7 +181,7 @@ async def _judged(groups: Sequence[Sequence[Entry]], arguments: Mapping[str, Jso
 
 
 async def _reworded(entry: Entry, arguments: Mapping[str, Json], same: Same) -> bool:
-    """Whether all differences are rewordings. `same` is asked only if nothing else differs, until it says no."""
+    """Whether all differences are rewordings. `same` is asked only if nothing else differs, and until its first no."""
     names = list(_differing(entry, arguments))
     if not all(entry.may_be_judged(name, arguments.get(name)) for name in names):
         return False
@@ -203,7 +204,7 @@ def build_entries(
         calls: substep id to reference call.
         outcomes: substep id to the outcome of its call.
         open_arguments: substep id to the arguments that are not compared.
-        tools: the called tools by name, as far as they are known.
+        tools: the called tools by name, as far as known.
 
     Raises:
         ValueError: two substeps make the same call but expect different outcomes, or references do not resolve.

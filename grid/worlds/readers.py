@@ -1,4 +1,4 @@
-"""Readers that answer the questions of a world that searches: by rules, by a model, or from the reference itself."""
+"""Readers that answer the questions in a world with searches: by rules, with a model, or from the reference itself."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from grid.text.answers import normalised
 from grid.text.words import STOPWORDS, terms
 from grid.worlds.simulated import Response, Simulator
 
-# Paragraphs of running text, and a search for those nearest to a question.
+# Paragraphs of running text, and a search for the paragraphs nearest to a question.
 
 
 class Paragraph(NamedTuple):
-    """A paragraph and its title, which says what it is about."""
+    """A paragraph, and its title, which names its subject."""
 
     title: str
     text: str
@@ -37,8 +37,8 @@ class Paragraph(NamedTuple):
 class Corpus:
     """Paragraphs, and a scorer that compares a question with all of them (as `Paragraph.shown`).
 
-    Results are remembered. If `matching`, a score of 0 or less means that question and paragraph share nothing (as with
-    BM25), and the paragraph is never found.
+    Results are cached. If `matching` is set, a score of 0 or less means that question and paragraph share nothing (as
+    with BM25), and such a paragraph is never found.
     """
 
     def __init__(self, paragraphs: Sequence[Paragraph], scorer: Scorer, *, matching: bool = True) -> None:
@@ -48,7 +48,7 @@ class Corpus:
     def nearest(self, question: str, count: int) -> tuple[Paragraph, ...]:
         """The paragraphs nearest to a question, the nearest first, at most `count`.
 
-        Ties are in the order of the corpus.
+        Tied paragraphs keep the order of the corpus.
         """
         return self._found(question, count)
 
@@ -59,12 +59,11 @@ class Corpus:
         return tuple(self.paragraphs[i] for i in best(scores, count) if not self._matching or scores[i] > 0)
 
 
-# A reader without a language model: it picks from the nearest sentence a span of the kind that a question asks for.
+# A reader without a language model, which picks from the nearest sentence a span of the kind that a question asks for.
 #
-# Sentences are weighed by the rare words that they share with the question. The wanted kind of span (a date, a number,
-# a place, a name, yes or no, or the sentence itself) follows from the question's own words. The reader is
-# deterministic, needs no training and is weak: a stand-in for a model in the role `simulator`, so that planners can run
-# without a model.
+# Sentences are scored by the rare words that they share with the question. The kind of span (a date, a number, a place,
+# a name, yes or no, or the sentence itself) follows from the question's own words. The reader is deterministic, needs
+# no training and is weak. It stands in for a model in the role `simulator`, so that planners can run without a model.
 
 
 Kind: TypeAlias = Literal["sentence", "truth", "year", "date", "number", "place", "name"]
@@ -108,13 +107,13 @@ _NO_NAMES = STOPWORDS | {
     "also",
 }
 _FIRST = 400
-"""The most sentences that are examined. They come from the nearest paragraphs."""
+"""The maximum number of sentences examined, which come from the nearest paragraphs."""
 _LEAST = 0.35
-"""The least score of a sentence that counts as relevant: a share of the question's weight."""
+"""The minimum score, as a share of the question's weight, of a sentence that counts as relevant."""
 _NAMED = 0.4
-"""The score that a sentence gains if the question contains the title of the sentence's paragraph."""
+"""The bonus for a sentence if the question contains the title of the sentence's paragraph."""
 _NEAR = 0.5
-"""How fast a span's nearness falls with its distance, in characters, from the question's words."""
+"""The rate at which a span's nearness falls with its distance, in characters, from the question's words."""
 
 
 class _Sentence(NamedTuple):
@@ -129,7 +128,7 @@ class _Span(NamedTuple):
 
 
 def extracted(question: str, paragraphs: Sequence[Paragraph]) -> str | None:
-    """A span of a paragraph that may answer a question; None if no sentence has such a span and is relevant enough."""
+    """A span of a paragraph that may answer a question; None if no relevant sentence has such a span."""
     asked, kind = set(terms(question)), kind_of(question)
     sentences = [found for found in _weighed(question, asked, paragraphs) if found.score >= _LEAST]
     if not sentences:
@@ -153,21 +152,21 @@ def kind_of(question: str) -> Kind:
 
 
 def is_date(words: Sequence[str]) -> bool:
-    """Whether the words, which look like a name, are a month or a part of a date."""
+    """Whether words that look like a name are a month or part of a date."""
     return words[0] in _MONTHS.split("|") and all(word.isdecimal() for word in words[1:])
 
 
 def bare(title: str) -> str:
-    """A title without the addition that distinguishes it from others, as in `The Guest (film)`."""
+    """A title without an addition in brackets that distinguishes it from other titles, as in `The Guest (film)`."""
     return re.sub(r"\s*\([^()]*\)$", "", title) or title
 
 
 def _weighed(question: str, asked: set[str], paragraphs: Sequence[Paragraph]) -> list[_Sentence]:
     """The sentences of the paragraphs, sorted by score, the best first.
 
-    A sentence's score is the share of the question's weight in the words that the sentence, with its title, has in
-    common with the question. A question's word weighs the more, the rarer it is among the paragraphs. A sentence gains
-    if the question contains the title of its paragraph.
+    A sentence's score is the share of the question's total weight that belongs to words found in the sentence or its
+    title. A word of the question has more weight if it is rarer in the paragraphs. A sentence gets a bonus if the
+    question contains the title of its paragraph.
     """
     sentences = [(one, text) for one in paragraphs for text in _EXTRACTION_SENTENCE.split(one.text)][:_FIRST]
     held = Counter(term for one in paragraphs for term in set(terms(one.shown)) & asked)
@@ -181,7 +180,7 @@ def _weighed(question: str, asked: set[str], paragraphs: Sequence[Paragraph]) ->
         words = set(terms(f"{one.title} {text}"))
         share = math.fsum(weight for term, weight in weights.items() if term in words) / whole
         found.append(_Sentence(one, text, share + gains[one]))
-    return sorted(found, key=lambda sentence: -sentence.score)  # stable: the nearest paragraph's first
+    return sorted(found, key=lambda sentence: -sentence.score)  # stable: sentences of the nearest paragraph stay first
 
 
 def _extraction_truth(asked: set[str], sentences: Sequence[_Sentence]) -> str:
@@ -191,7 +190,7 @@ def _extraction_truth(asked: set[str], sentences: Sequence[_Sentence]) -> str:
 
 
 def _spans(kind: Kind, sentence: _Sentence) -> Iterator[_Span]:
-    """The spans of a kind in a sentence. Years also count as dates, and the paragraph's title also counts as a name."""
+    """The spans of a kind in a sentence. Years also count as dates, and the paragraph's title as a name."""
     text = sentence.text
     if kind in _FIGURES:
         yield from _matches(_FIGURES[kind], text)
@@ -220,9 +219,9 @@ def _told(span: str, question: str) -> bool:
 
 
 def _nearness(span: _Span, sentence: str, asked: set[str]) -> float:
-    """How near a span is to the question's words in a sentence, at most 1.
+    """A span's nearness to the question's words in a sentence, at most 1.
 
-    Words shared with the question count against it.
+    Words that the span shares with the question reduce its nearness.
     """
     places = [match.start() for match in re.finditer(r"\w+", sentence) if set(terms(match[0])) & asked]
     gap = min((abs(place - span.start) for place in places), default=len(sentence))
@@ -234,27 +233,27 @@ NOT_FOUND = "No paragraph that was found answers this question. Ask another, or 
 NOT_TOLD = "This cannot be told from the question. Ask another, or take another tool"
 _UNREADABLE = "The answer could not be read"
 _SHOWN = 4_000
-"""The most characters of a paragraph that are shown to a model."""
+"""The maximum length of a paragraph shown to a model, in characters; the rest is cut off."""
 _LONGEST = 2_000
-"""The most characters of an answer; the rest is cut off."""
+"""The maximum length of an answer, in characters; the rest is cut off."""
 
 
 class Found(NamedTuple):
-    """A question's result: its answer, or None and the reason why there is no answer, as an unfinished sentence."""
+    """A question's result: an answer, or None and the reason why there is no answer, without a final full stop."""
 
     answer: str | None
     why: str = ""
 
 
 class Reader(Protocol):
-    """A reader answers questions. The same question gets the same answer, whoever asks."""
+    """A reader answers questions. The same question always gets the same answer, no matter who asks."""
 
     async def search(self, question: str, paragraphs: Sequence[Paragraph]) -> Found:
-        """The answer to a question from the paragraphs that were found for it, the nearest first."""
+        """The answer to a question from the paragraphs found for it; `paragraphs` has the nearest first."""
         ...
 
     async def reason(self, question: str) -> Found:
-        """The answer to a question from the question alone."""
+        """The answer to a question, drawn from the question alone."""
         ...
 
 
@@ -294,9 +293,9 @@ class ByModel:
 
 
 class Evidence(NamedTuple):
-    """The reference's answer to one of its calls, and the title of the paragraph that contains this answer.
+    """The reference's answer for one of its calls, and the title of the paragraph that contains this answer.
 
-    A call without a title needs no paragraph.
+    If the title is empty, the call needs no paragraph.
     """
 
     answer: str
@@ -305,12 +304,11 @@ class Evidence(NamedTuple):
 
 @dataclass(frozen=True)
 class ByReference:
-    """A reader that knows the reference, for the oracle and for engines that are told the reference.
+    """A reader that knows the reference, for the oracle and for engines that are given the reference.
 
     No language model ever gets this reader.
 
-    Only the questions of the reference get answers. A search must also have found the paragraph that contains the
-    answer.
+    Only the reference's questions are answered. For a search, the paragraph with the answer must also have been found.
     """
 
     evidence: Mapping[str, Evidence] = field(repr=False)
@@ -329,7 +327,7 @@ class ByReference:
 
 
 def _read(played: Response | None, otherwise: str) -> Found:
-    """A model's response as an answer."""
+    """A model's response, converted to an answer."""
     if played is None:
         return Found(None, _UNREADABLE)
     answer = "" if played.error else _text(played.response)
@@ -340,7 +338,7 @@ def _read(played: Response | None, otherwise: str) -> Found:
 
 
 def _text(value: Json) -> str:
-    """A response as a text on one line; empty if the response is null or empty."""
+    """A response as text on one line; empty if the response is null or empty."""
     if value is None:
         return ""
     if isinstance(value, bool):
@@ -350,11 +348,12 @@ def _text(value: Json) -> str:
     return " ".join((value if isinstance(value, str) else to_json(value)).split())[:_LONGEST]
 
 
-# A reasoner without a language model: it compares what a question itself says about the two names in it.
+# A reasoner without a language model, which compares the facts that a question itself gives about two names.
 #
-# "Annie Morton was born on 8 October 1970, Terry Richardson on 14 August 1965. Who is older?" The names are those in
-# the question's last sentence or, if it has fewer than two, the first two of the whole question. The text about a name
-# goes from where it is named to the next name. The reasoner can only answer yes or no, or choose one of the two.
+# "Annie Morton was born on 8 October 1970, Terry Richardson on 14 August 1965. Who is older?" The first two names in
+# the question's last sentence are used or, if it has fewer than two, the first two in the whole question. The text
+# about a name reaches from the name to the next name. The reasoner can only answer yes or no, or choose one of the two
+# names.
 
 
 _SENTENCE = re.compile(r"(?<=[.!?;:])[\"”']?\s+")
@@ -420,13 +419,13 @@ def concluded(question: str) -> str | None:
 
 
 def _split(question: str) -> tuple[str, str]:
-    """The facts, and the last sentence, which asks. For a question of one sentence, both are the whole question."""
+    """The facts, and the last sentence, which asks the question. If there is only one sentence, it is used for both."""
     parts = [part for part in _SENTENCE.split(question.strip()) if part]
     return (" ".join(parts[:-1]), parts[-1]) if len(parts) > 1 else (question, question)
 
 
 def _named(text: str) -> list[str]:
-    """The names in a text, each once, in their order; grammar words at a name's beginning are removed."""
+    """The distinct names in a text, in order; function words at the beginning of a name are removed."""
     found = []
     for name in (part for match in NAME.finditer(text) for part in match[0].rstrip(".").split(" and ")):
         words = name.split(" ")
@@ -445,7 +444,7 @@ def _said(facts: str, names: Sequence[str]) -> dict[str, str]:
 
 
 def _least(said: Mapping[str, str], sign: int, *, dated: bool) -> str | None:
-    """The name with the least first value, or the greatest if `sign` is -1.
+    """The name whose first value is the smallest or, if `sign` is -1, the largest.
 
     None if a value is missing or both are equal.
     """
@@ -457,7 +456,7 @@ def _least(said: Mapping[str, str], sign: int, *, dated: bool) -> str | None:
 
 
 def _dated(text: str) -> float | None:
-    """The first full date as a number of days, else the first day of the first year named; None if there is neither."""
+    """The first full date as a day number, else the first day of the first year named; None if there is neither."""
     match = DATE.search(text)
     if match and YEAR.search(match[0]):
         try:
@@ -476,9 +475,9 @@ def _number(text: str) -> float | None:
 
 
 def _truth(words: set[str], topic: set[str], said: Mapping[str, str]) -> str:
-    """`yes` or `no`. If the question asks what is the same: whether the two texts share a name or number.
+    """`yes` or `no`. If the question asks for something in common: whether the two texts share a name or number.
 
-    Otherwise: whether each text has more than half of the topic's words.
+    Otherwise, whether each text has more than half of the topic's words.
     """
     if words & _SAME:
         numbers = ([str(_COUNTS.get(one, one)) for one in NUMBER.findall(text)] for text in said.values())
@@ -489,7 +488,7 @@ def _truth(words: set[str], topic: set[str], said: Mapping[str, str]) -> str:
 
 
 def _fitting(topic: set[str], said: Mapping[str, str]) -> str | None:
-    """The name whose text has more of the topic's words; None if both texts have equally many."""
+    """The name whose text has more of the topic's words; None if both texts have the same number."""
     (one, first), (other, second) = ((name, len(topic & set(terms(text)))) for name, text in said.items())
     if first == second:
         return None

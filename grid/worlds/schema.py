@@ -1,4 +1,4 @@
-"""The protocol of worlds whose calls name items of a schema, for tool robustness (planning_horizon §3.2)."""
+"""The protocol for worlds whose calls name items of a schema, for tool robustness (planning_horizon §3.2)."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from grid.core.types import ToolCall, ToolSpec
 from grid.core.world import State, World
 
 ERROR = "error"
-"""The field that only observations of failed calls have."""
+"""The field that occurs only in observations of failed calls."""
 READ_AS = "read_as"
-"""The field of an observation that says which names were used in place of the given names."""
+"""The field of an observation that shows which names were used in place of the given names."""
 
 
 class Vocabulary:
-    """All names of one kind, each once, in their order.
+    """All distinct names of one kind, in order.
 
     Attributes:
         noun: the word for a name of this kind.
         names: all names.
-        parts: the same names, divided into parts that other vocabularies may share.
+        parts: the same names, divided into parts that can be shared with other vocabularies.
     """
 
     def __init__(self, noun: str, names: Sequence[str]) -> None:
@@ -33,7 +33,7 @@ class Vocabulary:
         self.parts: tuple[tuple[str, ...], ...] = (self.names,)
 
     def with_names(self, more: Iterable[str]) -> Vocabulary:
-        """The vocabulary with more names at its end. The names that it has already are not copied one by one."""
+        """The vocabulary with more names at its end. Names that it already has are not copied one by one."""
         new = tuple(name for name in dict.fromkeys(more) if name not in self)
         if not new:
             return self
@@ -62,7 +62,7 @@ class Expected:
 
     Attributes:
         vocabulary: all names of the kind.
-        here: those of the names that occur in the call's own input, each once.
+        here: the distinct names among these that occur in the call's own input.
         sort: whether the names are identifiers of the schema, names of entities, or texts in facts.
     """
 
@@ -73,7 +73,7 @@ class Expected:
 
 @runtime_checkable
 class SchemaWorld(World, Protocol):
-    """A world that can say which arguments of a call must be names that the world knows.
+    """A world that can tell which arguments of a call must be names that the world has.
 
     A failed call's observation has the field `error`.
     """
@@ -87,14 +87,14 @@ class SchemaWorld(World, Protocol):
         """The names that a call in a state expects, for each parameter that must be a known name.
 
         The parameters are in the order in which they have to be read, because the names expected for a parameter may
-        depend on the arguments before it. Empty if something else is wrong with the call.
+        depend on earlier arguments. The result is empty if the call has any other fault.
         """
         ...
 
 
 def mends(world: World) -> bool:
-    """Whether a world replaces given arguments by others, and says so in the field READ_AS.
+    """Whether a world may replace arguments of a call; it reports replacements in the field READ_AS.
 
-    A world that may replace arguments has a property of the name `mends`.
+    A world that may replace arguments has a property named `mends`.
     """
     return bool(getattr(world, "mends", False))

@@ -1,4 +1,4 @@
-"""Questions of several parts over a corpus: the tools `search` and `commonsense` (planning_horizon §4.1, B.1.3)."""
+"""Multi-part questions about a corpus, with the tools `search` and `commonsense` (planning_horizon §4.1, B.1.3)."""
 
 from __future__ import annotations
 
@@ -39,16 +39,16 @@ TOOLS: Mapping[str, ToolSpec] = {
     )
 }
 _LONGEST = 20_000
-"""The most characters of a question."""
+"""The maximum length of a question, in characters."""
 
 
 class RefusedError(Exception):
-    """A call cannot be carried out. The message says why, as a sentence without its full stop."""
+    """A call cannot be carried out. The message gives the reason, as a sentence without the full stop."""
 
 
 @dataclass(frozen=True)
 class AskedState:
-    """The questions answered so far, each with its result, and the final answer (None before it is given)."""
+    """The questions answered so far, each with its result, and the final answer (None until it is given)."""
 
     results: tuple[tuple[str, str], ...] = ()
     answer: str | None = None
@@ -58,16 +58,16 @@ class AskedState:
 class QuestionWorld:
     """A case's tools over a corpus, whose state is the questions and answers so far.
 
-    A successful call gives {"result": the answer}. A call without an answer fails: it gives {"error": why} and leaves
-    no result. If `answered` is true, `finish(answer)` gives the case's answer, with a numbered line for each part (read
-    by `parts_of`). After that, no more questions can be asked. If `answered` is false, an outline decides when the work
-    ends. The case's answer then consists of those results that no later question uses, in their order.
+    A successful call returns {"result": the answer}. A call without an answer fails: it returns {"error": why} and
+    leaves no result. If `answered` is true, `finish(answer)` gives the case's answer, with a numbered line for each
+    part (read by `parts_of`). After that, no more questions can be asked. If `answered` is false, an outline decides
+    when the work ends. The case's answer then consists of the results that no later question uses, in order.
 
     Attributes:
         corpus: the paragraphs that are searched.
-        wanted: the answers of the parts, in their order; never empty.
-        evidence: the reference's answers to its own calls, for `by_reference` alone.
-        paragraphs: how many paragraphs a search uses at most.
+        wanted: the right answers to the parts, in order; never empty.
+        evidence: the reference's answers to its own calls, used only by `by_reference`.
+        paragraphs: the maximum number of paragraphs that a search uses.
         answered: whether `finish` gives the case's answer, or an outline ends the work.
         reader: the reader that answers the questions.
     """
@@ -89,7 +89,7 @@ class QuestionWorld:
         return replace(self, reader=ByReference(self.evidence))
 
     def reading(self, paragraphs: int) -> QuestionWorld:
-        """The same tools, but a search uses at most `paragraphs` paragraphs."""
+        """The same tools, except that a search uses at most `paragraphs` paragraphs."""
         return replace(self, paragraphs=paragraphs)
 
     def start(self) -> AskedState:
@@ -97,7 +97,7 @@ class QuestionWorld:
         return AskedState()
 
     async def apply(self, state: State, call: ToolCall) -> tuple[AskedState, Observation]:
-        """Answer one question; anything that is wrong with a call goes into the observation's `error`."""
+        """Answer one question; any fault of the call is described in the observation's `error`."""
         before = own_state(state, AskedState)
         try:
             if before.answer is not None:
@@ -123,7 +123,7 @@ class QuestionWorld:
         return (numbered(last) if len(last) > 1 else last[0]) if last else None
 
     def resolved(self, state: State) -> bool:
-        """Whether all parts are right, in their order, by HotpotQA's exact match."""
+        """Whether all parts are right, in order, by HotpotQA's exact match."""
         given = parts_of(self.answer(state), len(self.wanted))
         return all(exact_match(one, right) for one, right in zip(given, self.wanted, strict=True))
 
@@ -134,7 +134,7 @@ class QuestionWorld:
 
 
 def _question(call: ToolCall) -> str:
-    """A call's question on one line; raises RefusedError."""
+    """A call's question on one line; raises RefusedError if the call is not valid."""
     if call.tool not in TOOLS:
         raise RefusedError(f"There is no tool {call.tool!r:.80}")
     question = call.arguments.get(QUESTION)
@@ -147,7 +147,7 @@ def _question(call: ToolCall) -> str:
 
 
 def _final(call: ToolCall) -> str:
-    """The answer that a call of `finish` gives; raises RefusedError if it gives no answer."""
+    """The answer in a call of `finish`; raises RefusedError if the call gives no answer."""
     answer = call.arguments.get(ANSWER)
     if not isinstance(answer, str) or not answer.strip():
         raise RefusedError(f"{FINISH} needs an {ANSWER}: results of earlier steps, or words")

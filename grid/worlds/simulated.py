@@ -1,4 +1,4 @@
-"""Tools that cannot be called, so that records, a model or inventions answer instead; and users to talk to."""
+"""Tools that cannot really be called and are answered from records, by a model or with inventions; users to talk to."""
 
 from __future__ import annotations
 
@@ -11,31 +11,31 @@ from grid.core.world import State, World, own_state
 
 
 class Response(NamedTuple):
-    """The answer of a tool's server: an error (an empty text if all went well) and a response."""
+    """The answer of a tool's server: an error (an empty text if there was none) and a response."""
 
     error: str
     response: Json
 
 
 class Documentation(NamedTuple):
-    """The lines shown to a model that plays a tool: the tool's documentation, and examples of recorded calls."""
+    """Texts shown to a model that plays a tool: the lines of the documentation, and examples of recorded calls."""
 
     lines: Sequence[str]
     examples: Sequence[str] = ()
 
 
 class Simulator(Protocol):
-    """A model that plays the part of the tools: the role `simulator`."""
+    """A model that plays the tools, in the role `simulator`."""
 
     async def respond(self, call: ToolCall, about: Documentation) -> Response | None:
-        """A call's response, which is the same for all who ask.
+        """A call's response, which is the same for all callers.
 
         None if no answer can be read even after all retries.
         """
         ...
 
     async def read(self, question: str, paragraphs: Sequence[str] | None) -> Response | None:
-        """The answer to a question: from the paragraphs or, if they are None, by reasoning. None as in `respond`."""
+        """The answer to a question, from the paragraphs or, if these are None, by reasoning. None as in `respond`."""
         ...
 
 
@@ -49,10 +49,10 @@ class Played(World, Protocol):
 
 @runtime_checkable
 class Referenced(World, Protocol):
-    """A world whose tools can answer from the reference, for engines that are told the reference."""
+    """A world whose tools can answer from the reference, for engines that are given the reference."""
 
     def by_reference(self) -> World:
-        """The same world, but its tools answer only the reference's own calls, as recorded, and fail for all others.
+        """The same world, but its tools answer only the reference's own calls, as recorded; all other calls fail.
 
         A search still has to find the paragraph that contains the reference's answer.
         """
@@ -60,14 +60,14 @@ class Referenced(World, Protocol):
 
 
 class Server(Protocol):
-    """The responses of tools, as far as a dataset knows them."""
+    """The responses of tools, as far as a dataset has them."""
 
     def recorded(self, call: ToolCall) -> Response | None:
         """The response recorded for a call; None if no response is recorded."""
         ...
 
     def made_up(self, call: ToolCall) -> Response:
-        """An invented response, for calls without a better response. Equal calls get equal responses."""
+        """An invented response, for calls that have no better one. Equal calls get equal responses."""
         ...
 
     def about(self, tool: str) -> Documentation:
@@ -77,11 +77,11 @@ class Server(Protocol):
 
 @dataclass(frozen=True)
 class ServedWorld:
-    """Tools without state. Recorded responses come first; for other calls the simulator answers, or the server invents.
+    """Tools without state. If no response is recorded for a call, the simulator answers or the server invents one.
 
-    The state is the set of tools that were called with success. A case is resolved when this set contains all tools of
-    `resolution`; the arguments do not matter. A call fails, with the message of a Python function, if its tool is not
-    in `tools` or its arguments do not fit the tool. At most `most` characters of a response are shown.
+    The state is the set of tools that were called successfully. A case is resolved when this set contains all tools in
+    `resolution`; the arguments do not matter. A call fails, with a Python-style error message, if its tool is not in
+    `tools` or its arguments do not fit the tool. At most `most` characters of a response are shown.
     """
 
     tools: Mapping[str, ToolSpec]
@@ -96,7 +96,7 @@ class ServedWorld:
         return replace(self, simulator=simulator)
 
     def start(self) -> frozenset[str]:
-        """The empty set: no tool has been called."""
+        """The empty set, since no tool has been called."""
         return frozenset()
 
     async def apply(self, state: State, call: ToolCall) -> tuple[frozenset[str], Observation]:
@@ -108,11 +108,11 @@ class ServedWorld:
         return called if observation.failed else called | {call.tool}, observation
 
     def resolved(self, state: State) -> bool:
-        """Whether all tools of the resolution were called with success."""
+        """Whether all tools in the resolution were called successfully."""
         return self.resolution <= own_state(state, frozenset)
 
     def answer(self, state: State) -> str | None:
-        """None: the world keeps no answer, because the planner gives it to the user with `finish`."""
+        """None, because the world stores no answer; the planner gives the answer to the user with `finish`."""
         return None
 
     def _misfit(self, call: ToolCall) -> str:
@@ -141,7 +141,7 @@ class ServedWorld:
 
 
 def observed(response: Response, most: int) -> Observation:
-    """A response as an observation of at most `most` characters: an object's fields, or another value as `response`."""
+    """A response as an observation of at most `most` characters: an object's fields; other values become `response`."""
     if response.error:
         return Observation({"error": _cut(response.error, most)}, failed=True)
     value = response.response
@@ -155,21 +155,21 @@ def _cut(text: str, most: int) -> str:
     return text if len(text) <= most else f"{text[:most]}..."
 
 
-# Worlds with somebody to talk to.
+# Worlds with a user to talk to.
 
 
 class Said(NamedTuple):
-    """One message of a conversation, the user's or the agent's."""
+    """One message of a conversation, from the user or the agent."""
 
     by_user: bool
     text: str
 
 
 class User(Protocol):
-    """A model that plays the user: the role `user`."""
+    """A model that plays the user, in the role `user`."""
 
     async def reply(self, scenario: Sequence[str], said: Sequence[Said]) -> str | None:
-        """The user's next message after those in `said`. None if no answer can be read even after all retries."""
+        """The user's next message after those in `said`. None if no answer can be read, even after all retries."""
         ...
 
 
@@ -178,7 +178,7 @@ class Talking(World, Protocol):
 
     @property
     def scenario(self) -> Sequence[str]:
-        """The instructions for the model that plays the user, in lines: guidelines, persona, tasks."""
+        """The instructions for the model that plays the user, as lines: guidelines, persona, tasks."""
         ...
 
     def opening(self) -> Sequence[Said]:

@@ -1,4 +1,4 @@
-"""Kills at random moments: the rows that a sweep loses, doubles or computes differently from an undisturbed sweep."""
+"""Kill processes at random times; count rows that are lost, are duplicated, or differ from an undisturbed sweep's."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ from rich.console import Console
 from grid import store
 from grid.store.schema import TIMES
 
-# The processes that can be killed: they are found by their session, and by their kind.
+# Finding the processes that can be killed, by session and by kind.
 
 
 DRIVER, WORKER, REPLICA, RAYLET, NODE = "driver", "worker", "replica", "raylet", "node"
-KINDS = (DRIVER, RAYLET, *[NODE] * 2, *[REPLICA] * 4, *[WORKER] * 6)  # fewer whose death needs a new start
+KINDS = (DRIVER, RAYLET, *[NODE] * 2, *[REPLICA] * 4, *[WORKER] * 6)  # kinds whose death needs a restart are rarer
 _NAMES = {WORKER: r"^ray::.* · \d+-\d+", REPLICA: "^ray::Replica", RAYLET: "/raylet/raylet"}
-"""Patterns of the processes' names, by kind; a worker that runs a chunk has the chunk's name."""
-_SESSION = 3  # place in /proc/PID/stat, counted after the name in brackets
+"""Patterns for the names of the processes, by kind; a worker has the name of the chunk that it runs."""
+_SESSION = 3  # index of the field in /proc/PID/stat, counted after the name in brackets
 
 
 class Session:
@@ -67,15 +67,15 @@ class Session:
 
 
 class Deck:
-    """Kinds of victims in a random order. In each pass a kind comes up as often as it is in `kinds`."""
+    """Kinds of victims in random order. In each pass, a kind comes up as many times as it occurs in `kinds`."""
 
     def __init__(self, kinds: Sequence[str], rng: random.Random) -> None:
         self._all, self._rng, self._kinds = kinds, rng, list[str]()
 
     def draw(self, there: Collection[str]) -> str | None:
-        """The next kind of which there are processes now; None if there is no such kind."""
+        """The next kind that has running processes now; None if no kind has any."""
         if any(kind in there for kind in self._all) and not any(kind in there for kind in self._kinds):
-            self._kinds += self._rng.sample(self._all, len(self._all))  # kinds without processes so far remain due
+            self._kinds += self._rng.sample(self._all, len(self._all))  # kinds without processes stay in the deck
         kind = next((kind for kind in self._kinds if kind in there), None)
         if kind:
             self._kinds.remove(kind)
@@ -95,7 +95,7 @@ def members(session: int) -> list[int]:
 
 
 def kill(pid: int) -> bool:
-    """Send SIGKILL; returns False if the process had ended by itself."""
+    """Send SIGKILL; returns False if the process had already ended."""
     try:
         os.kill(pid, signal.SIGKILL)
     except ProcessLookupError:
@@ -118,24 +118,24 @@ def _command(pid: int) -> str:
         return ""
 
 
-# The place of a disturbed sweep: its own Ray, or a cluster of several raylets, some of which die and are replaced.
+# Where a disturbed sweep runs: on its own Ray, or on a cluster of several raylets, some of which die and are replaced.
 
 
-_ENVIRONMENT = {  # a dead raylet is noticed after 2 s, and not after 15
+_ENVIRONMENT = {  # a dead raylet is noticed after 2 s instead of 15 s
     "RAY_health_check_period_ms": "500",
     "RAY_health_check_timeout_ms": "1000",
     "RAY_health_check_failure_threshold": "3",
     "RAY_USAGE_STATS_ENABLED": "0",
 }
 _START_SECONDS = 60.0
-_AWAY_SECONDS = 0.0, 5.0  # between a node's death and the start of another
+_AWAY_SECONDS = 0.0, 5.0  # between a node's death and the start of its replacement
 _START = [sys.executable, "-m", "ray.scripts.scripts", "start", "--block", "--num-cpus=1"]
-_START += ["--include-log-monitor=false"]  # nobody reads the workers' prints
-_PORTS = ["--min-worker-port=0", "--max-worker-port=0", "--dashboard-agent-listen-port=0"]  # other raylets have some
+_START += ["--include-log-monitor=false"]  # nobody reads what the workers print
+_PORTS = ["--min-worker-port=0", "--max-worker-port=0", "--dashboard-agent-listen-port=0"]  # free ports
 
 
 class Local:
-    """A Ray that each start of the sweep starts for itself. A context manager."""
+    """A local Ray, which the sweep starts anew each time the sweep is started. A context manager."""
 
     overrides: Sequence[str] = ("cluster.dashboard=false",)
     environment = os.environ | _ENVIRONMENT
@@ -147,7 +147,7 @@ class Local:
         return _found({kind: victims_of(driver, kind) for kind in (DRIVER, WORKER, REPLICA, RAYLET)})
 
     def look(self) -> None:
-        """Do nothing, as no node joins this cluster."""
+        """Do nothing, because no node joins this cluster."""
 
     def __enter__(self) -> Local:
         return self
@@ -180,7 +180,7 @@ class Nodes:
     rng: random.Random
     say: Callable[[str], None]
     joined: int = 0
-    """The number of nodes that replaced a dead one."""
+    """The number of nodes that replaced a dead node."""
     used: int = 0
     """The number of these replacement nodes on which chunks ran."""
     _nodes: list[_Node] = field(default_factory=list)
@@ -193,7 +193,7 @@ class Nodes:
             self._port = free.getsockname()[1]
         self.environment = os.environ | _ENVIRONMENT
         self.environment |= {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": secrets.token_hex(32)}
-        self.environment["RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"] = "1"  # in place of any earlier value in this process
+        self.environment["RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"] = "1"  # replaces any earlier value in this process
         self.overrides = ["cluster=address", f"cluster.address=127.0.0.1:{self._port}", "cluster.auth=token"]
 
     def __enter__(self) -> Nodes:
@@ -229,11 +229,11 @@ class Nodes:
 
     @property
     def settled(self) -> bool:
-        """Whether all nodes of the cluster run now, and chunks have run on each of them."""
+        """Whether all nodes of the cluster are running, and each of them has run chunks."""
         return all(node.used and node.session.process.poll() is None for node in self._nodes)
 
     def look(self) -> None:
-        """Note the nodes on which chunks run; if a node has died, start another after some seconds."""
+        """Record which nodes run chunks; if a node has died, start a replacement after some seconds."""
         for node in self._nodes:
             workers = [] if node.used else victims_of(node.session.id, WORKER)
             if workers:
@@ -265,16 +265,17 @@ class Nodes:
 
 
 def _found(victims: dict[str, list[int]]) -> dict[str, list[int]]:
-    """The victims of each kind that has processes; empty if no chunk runs."""
+    """The victims by kind, without the kinds that have no processes; empty if no chunk runs."""
     return {kind: pids for kind, pids in victims.items() if pids} if victims[WORKER] else {}
 
 
 UNDISTURBED = "undisturbed"
-_END_SECONDS = 600.0  # until a driver ends whose cluster has died, even on a busy machine
-_SPARE_ROUNDS = 20  # the most rounds after the last kill until chunks run on the last node, which may join late
-_IDLE_ROUNDS = 30  # after so many rounds without a kill something must be wrong
-_PAUSE_SECONDS = 0.1, 1.5  # between two looks; at each of them a process is killed
-# If a worker died three times while it ran a single cell, the cell's row says so, and the next start runs it again.
+_END_SECONDS = 600.0  # time for a driver to end after its cluster has died, even on a busy machine
+_SPARE_ROUNDS = 20  # maximum rounds after the last kill until chunks run on the last node, which may join late
+_IDLE_ROUNDS = 30  # after this many rounds without a kill, something must be wrong
+_PAUSE_SECONDS = 0.1, 1.5  # between two looks at the cluster; after each look, a process is killed
+# If a worker died three times while it ran a single cell, the cell's row says so, and the next start of the sweep runs
+# the cell again.
 _COMMAND = ["launch/sweep.py", "-m", "robustness=none", "retry_failed=true"]
 
 
@@ -292,9 +293,9 @@ class Log:
     kills: Counter[str] = field(default_factory=Counter)
     starts: int = 0
     failed: int = 0
-    """The number of starts that ended with another exit status than 0 though neither driver nor Ray was killed."""
+    """The number of starts with a nonzero exit status although neither the driver nor Ray was killed."""
     joined: int = 0
-    """The number of nodes that replaced a killed one."""
+    """The number of nodes that replaced a killed node."""
     used: int = 0
     """The number of these replacement nodes on which chunks ran."""
     lost: int = 0
@@ -304,7 +305,7 @@ class Log:
     """The tokens of each results folder, by the folder's name."""
 
     def wrong(self) -> list[str]:
-        """The errors that were found, a line each."""
+        """The errors that were found, one line each."""
         rows = {"lost": self.lost, "twice": self.twice, "differing from the undisturbed run's": self.differing}
         lines = [f"{count} rows {what}" for what, count in rows.items() if count]
         for name, (spent, counted) in self.tokens.items():
@@ -354,7 +355,7 @@ class _Chaos:
         return self.log
 
     def _disturbed(self, name: str) -> int:
-        """Start the sweep once, with kills at random moments; returns its exit status."""
+        """Start the sweep once, with kills at random times; returns its exit status."""
         self.log.starts += 1
         with self._sweep(name) as sweep:
             while sweep.process.poll() is None:
@@ -389,7 +390,7 @@ class _Chaos:
         )
 
     def _compare(self, name: str) -> None:
-        """Count the tokens, and the rows that are missing, doubled, or different from the undisturbed run's rows."""
+        """Count the tokens, and the rows that are missing, duplicated, or different from the undisturbed run's rows."""
         expected, found = (_rows(self.root / folder) for folder in (UNDISTURBED, name))
         self.log.lost += len(expected.keys() - found.keys())
         self.log.twice += store.read(self.root / name, "episodes").num_rows - len(found)
@@ -406,14 +407,14 @@ def chaos(
     nodes: int = 1,
     kinds: Sequence[str] = KINDS,
 ) -> Log:
-    """Run a sweep undisturbed, then in rounds with SIGKILLs until `kills` are reached; the last round runs to its end.
+    """Run a sweep undisturbed, then in rounds with SIGKILLs until `kills` is reached; the last round runs to its end.
 
     Each round has a new results folder. Within a round the sweep is resumed after each kill that ends it. If `nodes` is
-    more than one, the sweep joins a cluster of this many raylets, some of which die and are replaced. A kind of process
-    is killed as often as `kinds` names it, as long as there are processes of this kind.
+    more than one, the sweep joins a cluster of this many raylets, some of which die and are replaced. In each pass, a
+    kind of process is killed as many times as `kinds` names it, if it has processes.
 
     Raises:
-        RuntimeError: the undisturbed sweep, or the cluster, fails by itself, or no process is found to kill.
+        RuntimeError: the undisturbed sweep or the cluster fails without a kill, or no process to kill is found.
         subprocess.TimeoutExpired: a driver whose Ray was killed does not end.
     """
     rng = random.Random(seed)
@@ -433,11 +434,14 @@ def _tokens(root: Path, table: store.Table) -> int:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The options: the number of kills, and the place."""
+    """The options: the number of kills, and where the sweep runs."""
     parser.add_argument("--kills", type=int, default=200)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument(
-        "--nodes", type=int, default=1, help="raylets of a cluster that the sweep joins; 1: its own Ray"
+        "--nodes",
+        type=int,
+        default=1,
+        help="raylets of a cluster that the sweep joins; 1: the sweep starts its own Ray",
     )
     parser.add_argument(
         "overrides",
@@ -448,7 +452,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace, console: Console) -> None:
-    """Print the sums, and each kill as progress; exit status 1 if anything is wrong."""
+    """Print the totals, and each kill as progress; exits with status 1 if anything is wrong."""
     with tempfile.TemporaryDirectory() as folder:
         log = chaos(Path(folder), arguments.kills, arguments.seed, arguments.overrides, print, arguments.nodes)
     disturbed = [tokens for name, tokens in log.tokens.items() if name != UNDISTURBED]

@@ -25,7 +25,7 @@ from grid.engines.language_model import LanguageModel
 from grid.settings.build import build_engine
 
 OPTIONS = 100
-PASSES = 11  # in algorithm 3: one for the first digit and one after each of ten digits
+PASSES = 11  # of algorithm 3: one for the first digit, and one after each of the ten digits
 FIGURES = (
     "prompt tokens",
     "one prefill",
@@ -40,10 +40,10 @@ MODELS = {"transformers": "smollm2-135m", "vllm": "smollm2-135m-vllm"}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The options: the engines, the repeats, the length of the prompts."""
+    """The options: the engines, the repeats, and the length of the prompts."""
     parser.add_argument("--engines", nargs="+", choices=list(MODELS), default=list(MODELS))
     parser.add_argument("--repeats", type=int, default=5)
-    parser.add_argument("--tokens", type=int, default=3000, help="tokens of a prompt, about")
+    parser.add_argument("--tokens", type=int, default=3000, help="approximate number of tokens in a prompt")
 
 
 async def seconds(asked: Awaitable[Any]) -> tuple[float, Any]:
@@ -54,7 +54,7 @@ async def seconds(asked: Awaitable[Any]) -> tuple[float, Any]:
 
 
 async def prefill(engine: HostedEngine, prompt: Prompt) -> float:
-    """The seconds to compute a prompt, no part of which is cached, and one token."""
+    """The seconds to compute an uncached prompt and one token."""
     asked = engine.sample(as_text(prompt), n=1, temperature=0.0, max_tokens=1, seed=0)
     return (await seconds(asked))[0]
 
@@ -62,7 +62,7 @@ async def prefill(engine: HostedEngine, prompt: Prompt) -> float:
 async def measure(name: str, repeats: int, tokens: int) -> tuple[str, list[str]]:
     """The title of an engine's column, and its figures.
 
-    Each repeat measures a prefill, a choice, and the passes one after another, all with prompts of the same length.
+    Each repeat measures a prefill, then a choice, then the separate passes, all with prompts of the same length.
     """
     config = model_config(MODELS[name])
     engine = cast(HostedEngine, build_engine(config))
@@ -116,7 +116,7 @@ def run(arguments: argparse.Namespace, console: Console) -> None:
     console.print(table)
 
 
-# Prompts of a given length for the benchmarks: choices among SLATE's tools; no two have a common beginning.
+# Prompts of a given length for the benchmarks: choices among SLATE's tools; no two prompts share a prefix.
 
 
 _SERIAL = count()
@@ -124,17 +124,17 @@ _STEP = "Step {step}: order_status(order={step}) returned the order's state, its
 
 
 def model_config(name: str, values: Sequence[str] = ()) -> dict[str, Any]:
-    """The config of `conf/model/<name>.yaml`, with changed values given as `KEY=VALUE`."""
+    """The config in `conf/model/<name>.yaml`, overridden by values given as `KEY=VALUE`."""
     return group_config("model", name, values)
 
 
 def group_config(group: str, name: str, values: Sequence[str] = ()) -> dict[str, Any]:
-    """The config of `conf/<group>/<name>.yaml`, with changed values given as `KEY=VALUE`."""
+    """The config in `conf/<group>/<name>.yaml`, overridden by values given as `KEY=VALUE`."""
     return with_values(OmegaConf.load(CONF / group / f"{name}.yaml"), values)
 
 
 def with_values(config: Any, values: Sequence[str]) -> dict[str, Any]:
-    """The config with changed values given as `KEY=VALUE`."""
+    """The config, overridden by values given as `KEY=VALUE`."""
     return cast(dict[str, Any], OmegaConf.to_container(OmegaConf.merge(config, OmegaConf.from_dotlist(list(values)))))
 
 
@@ -146,7 +146,7 @@ def choice_prompt(options: int, tokens: int, length: Callable[[Prompt], int]) ->
     tools = list(Slate().tools.values())[:options]
     fresh = f"Request {next(_SERIAL)}: choose the tool that the substep takes."
     low, high = 0, 400
-    while low < high:  # search for the longest cut with which the prompt is not too long
+    while low < high:  # search for the longest descriptions with which the prompt fits
         middle = (low + high + 1) // 2
         texts = tuple(f"{tool.name}: {tool.description}"[:middle] for tool in tools)
         low, high = (middle, high) if length(_prompt(fresh, texts)) <= tokens else (low, middle - 1)
@@ -159,7 +159,7 @@ def choice_prompt(options: int, tokens: int, length: Callable[[Prompt], int]) ->
 
 
 def as_text(prompt: Prompt) -> Prompt:
-    """The same prompt, but for free text, and with another beginning, so that no part of it is in a cache."""
+    """The same prompt, but asking for free text, and with a new beginning, so that no part of it is cached."""
     first, *rest = prompt.sections
     fresh = Section("role", (f"Request {next(_SERIAL)}: " + first.entries[0].partition(": ")[2],))
     return Prompt((fresh, *rest), TextAnswer())

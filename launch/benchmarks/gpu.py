@@ -1,7 +1,8 @@
-"""Measurements on a GPU machine, in parts: exact choices, choice over prefill, sweeps and their replay, kills, memory.
+"""Measurements on a GPU machine, in parts: exact choices, choice-to-prefill ratios, sweeps and replays, kills, memory.
 
-Each figure is written as soon as it is known, so that a run that is cut off keeps its measurements. If a part fails,
-that is a figure too, and the next part begins. `--small` runs every part on a CPU within minutes, on two narrow layers.
+Each figure is written as soon as it is known, so that an interrupted run keeps its measurements. If a part fails, its
+error is recorded as a figure, and the next part begins. `--small` runs every part on a CPU within minutes, with a model
+of two narrow layers.
 """
 
 from __future__ import annotations
@@ -61,17 +62,17 @@ PARTS = {
     "share": "two replicas on one GPU beside one",
 }
 _WORKER_CELLS = 16  # cells that a worker runs side by side (grid.cells.run.CONCURRENT_CELLS)
-_TOGETHER = 16  # the number of prefills, and of choices, at once
+_TOGETHER = 16  # number of simultaneous prefills, and of simultaneous choices
 _LABEL = "measured"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The options: the parts, the model, the sizes."""
+    """The options: the parts, the model, and the sizes."""
     parser.add_argument(
         "--only", nargs="+", choices=list(PARTS), default=list(PARTS), help="run only these parts, in this order"
     )
     parser.add_argument("--leave-out", nargs="+", choices=list(PARTS), default=[])
-    parser.add_argument("--model", help="a file of conf/model; default: random weights of --shape")
+    parser.add_argument("--model", help="a file in conf/model; default: random weights of --shape")
     parser.add_argument("--set", nargs="+", default=[], metavar="KEY=VALUE", help="keys of the model's config")
     parser.add_argument(
         "--shape", choices=list(SHAPES), default="qwen2.5-7b", help="a published shape for random weights"
@@ -83,10 +84,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--device", choices=["cuda", "cpu"], default="cuda")
     parser.add_argument("--out", type=Path, help="a folder for figures.jsonl")
     parser.add_argument("--options", type=int, nargs="+", default=[10, 50, 100])
-    parser.add_argument("--tokens", type=int, nargs="+", default=[1000, 3000, 8000], help="tokens of a prompt, about")
+    parser.add_argument(
+        "--tokens", type=int, nargs="+", default=[1000, 3000, 8000], help="approximate tokens in a prompt"
+    )
     parser.add_argument("--repeats", type=int, default=7)
     parser.add_argument("--in-flight", type=int, nargs="+", default=[8, 32, 128, 512], help="cells in flight")
-    parser.add_argument("--new-tokens", type=int, default=96, help="the most tokens of a completion")
+    parser.add_argument("--new-tokens", type=int, default=96, help="maximum number of tokens in a completion")
     parser.add_argument("--cases", type=int, default=128, help="cases of SLATE for each planner of the part replay")
     parser.add_argument("--kv-cache-gib", type=float, default=12.0)
     parser.add_argument("--memory", type=float, default=0.3, help="the share of the GPU that a replica must find free")
@@ -185,7 +188,7 @@ def _make_small(arguments: argparse.Namespace) -> None:
 
 
 def _model(arguments: argparse.Namespace, folder: Path) -> dict[str, Any]:
-    """The config of the model: a file of conf/model, or random weights."""
+    """The config of the model: from a file in conf/model, or with random weights."""
     if arguments.model:
         found = model_config(arguments.model, arguments.set)
     else:
@@ -203,7 +206,7 @@ def _model(arguments: argparse.Namespace, folder: Path) -> dict[str, Any]:
 
 
 def machine(bench: Bench) -> None:
-    """Write the card, its driver, the cores and the versions."""
+    """Record the card and its driver, the number of cores, and the versions."""
     import psutil
 
     versions = {}
@@ -223,7 +226,7 @@ def machine(bench: Bench) -> None:
 
 
 def ready(bench: Bench) -> None:
-    """Load a replica, and try free samples, a choice, and a sample under a schema (which needs more vLLM packages)."""
+    """Load a replica, and try free sampling, a choice, and sampling with a schema (which needs more vLLM packages)."""
     import ray
 
     replica = bench.replica()
@@ -293,7 +296,7 @@ def _prompts(bench: Bench, options: int, tokens: int, count: int) -> list[Prompt
 
 
 def cells(bench: Bench) -> None:
-    """Run ReAct on SLATE with at most eight requests a cell, once for each number of cells in flight."""
+    """Run ReAct on SLATE with at most eight requests per cell, once for each number of cells in flight."""
     bench.loaded()
     for count in [max(bench.arguments.in_flight), *bench.arguments.in_flight]:  # the first run starts the workers
         _swept(bench, "cells", bench.model, count)
@@ -364,7 +367,7 @@ def _together(plan: Any, fleet: Fleet, recorders: Sequence[Any]) -> Swept:
 
 
 def replay(bench: Bench) -> None:
-    """Run EGB-logits and EGB-sampling on SLATE, then the same requests offline; both begin with a cold cache."""
+    """Run EGB-logits and EGB-sampling on SLATE, then the same requests offline; both runs begin with a cold cache."""
     recorder = bench.replica()
     planners = {name: planner | {"trajectories": 1} for name, planner in PLANNERS.items()}
     planners["egb_sampling"] |= {"samples": 4}
@@ -394,11 +397,11 @@ def replay(bench: Bench) -> None:
     bench.figures.add("replay", **{label.strip(): round(s, 2) for label, s in seconds_by_layer(swept, again).items()})
 
 
-# A replica that also measures: it accepts random weights, gives full log-probabilities, and times choices itself.
+# A replica that also measures: it accepts random weights, returns full log-probabilities, and times choices itself.
 
 
 class MeasuredReplica(RecordingReplica):
-    """A replica that gives vLLM `further` arguments; in nothing else does it differ from a sweep's replica."""
+    """A replica that passes `further` arguments to vLLM; otherwise it works like a sweep's replica."""
 
     def __init__(self, name: str, model: Mapping[str, Any], hosting: Hosting) -> None:
         super().__init__(name, model, hosting)
@@ -408,11 +411,11 @@ class MeasuredReplica(RecordingReplica):
 
     @staticmethod
     def further(folder: Path) -> dict[str, Any]:
-        """Further arguments of vLLM: random weights, if the model's folder has no weights."""
+        """Further arguments for vLLM: random weights, if the model's folder has no weights."""
         return {"load_format": "dummy"} if weightless(folder) else {}
 
     async def told(self) -> dict[str, Any]:
-        """The size of vLLM's KV cache in tokens, and the number of its engine's process."""
+        """The size of vLLM's KV cache in tokens, and the id of its engine's process."""
         engine: Any = self._engine
         started = engine._ready[0]
         cache = started.engine.vllm_config.cache_config
@@ -420,9 +423,9 @@ class MeasuredReplica(RecordingReplica):
         return {"kv_cache_tokens": blocks * cache.block_size, "engine_process": started.process}
 
     async def choice_over_prefill(self, pairs: Sequence[tuple[Prompt, Prompt]]) -> list[dict[str, float]]:
-        """The seconds of a prefill of a pair's first prompt, a choice of its second, and the choice's first round.
+        """For each pair: seconds of a prefill of its first prompt, of a choice on its second, and of the first round.
 
-        Each pair's prompts are equally long, and were not asked before, as the prefix cache would then have them.
+        The prompts of a pair are equally long, and must be new, because the prefix cache would hold earlier prompts.
         """
         engine: Any = self._engine
         found = []
@@ -448,7 +451,7 @@ class MeasuredReplica(RecordingReplica):
         return found
 
     async def choices_over_prefills(self, texts: Sequence[Prompt], prompts: Sequence[Prompt]) -> tuple[float, float]:
-        """The seconds of all prefills at once, then of all choices at once, as on a busy replica, with new prompts."""
+        """The seconds of all prefills at once, then of all choices at once, with new prompts, as on a busy replica."""
         engine: Any = self._engine
         began = time.perf_counter()
         await asyncio.gather(*(engine.sample(one, n=1, temperature=0.0, max_tokens=1, seed=0) for one in texts))
@@ -457,7 +460,7 @@ class MeasuredReplica(RecordingReplica):
         return middle - began, time.perf_counter() - middle
 
 
-# SIGKILL of vLLM's engine process, then of the replica, during a sweep: rows lost, rows twice, rows that differ.
+# SIGKILL to vLLM's engine process, then to the replica, during a sweep: rows that are lost, duplicated, or different.
 
 
 _COMPARED = ("status", "error_kind", "success", "n_steps", "tool_calls", "llm_calls", "output_tokens")
@@ -467,9 +470,8 @@ _WAIT_SECONDS = 300.0  # how long to wait until a replica is back
 def kills(bench: Bench) -> None:
     """Run the same sweep three times: twice undisturbed, and once with both kills.
 
-    Two undisturbed runs differ too, as batches that differ round differently (with VLLM_BATCH_INVARIANT=1 no rows
-    differ). So the number of rows that differ after the kills is shown beside the number of rows that differ without
-    kills.
+    Two undisturbed runs differ too, because rounding depends on the batches (with VLLM_BATCH_INVARIANT=1 no rows
+    differ). So the number of rows that differ after kills is shown next to the number that differ without kills.
     """
     bench.loaded()
     quiet, quiet_seconds = _sweep(bench, None)
@@ -492,7 +494,7 @@ def kills(bench: Bench) -> None:
 
 
 class _Killer(threading.Thread):
-    """Kills the engine's process after `wait` seconds; when it works again, waits as long and kills the replica's."""
+    """Kills the engine's process after `wait` seconds; once it is back, waits again and kills the replica's process."""
 
     def __init__(self, bench: Bench, wait: float) -> None:
         super().__init__(daemon=True)
@@ -528,9 +530,9 @@ class _Killer(threading.Thread):
 
 
 def _sweep(bench: Bench, killer: _Killer | None) -> tuple[dict[str, Any], float]:
-    """Run the sweep; returns each cell's results by the cell's id, and the seconds.
+    """Run the sweep; returns each cell's results, keyed by cell id, and the seconds.
 
-    If there are surplus rows, `twice` is their number.
+    If there are surplus rows, the key `twice` holds their number.
     """
     planner = {"_target_": "grid.planners.react.ReAct", "max_retries": 3, "max_tokens": bench.arguments.new_tokens}
     one = setting(bench.model, "react", planner, bench.arguments.kill_cells, 10, 11)

@@ -1,10 +1,10 @@
 """Exact choices compared with brute force from full log-probabilities, on vLLM and transformers, and between machines.
 
-The second part of the file has what all parts of `gpu` need: the measured model and its memory. It also has the cost of
-masks.
+The rest of the file has the tools that all parts of `gpu` share (figures, random weights, the GPU's memory), and the
+measurement of masks.
 
 A variant is an engine, a number format and, for vLLM, whether batches are invariant. Each variant runs in its own
-process. If it does not start, or if its process must be ended, that is a figure too, and the other variants go on.
+process. If a process does not start or must be ended, this is recorded as a figure, and the other variants still run.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ from launch.benchmarks.choose import model_config
 
 OPTIONS = (2, 10, 50, 100)
 VARIANTS = ("transformers-float32", "transformers-bfloat16", "vllm-bfloat16", "vllm-bfloat16-invariant", "vllm-float32")
-_TOKENS = 1200  # the most tokens of a prompt, so that a CPU can compute the same
+_TOKENS = 1200  # maximum number of tokens in a prompt, so that a CPU can compute the same
 _FIRST_SERIAL = 10_000  # the same prompts in every process
 
 
@@ -59,7 +59,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def exact(bench: Shared) -> None:
-    """Measure how far each variant's probabilities differ at most from brute force, and from the other variants."""
+    """Measure the greatest difference of each variant's probabilities from brute force, and from other variants'."""
     found: dict[str, Any] = {}
     if bench.arguments.against:
         kept = json.loads(bench.arguments.against.read_text())
@@ -94,9 +94,9 @@ def _apart(one: Sequence[Sequence[float]], other: Sequence[Sequence[float]], opt
 
 
 def _model(bench: Shared) -> dict[str, Any]:
-    """The keys of a config that give the measured model's weights.
+    """The config keys that give the measured model's weights.
 
-    Random weights are written to files first, as transformers draws none.
+    Random weights are written to files first, because transformers does not draw any.
     """
     if "path" in bench.model:
         return {"path": str(with_weights(Path(bench.model["path"]), bench.folder / "weights", bench.arguments.device))}
@@ -112,16 +112,18 @@ def _in_a_process(bench: Shared, model: dict[str, Any], variant: str) -> dict[st
         model = model | {"_target_": "grid.engines.vllm.engine.VLLM", "serving": serving}
     else:
         model = model | {"_target_": "grid.engines.transformers.engine.HuggingFace", "device": device}
-    # No probability mass is left out, as it would appear as a difference.
+    # No probability mass may be left out, because it would show up as a difference.
     model |= {"dtype": dtype, "mass_bound": 0.0, "max_tokens": 16, "context": 4096}
     told = {"model": model, "prompts": bench.arguments.exact_prompts}
     environment = os.environ | ({"VLLM_BATCH_INVARIANT": "1"} if rest else {})
     found = bench.folder / f"{variant}.json"
-    # Not with -m: the engine's process would import this module too, and with it modules that break vLLM (replay.py).
+    # Not run with -m, because the engine's process would import this module too, and with it modules that break vLLM
+    # (replay.py).
     code = "from launch.benchmarks.gpu_exact import main; main()"
     command = [sys.executable, "-c", code, json.dumps(told), str(found)]
     began, most = time.perf_counter(), bench.arguments.variant_seconds
-    # A new session, and a file instead of a pipe: on a GPU vLLM's processes outlive this one and would hold the pipe.
+    # The process has its own session, and writes to a file instead of a pipe: on a GPU, vLLM's processes outlive it and
+    # would keep the pipe open.
     process = subprocess.Popen(command, env=environment, start_new_session=True)
     try:
         status = process.wait(most)
@@ -139,9 +141,9 @@ def _in_a_process(bench: Shared, model: dict[str, Any], variant: str) -> dict[st
 def brute_force(renderer: Renderer, count: int, logs_after: Callable[[Prefix], np.ndarray]) -> list[float]:
     """The options' probabilities in the options' order, as in algorithm 3, from full next-token distributions.
 
-    `logs_after` gives the log-probabilities of the whole vocabulary after a prefix of a label, shape (vocabulary,). The
-    score of a label is the product of its tokens' probabilities; for a one-digit number this product is multiplied by
-    the probability that no digit follows.
+    `logs_after` gives the log-probabilities of the whole vocabulary after a prefix of a label, in the shape
+    (vocabulary,). The score of a label is the product of its tokens' probabilities; for a one-digit number this product
+    is multiplied by the probability that no digit follows.
     """
     labels, known = renderer.labels(count), dict[Prefix, np.ndarray]()
 
@@ -162,7 +164,7 @@ def brute_force(renderer: Renderer, count: int, logs_after: Callable[[Prefix], n
 
 
 async def _measure(engine: HostedEngine, count: int) -> dict[str, Any]:
-    """The engine's choices, and brute force from its own full log-probabilities, one prompt after another."""
+    """For each prompt in turn: the engine's choice, and brute force from the engine's own full log-probabilities."""
     await engine.load()
     model = cast(LanguageModel, engine)
     renderer = model.renderer(model.folder())
@@ -205,7 +207,7 @@ async def _full(engine: Any, tokens: list[int], renderer: Renderer, count: int) 
 
 
 def _of_transformers(engine: Any, tokens: list[int], nodes: Sequence[Prefix]) -> dict[Prefix, np.ndarray]:
-    """The same from transformers' own forward pass, with a separate pass for each sequence and no reuse."""
+    """The same log-probabilities from transformers' own forward pass: one pass per sequence, with nothing reused."""
     import torch
 
     model = engine._loaded.model._model
@@ -219,7 +221,7 @@ def _of_transformers(engine: Any, tokens: list[int], nodes: Sequence[Prefix]) ->
 
 
 def main() -> None:
-    """Run the variant that the first argument gives, and write the results as JSON to the file in the second."""
+    """Run the variant that the first argument describes; write the results as JSON to the file named by the second."""
     asked, file = json.loads(sys.argv[1]), Path(sys.argv[2])
     engine = cast(Any, build_engine(asked["model"]))
     if hasattr(engine, "_arguments"):
@@ -230,7 +232,7 @@ def main() -> None:
     os._exit(0)
 
 
-# Tools for measurements on a GPU machine: figures, random weights of a published shape, the card with its memory.
+# Tools for measurements on a GPU machine: figures, random weights of a published shape, and the card with its memory.
 
 
 @dataclass
@@ -261,7 +263,7 @@ def _told(value: Any) -> str:
 
 @dataclass
 class Shared:
-    """The data that all parts share: the arguments, the figures, the measured model, a folder, and the memory."""
+    """The data that all parts share: the arguments, the figures, the measured model, a folder, and the memory meter."""
 
     arguments: argparse.Namespace
     figures: Figures
@@ -289,7 +291,7 @@ _LOOK_SECONDS = 0.2
 
 
 def make_shape(folder: Path, shape: str, tokenizer: Path | None) -> Path:
-    """A folder with a shape's config and a tokenizer, without weights: vLLM draws random weights when it loads.
+    """Make a folder with a shape's config and a tokenizer but no weights; vLLM draws random weights when it loads it.
 
     The vocabulary is the tokenizer's, so that every sampled token can be written as text.
     """
@@ -334,7 +336,7 @@ def weightless(folder: Path) -> bool:
 
 
 class Memory:
-    """The GPU's memory in use, read by a thread now and then. A context manager; without a GPU all figures are null."""
+    """The GPU's memory in use, read at intervals by a thread. A context manager; without a GPU, figures are null."""
 
     def __init__(self, device: str) -> None:
         self._on, self._peak = device == "cuda" and find_spec("pynvml") is not None, 0
@@ -356,7 +358,7 @@ class Memory:
         self._ended.set()
 
     def card(self) -> dict[str, Any]:
-        """The card's name, driver and GiB."""
+        """The card's name, its driver, and its memory in GiB."""
         if not self._on:
             return {"card": "none"}
         import pynvml
@@ -366,7 +368,7 @@ class Memory:
         return {"card": named, "driver": driver, "card_gib": round(total, 1)}
 
     def peak_gib(self) -> float | None:
-        """The peak of the card's memory, of all processes together, since the last call."""
+        """The peak memory use of all processes on the card together, in GiB, since the last call."""
         if not self._on:
             return None
         peak, self._peak = self._peak, 0
@@ -379,10 +381,10 @@ class Memory:
             self._peak = max(self._peak, int(pynvml.nvmlDeviceGetMemoryInfo(self._handle).used))
 
 
-# The CPU time of sampling under a schema, beside the GPU's: compiling a grammar, and the mask of each token.
+# The CPU time that sampling with a schema needs besides the GPU's: for compiling a grammar, and for each token's mask.
 #
-# vLLM computes the masks of all running requests between two steps, one after another up to 128 requests. So with 120
-# requests a step takes 120 masks longer than its forward pass, on any GPU.
+# Between two steps, vLLM computes the masks of all running requests, one after another for up to 128 requests. So on
+# any GPU, a step with 120 requests takes longer than its forward pass by the time of 120 masks.
 
 
 _THOUGHT = "I look for the order first, and then ask where its parcel is. The customer gave the order's number."
@@ -390,7 +392,7 @@ _TOOLS = 10
 
 
 def masks(bench: Shared) -> None:
-    """Measure milliseconds of masks for calls: with a thought of at most 400 characters, of any length, and without."""
+    """Time the masks for calls (ms): with a thought of at most 400 characters, of any length, and without a thought."""
     import xgrammar
     from transformers import AutoTokenizer
 

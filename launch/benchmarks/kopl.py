@@ -28,7 +28,7 @@ from launch.benchmarks.choose import spread
 Program = list[dict[str, Any]]
 _SOURCE = Path("kb.json")
 _SIZES = (1000, 4000, 16_000, 64_000)
-_SMALL = 100  # items that a small call returns, for any size of the base
+_SMALL = 100  # number of items that a small call returns, whatever the size of the base
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -37,7 +37,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--concepts", type=int, default=800)
     parser.add_argument("--keys", type=int, default=200, help="attribute keys; there are half as many relations")
     parser.add_argument(
-        "--programs", type=int, default=540, help="programs; each function is the last one equally often"
+        "--programs", type=int, default=540, help="programs; each function is the last call equally often"
     )
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--seed", type=int, default=0)
@@ -106,7 +106,7 @@ def _texts(result: Result) -> list[str]:
 
 
 def _their_texts(result: Any) -> list[str]:
-    """The texts of a result of the reference engine; a set of entities is given by its size, as in `_texts`."""
+    """A result of the reference engine as texts; a set of entities is shown as its size, as in `_texts`."""
     if isinstance(result, tuple):
         return [str(len(result[0]))]
     return sorted(map(str, result)) if isinstance(result, list) else [str(result)]
@@ -120,9 +120,9 @@ def _rate(run_one: Callable[[Program], object], programs: Sequence[Program]) -> 
 
 
 def ladder(entities: int, sizes: Sequence[int]) -> dict[str, Any]:
-    """A base of entities numbered by i: an entity has the number, year and day i, and a link to entity i + 1.
+    """A base of numbered entities: entity i has the number, year and day i, and a link to entity i + 1.
 
-    It is in the set of each size above i.
+    For each size above i, entity i is in the set of that size.
     """
     concepts = {f"C{size}": {"name": f"first {size}", "subclassOf": []} for size in sizes}
     found: dict[str, Any] = {}
@@ -155,7 +155,7 @@ def _day(number: int) -> str:
 
 
 def calls(kb: KnowledgeBase, size: int) -> dict[str, tuple[str, Sequence[Result], Sequence[str]]]:
-    """Functions with inputs for which they return, or take, `size` items; by the functions' names in the table."""
+    """Functions with inputs for which they return or accept `size` items, keyed by their names in the table."""
     everything, some = kb.everything, kb.members[f"first {size}"]
     related = FUNCTIONS["Relate"].run(kb, some, "next", "forward")
     values = FUNCTIONS["QueryAttr"].run(kb, some, "number")
@@ -184,10 +184,10 @@ def calls(kb: KnowledgeBase, size: int) -> dict[str, tuple[str, Sequence[Result]
 
 
 def costs(sizes: Sequence[int], repeats: int) -> Table:
-    """Nanoseconds per item at growing sizes in one base, and microseconds of small calls in growing bases.
+    """Nanoseconds per item at growing sizes in one base, and microseconds per small call in growing bases.
 
-    If larger sizes take longer per item, the processor's caches are the cause, as the number of steps is proportional
-    to the number of items (tests/unit/worlds/test_kopl_costs.py counts the steps).
+    If larger sizes take longer per item, the processor's caches are the cause, because the number of steps is
+    proportional to the number of items (tests/unit/worlds/test_kopl_costs.py counts the steps).
     """
     table = Table(
         title=f"ns per item returned (or given) in a base of {sizes[-1]:,}; "
@@ -231,7 +231,7 @@ def fresh_copy(result: Result) -> Result:
 T = TypeVar("T")
 Json = dict[str, Any]
 _UNITS = ("metre", "kilogram", "1", "square kilometre")
-_MOST_PAIRS = 2000  # the reference engine goes through every pair of two sets
+_MOST_PAIRS = 2000  # the reference engine visits every pair of items from two sets
 _TRIES = 1000
 _STARTS = ("FindAll", "Find")
 _MIDDLES = tuple(name for name, f in FUNCTIONS.items() if f.returns in ("entities", "values") and f.results)
@@ -241,9 +241,9 @@ _ENDINGS = {"quantity": ("Num",), "time": ("Year", "Date"), "string": ("Str",)}
 def random_base(seed: int, entities: int, concepts: int = 20, keys: int = 12) -> Json:
     """A base in KQA Pro's format, with all cases in which KoPL's rules differ from simpler rules.
 
-    Some names are shared by several entities, or by a concept and an entity. Some concepts are below several others.
-    Some keys have mixed types and units, or several values. Some years are below 0. Some relations lead to or from
-    concepts, and some relations are there twice.
+    Some names are shared by several entities, or by a concept and an entity. Some concepts have several parents. Some
+    keys have mixed types and units, or several values. Some years are below 0. Some relations lead to or from concepts,
+    and some relations occur twice.
     """
     rng = random.Random(seed)
     identities = [f"Q{number}" for number in range(entities)]
@@ -307,8 +307,8 @@ def _value(rng: random.Random, key: int) -> Json:
 class Programs:
     """Random programs over a base; their inputs are values from the base.
 
-    Every step of a program finds something, except in the share `wild` of programs, where steps may find nothing or
-    fail.
+    Every step of a program finds something, except in a fraction `wild` of the programs, whose steps may find nothing
+    or fail.
     """
 
     def __init__(self, kb: KnowledgeBase, seed: int, wild: float = 0.1) -> None:
@@ -341,13 +341,13 @@ class Programs:
         raise ValueError(f"no program that ends in {last} was found")
 
     def _append(self, program: list[Json], results: list[Result | None], function: Function, wild: bool) -> bool:
-        """Add a call, if there are inputs for it and if it finds something; a `wild` program need not find anything."""
+        """Add a call, if there are inputs for it and it finds something; a `wild` program's call may find nothing."""
         places = []
         for parameter in function.results:
             fit = [i for i, r in enumerate(results) if r is not None and sort_of(r) == function.sort(parameter)]
             if not fit:
                 return False
-            # Late results are more likely, so that programs become deep.
+            # Later results are chosen more often, so that programs become deep.
             places.append(max(self._rng.choices(fit, k=3)))
         given = [results[place] for place in places]
         sizes = [len(one) for one in given if isinstance(one, EntitySet)]

@@ -1,4 +1,4 @@
-"""The grid without a model: episodes per second with the null engine, the time by layer, and two checkouts compared."""
+"""The grid without a model: episodes per second with the null engine, time by layer, and two checkouts compared."""
 
 from __future__ import annotations
 
@@ -62,14 +62,14 @@ def null_setting() -> Setting:
 
 
 class Clock:
-    """Adds up the time of named layers. The time of an inner layer does not count for the outer layer."""
+    """Adds up the time of named layers. The time of an inner layer is not counted for the outer layer."""
 
     def __init__(self) -> None:
         self.spent: dict[str, float] = defaultdict(float)
         self._open: list[tuple[str, float]] = []
 
     def enter(self, layer: str) -> None:
-        """Pause the present layer and start another."""
+        """Pause the current layer and start a new one."""
         now = time.perf_counter()
         if self._open:
             outer, since = self._open[-1]
@@ -77,7 +77,7 @@ class Clock:
         self._open.append((layer, now))
 
     def leave(self) -> None:
-        """End the present layer and continue with the outer one."""
+        """End the current layer and continue with the outer one."""
         now = time.perf_counter()
         layer, since = self._open.pop()
         self.spent[layer] += now - since
@@ -85,7 +85,7 @@ class Clock:
             self._open[-1] = (self._open[-1][0], now)
 
     def timed(self, layer: str, function: Callable[..., T]) -> Callable[..., T]:
-        """The function, whose time is counted for a layer."""
+        """The function, wrapped so that its time counts for a layer."""
 
         def wrapper(*args: Any, **kwargs: Any) -> T:
             self.enter(layer)
@@ -122,7 +122,7 @@ class Proxy:
 
 @dataclass(frozen=True)
 class TimedBuilt(Built):
-    """A built setting whose parts measure their time. Cells run one after another, so that inner layers end first."""
+    """A built setting whose parts are timed. Cells run one after another, so that inner layers end first."""
 
     clock: Clock = field(default_factory=Clock)
 
@@ -175,7 +175,7 @@ def through_ray(setting: Setting, cluster: ClusterConfig, root: Path, seed: int)
 
 
 def plan_of(setting: Setting, cluster: ClusterConfig, root: Path) -> Plan:
-    """A plan of one setting of which no cell is done."""
+    """A plan for one setting, with no cell done yet."""
     dataset = build(setting, BUDGET).dataset
     return Plan(
         name="bench",
@@ -190,7 +190,7 @@ def plan_of(setting: Setting, cluster: ClusterConfig, root: Path) -> Plan:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The options: what to compare with."""
+    """The options: the checkout to compare with, and the size of the comparison."""
     parser.add_argument("--against", type=Path, help="another checkout: both are measured in turn, and compared")
     parser.add_argument("--rounds", type=int, default=6, help="rounds of --against")
     parser.add_argument(
@@ -242,11 +242,12 @@ def run(arguments: argparse.Namespace, console: Console) -> None:
     )
 
 
-# Two checkouts side by side: each runs the null engine with its own code, in turn, in its own processes.
+# Comparing two checkouts: each runs the null engine with its own code, in turn, in its own processes.
 
 
 HERE = Path(__file__).parents[2]
-# It only uses names that both checkouts' benchmarks have. CPU seconds are of a chunk in one process without Ray.
+# The probe only uses names that both checkouts' benchmarks have. It measures CPU seconds on a chunk that runs in one
+# process without Ray.
 _PROBE = """
 import json, sys, tempfile, time
 from pathlib import Path
@@ -272,9 +273,9 @@ Path(sys.argv[1]).write_text(json.dumps({"rate": max(rates[1:]), "cpu": min(spen
 
 
 def compare(other: Path, rounds: int, trials: int, console: Console) -> None:
-    """Run both checkouts `rounds` times in turn, changing who is first; print the rounds' ratios, median and spread.
+    """Run both checkouts in turn, `rounds` times, alternating which is first; print the ratios' median and spread.
 
-    `trials`: the trials of each of the `overhead.CASES` cases.
+    `trials`: the number of trials of each of the `overhead.CASES` cases.
     """
     folders = {"there": other.resolve(), "here": HERE}
     found: dict[str, list[dict[str, float]]] = {name: [] for name in folders}
@@ -285,7 +286,7 @@ def compare(other: Path, rounds: int, trials: int, console: Console) -> None:
 
 
 class Figure(NamedTuple):
-    """A row of a comparison: its title, its key in a round's results, and the factor for the values."""
+    """A row of a comparison: its title, its key in a round's results, and the factor that multiplies its values."""
 
     name: str
     key: str
@@ -302,7 +303,7 @@ _FIGURES = (
 def table(
     title: str, other: Path, found: Mapping[str, Sequence[Mapping[str, float]]], figures: Sequence[Figure]
 ) -> Table:
-    """The medians of the rounds `there` and `here`, and the ratios of the rounds; a ratio above 1 means better here."""
+    """A table of the medians over rounds, `there` and `here`, and of the rounds' ratios; above 1 means better here."""
     ours, theirs = (commit_of(folder) for folder in (HERE, other))
     rounds = len(found["here"])
     made = Table(title=f"{title}: {ours} here, {theirs} there, {rounds} rounds in turn")

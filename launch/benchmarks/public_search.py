@@ -1,10 +1,10 @@
 """The loops of published tree-search agents, run as they were released, with a model and a world that cost no time.
 
-`python -m launch.benchmarks.public_search lats|dfsdt FOLDER COUNT released|silent` prints nodes (executed calls)
-and CPU seconds as JSON, for a search of COUNT iterations (LATS) or requests (ToolLLM) after a short one; `silent`:
-without their logs and prints. None of their code is here: it is imported from a checkout. Other modules that their code
-imports (a model's client, a tokenizer, Wikipedia) are replaced by stand-ins that cost no time; the prompts are their
-own.
+`python -m launch.benchmarks.public_search lats|dfsdt FOLDER COUNT released|silent` runs a short search, then measures
+one of COUNT iterations (LATS) or requests (ToolLLM): it prints the number of nodes (executed calls) and the CPU seconds
+as JSON. With `silent`, the agents write no logs and print nothing. None of the agents' code is here; it is imported
+from a checkout. Other modules that this code imports (a model's client, a tokenizer, Wikipedia) are replaced by
+stand-ins that cost no time; the prompts are the agents' own.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _SHORT = 10  # iterations or requests of the short search
 
 
 class NullWorld:
-    """A world for LATS in which each action finds something; the tree ends at depth 7, as LATS itself ends it."""
+    """A world for LATS in which each action finds something; LATS itself ends the tree at depth 7."""
 
     def __init__(self) -> None:
         self.executed = 0
@@ -46,7 +46,7 @@ class NullWorld:
 
 
 class NullTools:
-    """A world for ToolLLM. ToolLLM copies it for every node, so it has nothing but a count, which all copies share."""
+    """A world for ToolLLM. ToolLLM copies it for every node, so its only state is a count, which all copies share."""
 
     task_description = "You should use functions."
     input_description = "A question."
@@ -68,7 +68,7 @@ class NullTools:
 
 
 class NullModel:
-    """A model for ToolLLM; no two of its calls are equal, as each has another key."""
+    """A model for ToolLLM; no two of its calls are equal, because each has a new key."""
 
     def __init__(self) -> None:
         self.asked = 0
@@ -84,7 +84,7 @@ class NullModel:
 
 
 def lats(folder: Path, silent: bool, log: Path) -> Callable[[int], int]:
-    """LATS on HotpotQA (hotpot/lats.py); returns a function that searches once and gives the number of executed nodes.
+    """LATS on HotpotQA (hotpot/lats.py): a function that runs one search and returns the number of executed nodes.
 
     No leaf fails, so LATS makes no reflections. Its rollouts end at depth 4, however deep the tree is.
     """
@@ -113,7 +113,7 @@ def lats(folder: Path, silent: bool, log: Path) -> Callable[[int], int]:
 
     def search(iterations: int) -> int:
         before = world.executed
-        loop.gpt = gpt  # the search has replaced it by one with bound arguments
+        loop.gpt = gpt  # the search before replaced it with a version that has bound arguments
         loop.lats_search(given, tasks.HotPotQATask(), 0, iterations, not silent)
         return world.executed - before
 
@@ -121,7 +121,7 @@ def lats(folder: Path, silent: bool, log: Path) -> Callable[[int], int]:
 
 
 def dfsdt(folder: Path, silent: bool, log: Path) -> Callable[[int], int]:
-    """ToolLLM's DFSDT (toolbench/inference/Algorithms/DFS.py) without its ranking, the default way to run it.
+    """ToolLLM's DFSDT (toolbench/inference/Algorithms/DFS.py) without its ranking, as it runs by default.
 
     It prints, but keeps no log.
     """

@@ -1,8 +1,8 @@
 """Recorded requests answered by vLLM's offline interface, in a separate process: `python -m ... ARGUMENTS.json`.
 
-It imports nothing but vLLM and the code that sets vLLM's environment. vLLM 0.32 replaces Triton's kernels by its own.
-For that it reads every imported module (`vllm.triton_utils.dispatcher`), and fails on the modules of llvmlite. These
-are imported by bm25s through numba, if numba is installed.
+This module imports nothing but vLLM and the code that sets vLLM's environment. vLLM 0.32 replaces Triton's kernels with
+its own. To do so, it reads every imported module (`vllm.triton_utils.dispatcher`), and it fails on the modules of
+llvmlite, which bm25s imports through numba if numba is installed.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from typing import Any
 
 from grid.engines.vllm.engine import CPU_ENVIRONMENT
 
-NICE = 15  # the value of Ray for its workers, and so of a replica
+NICE = 15  # the niceness that Ray gives its workers, and so a replica
 
 
 def serve(model: str, arguments: dict[str, Any]) -> None:
     """Load the model, then replay each file of requests named on stdin; writes a line with the result for each."""
     os.nice(max(NICE - os.nice(0), 0))
-    # As for a single replica; vLLM would use one thread in a process that serves.
+    # The same number of threads as for a single replica; by default, vLLM would use one thread in a serving process.
     os.environ.update(CPU_ENVIRONMENT, OMP_NUM_THREADS=str(os.cpu_count()), VLLM_LOGGING_LEVEL="ERROR")
     answers, sys.stdout = sys.stdout, sys.stderr  # vLLM writes to stdout too
     from vllm import LLM

@@ -23,7 +23,7 @@ from grid.store import files
 from launch.benchmarks import overhead
 
 T = TypeVar("T")
-_ENDS = 10_000  # the rates of so many first and last cells are compared
+_ENDS = 10_000  # the rates of this many first and last cells are compared
 _SETTINGS, _TRIALS = 2, 200
 _LOOK_SECONDS = 0.2
 _REPEATS = 7  # repeats of reading with and without verification, in turn
@@ -34,9 +34,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--cells", type=int, default=1_000_000, help=f"the number of cells, a multiple of {_SETTINGS * _TRIALS}"
     )
-    parser.add_argument(
-        "--root", type=Path, help="a folder in which results are kept; default: a folder that is removed"
-    )
+    parser.add_argument("--root", type=Path, help="a folder in which results are kept; default: a temporary folder")
     parser.add_argument("--against", type=Path, help="another checkout: both are measured in turn, and compared")
     parser.add_argument("--rounds", type=int, default=3, help="rounds of --against")
     parser.add_argument(
@@ -45,7 +43,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace, console: Console) -> None:
-    """Run the null engine on cases of one step, as a user would, then again; print a table and verification's cost."""
+    """Run the null engine on one-step cases, as a user would, then rerun it; print a table and verification cost."""
     if arguments.verification:
         _verification(arguments.verification, console)
         return
@@ -75,7 +73,7 @@ def run(arguments: argparse.Namespace, console: Console) -> None:
 
 
 def _versus(other: Path, cells: int, rounds: int, console: Console) -> None:
-    """Run both checkouts in turn, changing who is first: cells per second, the restart, the driver's memory."""
+    """Run both checkouts in turn, alternating which is first: cells per second, the restart, the driver's memory."""
     folders = {"there": other.resolve(), "here": overhead.HERE}
     found: dict[str, list[dict[str, float]]] = {name: [] for name in folders}
     for number in range(rounds):
@@ -96,7 +94,7 @@ _FIGURES = (
 
 
 def _verification(folder: Path, console: Console) -> None:
-    """The cost of comparing hashes and checksums. Each use runs as in a new process, in turn with and without them."""
+    """The cost of verifying hashes and checksums: each use runs with and without it in turn, as if in a new process."""
     size = sum(path.stat().st_size for path in folder.glob("*/*.parquet"))
     console.print(f"verification of {size / 2**20:,.0f} MiB in {len(list(folder.glob('*/*.parquet'))):,} files:")
     uses: dict[str, Callable[[], object]] = {
@@ -121,7 +119,7 @@ def _verification(folder: Path, console: Console) -> None:
 
 @contextmanager
 def _unverified() -> Iterator[None]:
-    """In this context manager neither hashes nor checksums are compared, as in versions without verification."""
+    """A context manager in which neither hashes nor checksums are compared, as in versions without verification."""
     files.VERIFIED = False
     try:
         yield
@@ -146,7 +144,7 @@ def _command(root: Path, cells: int) -> list[str]:
 
 
 def _measured(command: list[str], folder: Path = overhead.HERE) -> tuple[float, int]:
-    """The seconds of a command that runs a checkout's code, and its process's peak memory in bytes."""
+    """The seconds that a command takes with a checkout's code, and the peak memory of its process in bytes."""
     started, peak = time.monotonic(), 0
     with subprocess.Popen(command, cwd=folder, env=os.environ | {"PYTHONPATH": str(folder)}) as process:
         while process.poll() is None:
@@ -165,7 +163,7 @@ def _peak(pid: int) -> int:
 
 
 def _rates(folder: Path) -> list[float]:
-    """The cells per second while the first rows were made, and while the last rows were made."""
+    """The cells per second over the first rows, and over the last rows."""
     made = np.sort(store.read(folder, "episodes", ["created_at"])["created_at"].to_numpy())
     first, last = made[_ENDS] - made[0], made[-1] - made[-_ENDS - 1]
     return [float(_ENDS / (span / np.timedelta64(1, "s"))) for span in (first, last)]
@@ -177,7 +175,7 @@ def _success(folder: Path) -> pd.DataFrame:
 
 
 def _timed(function: Callable[[], T], anew: bool = False) -> tuple[float, T]:
-    """The seconds and the result of a function; `anew`: as in a process that has looked at no file yet."""
+    """The seconds and the result of a function; `anew`: as in a process that has not read any file yet."""
     if anew:
         files.forget()
     started = time.monotonic()

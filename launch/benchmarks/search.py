@@ -1,4 +1,4 @@
-"""Tree search without a model, beside published agents' loops: nodes per second, the cost of a rollout, and memory."""
+"""Tree search without a model, next to published agents' loops: nodes per second, the cost of a rollout, and memory."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from launch.benchmarks import public_search
 from launch.benchmarks.choose import group_config, spread
 from launch.readme import ROOT
 
-REQUESTS = 200  # of DFSDT, as in ToolLLM
+REQUESTS = 200  # number of DFSDT's requests, as in ToolLLM
 _TOLD = {"released": "as released", "silent": "no log"}
 _SHAPE = {"branching": public_search.BRANCHING, "max_calls": public_search.DEPTH}
 _ENDLESS = 2.0  # a threshold above every judge's score, so that no search ends early
@@ -41,7 +41,7 @@ _TIMEOUT = 600  # seconds for one search of a published loop
 
 
 def searches(iterations: int) -> dict[str, dict[str, Any]]:
-    """The timed planners of `conf/planner`; their trees have the same shape, and nothing ends their searches early."""
+    """The planners in `conf/planner` to time; their trees have the same shape, and their searches never end early."""
     of_each: dict[str, dict[str, Any]] = {
         "best_first": {"samples": public_search.BRANCHING, "expansions": iterations, "threshold": _ENDLESS},
         "lats": {"iterations": iterations, "success": _ENDLESS},
@@ -54,16 +54,16 @@ def searches(iterations: int) -> dict[str, dict[str, Any]]:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The options: what to compare with, the length, the repeats."""
+    """The options: the checkouts to compare with, the length of a search, and the repeats."""
     parser.add_argument("--lats", type=Path, metavar="FOLDER", help="a checkout of lapisrocks/LanguageAgentTreeSearch")
     parser.add_argument("--toolbench", type=Path, metavar="FOLDER", help="a checkout of OpenBMB/ToolBench")
     parser.add_argument("--iterations", type=int, nargs="+", default=[50], help="iterations of a search")
     parser.add_argument("--repeats", type=int, default=7)
-    parser.add_argument("--nodes", type=int, help="also measure the memory of a tree with so many nodes")
+    parser.add_argument("--nodes", type=int, help="also measure the memory of a tree with this many nodes")
 
 
 def run(arguments: argparse.Namespace, console: Console) -> None:
-    """Measure memory first, as a process keeps the memory that it had; then both sides in turn; then rollouts."""
+    """Measure memory first, because a process's peak never falls; then both sides in turn; then rollouts."""
     if arguments.nodes:
         console.print(memory(arguments.nodes))
     compare(arguments, console)
@@ -71,7 +71,7 @@ def run(arguments: argparse.Namespace, console: Console) -> None:
 
 
 def compare(arguments: argparse.Namespace, console: Console) -> None:
-    """Compare both sides. A node is an executed call on both sides; ratios of CPU time are taken within a repeat."""
+    """Compare both sides. On both, a node is an executed call; ratios of CPU time are computed within a repeat."""
     table = Table(
         title=f"nodes per second of CPU: {public_search.BRANCHING} calls per node, depth {public_search.DEPTH}, "
         f"{arguments.repeats} repeats in turn; by iterations or requests"
@@ -102,7 +102,7 @@ def _theirs(loop: str, folder: Path, count: int, told: str) -> Searched:
 
 
 def rollouts(iterations: int, repeats: int) -> Table:
-    """The cost of a planner's rollout (or expansion, if it has no rollouts), without model and world."""
+    """The cost of a planner's rollout (or expansion, if it has no rollouts), excluding model and world."""
     table = Table(title=f"ms of CPU, {repeats} repeats in turn")
     for column in ("planner", "rollouts", "nodes", "requests", "ms per rollout", "ms per node"):
         table.add_column(column, justify="left" if column == "planner" else "right")
@@ -124,7 +124,7 @@ def _by(runs: list[Searched], key: str) -> list[tuple[Searched, int]]:
 
 
 def memory(nodes: int) -> str:
-    """A line on the memory of a tree with this many executed nodes, including all requests and answers."""
+    """A line about the memory of a tree with this many executed nodes, including all requests and answers."""
     gc.collect()
     before = _peak()
     values = searches(nodes)["lats"] | {"max_calls": _DEEP}
@@ -139,7 +139,7 @@ def _peak() -> float:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 
-# A search without other costs: an engine with distinct calls and random scores, and a world that is a tree.
+# Parts that add almost no cost: an engine that returns distinct calls and random scores, and a world that is a tree.
 
 
 TOOLS = tuple(
@@ -151,7 +151,7 @@ _MOST = 8  # a score of 10 would be a success and end a search; one below 5 is a
 
 @dataclass(frozen=True)
 class NullGuide:
-    """An engine for the actor and the judge. No two calls have the same keys; scores are from 1 to 8, of 10."""
+    """An engine for the actor and the judge. No two calls have the same keys; scores are from 1 to 8, out of 10."""
 
     provides: ClassVar[frozenset[str]] = frozenset({SAMPLE, CHOOSE})
     home: ClassVar[Home] = "task"
@@ -160,7 +160,7 @@ class NullGuide:
     version: str = field(default="null", init=False)
 
     async def sample(self, prompt: Prompt, *, n: int, temperature: float, max_tokens: int, seed: int) -> Sampled:
-        """`n` distinct calls, of one tool after another; or the same score `n` times."""
+        """`n` distinct calls, with each tool in turn; or the same score `n` times."""
         if isinstance(prompt.answer, ScoreAnswer):
             texts = (f'{{"score": {seed % _MOST + 1}, "explanation": "drawn"}}',) * n
         else:
@@ -192,7 +192,7 @@ class NullTree:
         return zlib.crc32(call.text().encode(), own_state(state, int)), Observation({"found": "a value"})
 
     def resolved(self, state: State) -> bool:
-        """False: the search always goes on."""
+        """False, so that the search always continues."""
         return False
 
     def answer(self, state: State) -> str | None:
@@ -209,7 +209,7 @@ class Searched(NamedTuple):
 
 
 def searcher(name: str, values: dict[str, Any]) -> TreeSearch:
-    """The planner of `conf/planner/<name>.yaml` with other values for some keys."""
+    """The planner in `conf/planner/<name>.yaml`, with some values replaced."""
     return cast(TreeSearch, instantiate(group_config("planner", name) | values))
 
 

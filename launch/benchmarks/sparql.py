@@ -1,4 +1,4 @@
-"""A graph in pyoxigraph: programs per second beside rdflib, and the costs of a large graph on disk."""
+"""A graph in pyoxigraph: programs per second compared with rdflib, and the costs of a large graph on disk."""
 
 from __future__ import annotations
 
@@ -54,9 +54,9 @@ _MIB = 2**20
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options: the sizes of both graphs, and the number of programs."""
     parser.add_argument(
-        "--triples", type=int, default=10_000_000, help="triples of the graph on disk; 0: no such graph"
+        "--triples", type=int, default=10_000_000, help="triples in the graph on disk; 0: no such graph"
     )
-    parser.add_argument("--share", type=int, default=100_000, help="triples of the graph that rdflib has too")
+    parser.add_argument("--share", type=int, default=100_000, help="triples in the graph that rdflib holds too")
     parser.add_argument("--programs", type=int, default=160, help="programs for each graph, equally many of each form")
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--seed", type=int, default=0)
@@ -107,7 +107,7 @@ def against_rdflib(arguments: argparse.Namespace, console: Console, scratch: Pat
 
 
 def _by_rdflib(graph: Any, expression: Expression) -> set[Node]:
-    """The denotation of an expression, by the same query that is sent to an endpoint."""
+    """The denotation of an expression, found by rdflib with the same query that an endpoint is sent."""
     from rdflib import URIRef
 
     rows = graph.query(query(expression))
@@ -125,7 +125,7 @@ def _seconds(one_by_one: Any, some: Sequence[Expression]) -> float:
 
 
 def on_disk(arguments: argparse.Namespace, console: Console, scratch: Path) -> None:
-    """Loading, memory, size, and the time of a world's calls."""
+    """Print the time to load a graph, its memory and size, and the time of a world's calls."""
     path, folder = scratch / "graph.nt", scratch / "store"
     started = time.perf_counter()
     entities = write(path, arguments.triples, arguments.seed)
@@ -173,7 +173,7 @@ def _load(folder: Path, path: Path) -> tuple[float, int]:
 
 
 def _calls(graph: StoreGraph, made: Sequence[Expression]) -> tuple[dict[str, list[float]], int]:
-    """The seconds of each call of the programs, made one by one through a world, by tool; and how many failed."""
+    """The seconds of each call of the programs, by tool, and the number of failures; a world makes each call."""
     world = SparqlWorld(graph, ())
     found: dict[str, list[float]] = {}
     failed = 0
@@ -197,18 +197,18 @@ def _calls(graph: StoreGraph, made: Sequence[Expression]) -> tuple[dict[str, lis
 
 
 _CLASSES = 300
-_LINKS, _LINKED = 4, 5  # the number of relations of a class, and of an entity's facts with these relations
-_PER_ENTITY = 2 + _LINKED + 3  # facts of an entity: name, class, links, values
+_LINKS, _LINKED = 4, 5  # number of relations per class, and of links per entity that use them
+_PER_ENTITY = 2 + _LINKED + 3  # number of facts per entity: name, class, links, values
 _TRIES = 1_000
 _SCHEMA = (NAME, TYPE)
-_MOST = 1_000  # the most results of a step from which a way continues
+_MOST = 1_000  # a path continues from a step with at most this many results
 
 
 def write(path: Path, triples: int, seed: int) -> int:
     """Write N-Triples with the given number of facts; returns the number of entities in them.
 
-    A few classes have most entities, and a few entities most links. Each entity has a name, a class, five links with
-    the four relations of its class, a number, a date, and the year of a beginning.
+    A few classes have most of the entities, and a few entities have most of the links. Each entity has a name, a class,
+    five links that use the four relations of its class, a number, a date, and a starting year.
     """
     rng = random.Random(seed)
     entities = max(triples // _PER_ENTITY, 1)
@@ -235,7 +235,7 @@ def _lines(rng: random.Random, entities: int) -> Iterator[str]:
 
 
 def programs(graph: StoreGraph, entities: int, count: int, seed: int) -> list[Expression]:
-    """`count` questions with answers, found on random ways through a graph; each form is equally frequent."""
+    """`count` questions with answers, found on random paths through a graph; each form is equally frequent."""
     rng = random.Random(seed)
     found: list[Expression] = []
     for form in islice(cycle(FORMS), count * _TRIES):
@@ -244,7 +244,7 @@ def programs(graph: StoreGraph, entities: int, count: int, seed: int) -> list[Ex
         for _ in range(_TRIES):
             try:
                 made = FORMS[form](_Way(graph, rng, entities))
-            except (SparqlError, IndexError):  # the way has no such end, or too many ends
+            except (SparqlError, IndexError):  # the path has no such end, or too many ends
                 continue
             if made is not None and graph.denotes(made):
                 found.append(made)
@@ -253,21 +253,21 @@ def programs(graph: StoreGraph, entities: int, count: int, seed: int) -> list[Ex
 
 
 class _Way:
-    """A random way through a graph that begins at a random entity; raises IndexError if the way cannot continue."""
+    """A random path through a graph, starting at a random entity; raises IndexError if the path cannot continue."""
 
     def __init__(self, graph: StoreGraph, rng: random.Random, entities: int) -> None:
         self.graph, self.rng = graph, rng
         self.start = f"m.{rng.randrange(entities):07x}"
 
     def joined(self, target: Expression, ids: Sequence[str]) -> Join:
-        """The expression for everything that one relation of these entities, chosen at random, leads to."""
+        """The expression for everything reached from these entities by one of their relations, chosen at random."""
         direction = self.rng.choice((FORWARD, BACKWARD))
         properties = self.graph.properties(ids)
         links = [r for r in self.graph.relations(ids, direction) if r not in (*_SCHEMA, *properties)]
         return Join(self.rng.choice(links), target, direction == BACKWARD)
 
     def set(self) -> Join:
-        """The expression for everything that one relation of the start leads to."""
+        """The expression for everything reached from the start by one of its relations, chosen at random."""
         return self.joined(Entity(self.start), [self.start])
 
     def ids(self, expression: Expression) -> list[str]:
@@ -276,7 +276,7 @@ class _Way:
         return found if len(found) <= _MOST else []
 
     def value(self, ids: Sequence[str], ending: str) -> tuple[str, Node]:
-        """A relation, whose name has this ending, of one of the entities, and a value of this relation."""
+        """For a random one of the entities: a relation whose name has this ending, and a value of this relation."""
         one = self.rng.choice(ids)
         relation = self.rng.choice([r for r in self.graph.properties([one]) if r.endswith(ending)])
         return relation, self.graph.denotes(Join(relation, Entity(one), reverse=True))[0]
@@ -330,7 +330,7 @@ FORMS: Mapping[str, Callable[[_Way], Expression | None]] = {
     "compared": _compared,
     "at a time": _timed,
 }
-"""The functions that make a question, by the question's form; they return None if the way has no such question."""
+"""The functions that make a question, by the question's form; they return None if the path gives no such question."""
 
 
 def resident() -> int:

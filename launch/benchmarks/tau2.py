@@ -1,4 +1,4 @@
-"""τ²-bench: episodes per second and memory beside the package's own runner, with a model that answers at once."""
+"""τ²-bench: episodes per second and memory, next to the package's own runner, with a model that answers at once."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _TIMEOUT = 600
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The options: the data's folder, the number of episodes, the repeats."""
+    """The options: the data's folder, the number of episodes, and the repeats."""
     parser.add_argument("--tau2", type=Path, required=True, metavar="FOLDER", help="the released data/tau2")
     parser.add_argument("--episodes", type=int, default=30)
     parser.add_argument("--repeats", type=int, default=3)

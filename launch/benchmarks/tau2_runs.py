@@ -1,6 +1,6 @@
-"""τ²-bench with a model that answers at once: gold actions through the package's own runner, and through an episode.
+"""τ²-bench with a model that answers at once: gold actions run by the package's own runner, and by an episode here.
 
-Each side runs in its own process, so that its memory is its own:
+Each side runs in its own process, so that its memory can be measured:
 `python -m launch.benchmarks.tau2_runs SIDE DOMAIN PATH N`.
 """
 
@@ -47,7 +47,7 @@ class Told:
         return Sampled((next(self.answers),) * n, Usage(llm_calls=n))
 
     async def choose(self, prompt: Prompt, *, seed: int) -> Choice:
-        """Fail, as no choice is ever asked for."""
+        """Fail, because no choice should be requested."""
         raise NotImplementedError
 
 
@@ -75,7 +75,7 @@ def here(dataset: Tau2, case_ids: Sequence[str]) -> float:
 
 
 def there(dataset: Tau2, case_ids: Sequence[str]) -> float:
-    """Solve the cases with the package's own orchestrator, agent, environment, evaluators; returns the rewards' sum."""
+    """Solve the cases with the package's orchestrator, agent, environment and evaluators; returns the rewards' sum."""
     from tau2.agent.llm_agent import LLMAgent, LLMSoloAgent
     from tau2.data_model.message import AssistantMessage, UserMessage
     from tau2.data_model.message import ToolCall as PackageCall
@@ -132,9 +132,9 @@ def there(dataset: Tau2, case_ids: Sequence[str]) -> float:
 
 
 def branched(dataset: Tau2, states: int) -> dict[str, float]:
-    """Make `states` distinct states of an airline case; returns their MiB, and the MiB of the process.
+    """Make `states` distinct states of an airline case; returns the MiB of the states, and the process's MiB.
 
-    Each state is one change away from another state.
+    Each state is one change away from an earlier state.
     """
     world = max(_worlds(dataset), key=lambda one: len(one.task.actions))
     rng, kept, database = random.Random(0), [world.start()], cast(Any, world.begun.agent.base)

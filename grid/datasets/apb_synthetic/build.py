@@ -1,4 +1,4 @@
-"""Make a recipe's task: whole, cut after some calls, with useless tools, a broken tool or costs, or unsolvable."""
+"""Make a recipe's task: whole, cut after some calls, unsolvable, or with useless tools, a broken tool or costs."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def build(recipe: Recipe) -> Built:
 
 
 def _done(draft: Draft, task: Task) -> Iterator[Done]:
-    """The reference's calls, with their results, as calls that were already made."""
+    """The reference's calls, with their results, as calls already made."""
     known = draft.functions
     for step, (name, arguments) in zip(draft.program.steps, task.reference, strict=True):
         field = task.tools[name].spec.returns[0]
@@ -86,7 +86,7 @@ def _done(draft: Draft, task: Task) -> Iterator[Done]:
 
 
 def _with_useless(draft: Draft, count: int, rng: random.Random) -> Task:
-    """Mix `count` useless tools with the task's tools. A larger `count` includes all useless tools of a smaller one."""
+    """Mix `count` useless tools into the task's tools. A larger `count` includes all useless tools of a smaller one."""
     names = rng.sample(list(draft.category.useless), len(draft.category.useless))[:count]
     added = {name: useless(draft.category, name, draft.recipe.items) for name in names}
     task = draft.task()
@@ -94,7 +94,7 @@ def _with_useless(draft: Draft, count: int, rng: random.Random) -> Task:
 
 
 def _broken(draft: Draft, place: int, rng: random.Random) -> Task:
-    """The task after the call at `place` failed. A second tool with the failed tool's function is added."""
+    """The task after the call at `place` has failed. A second tool with the failed tool's function is added."""
     task = draft.task()
     function = draft.program.steps[place].function
     other = instead_of(draft.category, function, draft.recipe.items)
@@ -153,7 +153,7 @@ def _does(parts: Sequence[Function], function: str) -> bool:
 
 
 def contradictions(draft: Draft, rng: random.Random) -> Sequence[tuple[Constraint, ...]]:
-    """Contradictions, one of each possible kind: circular order, too few calls, a needed function forbidden or down.
+    """Contradictions, one of each possible kind: circular order, too few calls, a needed function forbidden or offline.
 
     All constraints of a contradiction have the same text: the sentence that states the contradiction.
     """
@@ -189,7 +189,7 @@ def contradictions(draft: Draft, rng: random.Random) -> Sequence[tuple[Constrain
 
 
 COMPOSITES, TRAPS = (3, 6), (2, 4)
-"""The least and the greatest number of composites, and of traps."""
+"""Minimum and maximum number of composites, and of traps."""
 Wiring = tuple[tuple[tuple[str, str | int], ...], ...]
 
 
@@ -197,7 +197,7 @@ Wiring = tuple[tuple[tuple[str, str | int], ...], ...]
 class Window:
     """Two or three consecutive steps as one call; each step after the first uses the result of an earlier step.
 
-    `parameters` are the steps' parameters for values from outside the window; `arguments` are those values' variables.
+    `parameters` get their values from outside the window; `arguments` are the variables that hold these values.
     """
 
     functions: tuple[str, ...]
@@ -207,7 +207,7 @@ class Window:
 
     @property
     def signature(self) -> tuple[tuple[str, ...], Wiring]:
-        """A key that two windows have in common if the same composite can make the calls of both."""
+        """A key that is the same for two windows if the same composite tool can make the calls of both."""
         return self.functions, self.wiring
 
 
@@ -223,7 +223,7 @@ def windows(draft: Draft) -> dict[tuple[int, int], Window]:
 
 
 def enough(draft: Draft) -> bool:
-    """Whether a case has enough windows for composites (no window is the whole chain), and tools that can be traps."""
+    """Whether a case has enough windows for composites (a window is never the whole chain) and tools for traps."""
     return len({window.signature for window in windows(draft).values()}) >= COMPOSITES[0] and any(
         name in draft.category.instead for name in draft.program.functions
     )
@@ -307,7 +307,7 @@ def _traps(
     composites: Mapping[tuple[tuple[str, ...], Wiring], TypedTool],
     rng: random.Random,
 ) -> list[TypedTool]:
-    """Traps: overpriced second tools, redundant tools (two functions, cheaper apart) and off-target (useless) tools."""
+    """Traps: overpriced second tools, redundant tools (dearer than their two parts) and off-target (useless) tools."""
     items = draft.recipe.items
     overpriced = [
         _priced(instead_of(draft.category, name, items), 2 * costs[name] + rng.randint(3, 6))
@@ -350,7 +350,7 @@ def _lowered(text: str) -> str:
 def _cheapest(
     draft: Draft, composites: Mapping[tuple[int, int], TypedTool], tools: Mapping[str, TypedTool]
 ) -> list[tuple[int, int]]:
-    """Cut the steps into windows and single steps so that the total cost is least (a shortest path)."""
+    """Divide the steps into windows and single steps so that the total cost is minimal (a shortest path)."""
     count = len(draft.program.steps)
     best: list[tuple[int, list[tuple[int, int]]]] = [(0, [])]
     for end in range(1, count + 1):
@@ -391,7 +391,7 @@ def _chain(
     return chain
 
 
-# A solvable case while it is made: constants, facts, tools, reference chain, and query.
+# A solvable case under construction: constants, facts, tools, reference chain, and query.
 
 
 _SLOT = re.compile(r"\{(each )?([^{}]+)\}")
@@ -402,7 +402,7 @@ Chain = list[tuple[str, Mapping[str, Json]]]
 
 @dataclass
 class Draft:
-    """One case. `values` has the constants' values by name; `facts` has the facts of all variables by name."""
+    """One case. `values` maps the constants' names to their values; `facts` maps variables' names to their facts."""
 
     recipe: Recipe
     category: Category
@@ -455,7 +455,8 @@ class Draft:
     def reference(self, broken: int | None = None, replacement: TypedTool | None = None) -> Chain:
         """The steps as calls, in order; steps are counted from 0.
 
-        The call of step `broken` fails. `replacement` makes this call again, and all later calls of the same function.
+        The call of step `broken` fails. The tool `replacement` repeats it and makes all later calls of the same
+        function.
         """
         made: dict[str, str] = {}
         chain: Chain = []
@@ -476,7 +477,7 @@ class Draft:
         return tool.spec.name, dict(zip(names, found, strict=True))
 
     def query(self, instead: Mapping[str, str] | None = None, extra: str = "", files: bool = True) -> str:
-        """The query. `instead` maps names of constants to texts that replace the values; `extra` is a sentence."""
+        """The query; `instead` maps constants' names to texts that replace their values, `extra` is appended."""
         texts = [self.opening, *self.further, extra]
         body = _BEGIN.sub(_begun, " ".join(" ".join(self.written(text, instead) for text in texts if text).split()))
         attached = [self.values[name] for name, type_ in self.program.told.items() if self.category.types[type_].file]
@@ -512,11 +513,11 @@ class Draft:
         return {part.name: part for tool in self.tools.values() for part in tool.parts}
 
     def sound(self) -> bool:
-        """Whether the values of all facts differ."""
+        """Whether all facts have different values."""
         return distinct(list(self.facts.values()), self.functions)
 
     def count(self, function: str) -> int:
-        """How many steps call a function."""
+        """The number of steps that call a function."""
         return sum(step.function == function for step in self.program.steps)
 
     def _named(self, key: str, place: int) -> str:
@@ -567,7 +568,7 @@ class Draft:
         return Constraint("before" if rule.kind == "before" else "forbid_function", tuple(rule.of), text)
 
     def _fill_up(self) -> None:
-        """Add unneeded tools of the category up to the recipe's number of tools; shuffle all tools with the seed."""
+        """Add unneeded tools of the category up to the number in the recipe, and shuffle all tools with the seed."""
         others = [name for name in self.category.functions if name not in self.tools]
         self.rng.shuffle(others)
         for name in others[: max(0, self.recipe.bank - len(self.tools))]:
@@ -576,7 +577,7 @@ class Draft:
 
 
 def shuffled(tools: Mapping[str, TypedTool], rng: random.Random) -> dict[str, TypedTool]:
-    """The tools in another order."""
+    """The tools in random order."""
     names = rng.sample(list(tools), len(tools))
     return {name: tools[name] for name in names}
 
@@ -588,7 +589,7 @@ def _begun(match: re.Match[str]) -> str:
 
 
 def _rank(value: str) -> tuple[int, ...]:
-    """The sort key of a value of an ordered type. A day is sorted by date, another value by the numbers in it."""
+    """The sort key for a value of an ordered type: a day's date, or the numbers in any other value."""
     try:
         return dt.datetime.strptime(value, "%d %B %Y").timetuple()[:3]
     except ValueError:

@@ -1,8 +1,8 @@
-"""Generated planning tasks for which plans are checked by computation (agent_planning_benchmark §3.1, B.4, B.5).
+"""Generated planning tasks whose plans are checked by computation (agent_planning_benchmark §3.1, B.4, B.5).
 
-The task families, categories, lengths and numbers of tools are those of the paper. The cases are not from the paper:
-they are typed programs (`grid.worlds.programs.model`) made from an authored stock. A case is a goal, its tools and a
-reference chain. Whether a chain reaches the goal depends on the facts that its calls find.
+The task families, categories, lengths and numbers of tools are the paper's. The cases are not: they are typed programs
+(`grid.worlds.programs.model`) that are made from an authored stock. A case is a goal, its tools and a reference
+chain. Whether a chain reaches the goal depends on the facts that its calls find.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ from grid.worlds.programs.world import ProgramWorld
 FAMILIES: tuple[Family, ...] = tuple(name for name in get_args(Family) if name != "stages")
 """The task families that the paper counts. Its table 15 also uses `stages`."""
 ADAPTER = 3
-"""Increase it when the same recipes and stock give other cases, tools or outcomes."""
+"""Increase this when the same recipes and stock yield different cases, tools or outcomes."""
 
 
 _PLAIN = ("holistic", "stepwise")
@@ -93,8 +93,9 @@ _HORIZONS = ("stepwise", "stages", "extraneous")
 class ApbSynthetic(RecordDataset[Recipe]):
     """The cases of one seed in the given task families.
 
-    Step-wise cases begin after calls that were already made, and have `horizon` decisions. Broken cases begin after a
-    call that failed. Every case offers `reject` in addition to its tools. The scorer decides whether a plan succeeds:
+    Step-wise cases start after some calls have already been made, and have `horizon` decisions. Broken cases start
+    after a failed call. Every case offers `reject` in addition to its tools. The scorer decides whether a plan
+    succeeds:
 
     - In most cases, the chain must be correct.
     - In a broken case, the plan must replace the failed call, or reach the goal with other tools.
@@ -105,8 +106,8 @@ class ApbSynthetic(RecordDataset[Recipe]):
         horizon: keep only those step-wise, staged and extraneous cases that predict this many calls.
         n_extraneous: keep only those extraneous cases that have this many useless tools.
         counterparts: of the holistic and step-wise cases, keep only those from which chosen cases of other families
-            were made. `limit` then counts these cases; the cases made from them are added without being counted.
-        scorer: who decides which errors a plan has.
+            were made. `limit` then counts only the kept cases; the cases made from them are added on top.
+        scorer: decides which errors a plan has.
         judge_reference: whether a judge sees the reference (§D.1).
     """
 
@@ -125,7 +126,7 @@ class ApbSynthetic(RecordDataset[Recipe]):
 
     @property
     def asks(self) -> Mapping[str, str]:
-        """The subjects on which an evaluator decides: plans, if the scorer uses an evaluator; otherwise nothing."""
+        """The subjects that an evaluator decides on: plans, if the scorer uses an evaluator; otherwise none."""
         return {PLANS: "scorer"} if self.scorer in (JUDGED, BOTH) else {}
 
     @cached_property
@@ -146,7 +147,7 @@ class ApbSynthetic(RecordDataset[Recipe]):
 
     @cached_property
     def tools(self) -> Mapping[str, ToolSpec]:
-        """All tools of the stock, and `reject`. A case may have a version of a tool with a cost, or for more items."""
+        """All tools of the stock, and `reject`. A case may have a variant of a tool with a cost or for more items."""
         found = {REJECT_TOOL.name: REJECT_TOOL}
         for category in categories().values():
             tools = [
@@ -166,7 +167,7 @@ class ApbSynthetic(RecordDataset[Recipe]):
         return lambda name: self.records[name].task_family, lambda name: self.records[name].category, self.cluster
 
     def case_ids(self) -> Sequence[str]:
-        """The chosen cases, at most `limit` of them. A sample keeps the shares of task families and categories."""
+        """The chosen cases, at most `limit` of them. A sample keeps the proportions of task families and categories."""
         if not self.counterparts:
             return super().case_ids()
         chosen = self.chosen()
@@ -190,7 +191,7 @@ class ApbSynthetic(RecordDataset[Recipe]):
         return build(self.records[case_id])
 
     def _base(self, case_id: str) -> tuple[str, int | None]:
-        """The solvable case from which a case was made, and how many calls the case asks for (None: all)."""
+        """The solvable case from which a case was made, and the number of calls that the case asks for (None: all)."""
         return self.records[case_id].base, self.records[case_id].k
 
     def _chosen(self, recipe: Recipe) -> bool:
@@ -201,7 +202,7 @@ class ApbSynthetic(RecordDataset[Recipe]):
         )
 
     def unsolved(self, case_id: str) -> Mapping[str, Any]:
-        """The scores of an episode that broke off: it has no plan and therefore no correct plan."""
+        """The scores of an aborted episode, which has no plan and therefore no correct plan."""
         return UNSOLVED[self.scorer]
 
     @cached_property
@@ -283,7 +284,7 @@ def generate(target: Path, seed: int) -> None:
 
 
 def generated(seed: int) -> Path:
-    """The cached folder of one seed."""
+    """The cached folder for one seed."""
     key = f"{digest_of(generate)}-s{seed}"
     return made_once("apb_synthetic", key, (CASES,), partial(generate, seed=seed))
 
@@ -299,7 +300,7 @@ def least_cost_of(task: Task) -> Callable[[], int | None]:
 def measure(
     task: Task, kind: TaskKind, least_cost: Callable[[], int | None], trajectory: Trajectory
 ) -> Mapping[str, Any]:
-    """The fields of `Scores` about plans, including `success`; the `unrefined_*` fields only after a critique."""
+    """The fields of `Scores` about plans, including `success`; `unrefined_*` fields are set only after a critique."""
     chain = chain_of(trajectory)
     found = diagnose(task, kind, chain)
     scores: dict[str, Any] = {
@@ -327,9 +328,10 @@ def measure(
 # Drawing the cases: the paper's families and counts, in the paper's categories and lengths (§3.1, tables 10, 11).
 #
 # Step-wise and broken cases have their own bases. Extraneous, unsolvable and costs cases are made from holistic and
-# step-wise ones, as in the paper. Step-wise cases are 300 trajectories, cut in the middle; each is asked for 1, 2 and 3
-# steps. The same trajectories are also cut early and late, for one step (`stages`): table 14's k = 1 equals table 15's
-# middle, to the last digit. Extraneous tools are added to the cases of one step, as the levels of tables 2 and 16 show.
+# step-wise ones, as in the paper. Step-wise cases come from 300 trajectories, each cut in the middle and used three
+# times, to ask for 1, 2 and 3 steps. The same trajectories are also cut early and late to ask for one step (`stages`),
+# because table 14's k = 1 equals table 15's middle to the last digit. Of the step-wise cases, only those that ask for
+# one step get extraneous tools, as the levels of tables 2 and 16 show.
 
 
 CATEGORIES: Mapping[str, int] = {
@@ -348,7 +350,7 @@ BINS: Mapping[range, int] = {range(1, 11): 434, range(11, 21): 590, range(21, 10
 HOLISTIC = 1109
 OF_EACH_K, HORIZONS = 300, (1, 2, 3)
 EXTRANEOUS, COUNTS_EXTRANEOUS = 150, (2, 4, 6, 8, 10)
-"""How many holistic cases, and how many step-wise cases, get useless tools; and the numbers of tools added to each."""
+"""Number of holistic cases, and of step-wise cases, that get useless tools; the numbers of tools added to each."""
 BROKEN, OF_EACH_UNSOLVABLE, COSTS = 300, 100, 106
 STAGES: tuple[Stage, ...] = ("early", "middle", "late")
 MIDDLE: Stage = "middle"
@@ -356,11 +358,11 @@ OTHER_STAGES: tuple[Stage, ...] = ("early", "late")
 _LENGTHS = {range(4, 6): 36, range(6, 11): 398, range(11, 16): 425, range(16, 21): 165, range(21, 27): 85}
 """The number of cases to draw in each range of lengths, evenly within a range; the mean is the paper's 12.5 steps."""
 _BANKS = (6, 7, 7, 8, 9, 9, 10, 11)
-"""A case's number of tools is drawn from these; a case that needs more tools has more."""
+"""A case's number of tools is drawn from these numbers; a case that needs more tools has more."""
 _MOST_STEPS_COSTS = 10
-"""The most steps of a case with costs. The paper's plans cost 13 on average (table 5), which is about five calls."""
+"""Maximum number of steps of a case with costs. The paper's plans cost 13 on average (table 5), about five calls."""
 _AVOIDED = 0.12
-"""How often the query forbids a tool by name, among the cases with a function that has a second tool."""
+"""Share of queries that forbid a tool by name, among the cases with a function that has a second tool."""
 
 
 Finish: TypeAlias = Callable[[Recipe, Category, random.Random], Recipe | None]
@@ -416,7 +418,7 @@ class Bases:
 
     def _one(self, category: Category, length: int, name: str, rng: random.Random) -> Recipe:
         for attempt in range(200):
-            # Some lengths are too short for the part to be cut out of them.
+            # Later attempts use longer chains, because some lengths are too short to be cut.
             shape = self._shape(category, length + attempt // 20, rng)
             recipe: Recipe | None = Recipe(
                 id=name,
@@ -451,7 +453,7 @@ class Bases:
         near = [shape for shape in fitting if abs(shape.steps - length) <= nearest + 1]
         least = min(self.used[category.category, shape.family] for shape in near)
         left = [shape for shape in near if self.used[category.category, shape.family] == least]
-        # Of three shapes, take the one with the fewest tools: as in the paper, most calls repeat a tool.
+        # Of three shapes, take the one with the fewest tools, because in the paper most calls repeat a tool.
         return min(rng.choices(left, k=3), key=lambda shape: len(shape.functions))
 
 
@@ -466,7 +468,7 @@ def _lengths(count: int, rng: random.Random) -> Iterator[int]:
 
 
 def _rules(category: Category, shape: Shape, rng: random.Random) -> tuple[int, ...]:
-    """Draw zero, one or two of the family's constraints that fit the shape; return their places."""
+    """Draw zero, one or two of the family's constraints that fit the shape; return their indices."""
     family = category.families[shape.family]
     program = expand(category, shape.family, shape.extras, shape.items)
     order = [step.function for step in program.steps]
@@ -490,7 +492,7 @@ def _avoided(category: Category, shape: Shape, rng: random.Random) -> str | None
 
 
 def _place(steps: int, k: int, stage: Stage, rng: random.Random) -> int | None:
-    """Draw the next call's place in the stage's third of all places, with `k` calls left; None if there is none.
+    """Draw the next call's place in the stage's third of all places, with `k` calls left; None if that is impossible.
 
     At least one call comes before the place. The paper does not say where it cuts its chains.
     """
@@ -501,7 +503,7 @@ def _place(steps: int, k: int, stage: Stage, rng: random.Random) -> int | None:
 
 
 def steps_of(recipe: Recipe) -> int:
-    """How many calls the recipe's whole chain has."""
+    """The number of calls in the recipe's whole chain."""
     category = categories()[recipe.category]
     return len(expand(category, recipe.family, recipe.extras, recipe.items).steps)
 
@@ -567,7 +569,7 @@ def _extraneous(holistic: Sequence[Recipe], single: Sequence[Recipe], seed: int)
 
 
 def _unsolvable(holistic: Sequence[Recipe], seed: int) -> Iterator[Recipe]:
-    """Four unsolvable cases from each base, one of each kind. Every base therefore has an attachment."""
+    """Four unsolvable cases from each base, one of each kind. Every base must therefore have an attachment."""
     able = [one for one in holistic if one.avoid is None and _attached(one)]
     for base in _spread(able, OF_EACH_UNSOLVABLE, seed, "unsolvable"):
         for kind in UNSOLVABLE:

@@ -29,7 +29,7 @@ from grid.worlds.programs.scoring import diagnose
 
 FAMILIES = {"holistic": 1109, "stepwise": 900, "extraneous": 1500, "broken": 300, "unsolvable": 400, "costs": 106}
 STAGED = 300
-"""The number of cases of each stage (table 15)."""
+"""The number of cases in each stage (table 15)."""
 MEAN_STEPS, MEAN_TOOLS = 12.48, 9.4
 LEAST_GOAL_FAMILIES = 60
 
@@ -75,7 +75,7 @@ def margins(cases: Sequence[Built]) -> list[Margin]:
 
 
 def baselines(cases: Sequence[Built]) -> list[Margin]:
-    """By task family, how often refusing the task succeeds; every tenth case is tried."""
+    """The success rate of refusing every task, by task family; only every tenth case is tried."""
     nothing = Chain((), "it cannot be carried out")
     found = []
     for name in FAMILIES:
@@ -107,7 +107,7 @@ def _bin(steps: range) -> str:
 
 
 def tables(dataset: ApbSynthetic) -> Iterator[Table | str]:
-    """Our figures for all cases of the seed next to the paper's, and how often refusing the task succeeds."""
+    """Our figures for all cases of the seed next to the paper's, and the success rate of refusing every task."""
     cases = [dataset.built(name) for name in dataset.records]
     table = Table(title=f"{len(cases)} cases, {dataset.version}")
     for column in ("margin", "paper", "here", "allowed", "holds"):
@@ -135,7 +135,7 @@ def broken(dataset: ApbSynthetic) -> Iterator[str]:
 
 
 def written(dataset: ApbSynthetic, case_id: str) -> Iterator[str]:
-    """A case as a person reads it: query, tools, calls made, reference, wanted facts and constraints."""
+    """A case in readable form: query, tools, calls made, reference, wanted facts and constraints."""
     built = dataset.built(case_id)
     task, kind = built.task, built.kind
     yield f"{kind.task_category}; {built.recipe.family}"
@@ -159,7 +159,7 @@ def written(dataset: ApbSynthetic, case_id: str) -> Iterator[str]:
         yield f"  unsolvable, {task.unsolvable}: {search.derivable(task)}"
 
 
-# The rules that every case has to keep to, checked case by case.
+# The rules that every case must obey, checked case by case.
 
 
 def broken_rules(built: Built) -> Iterator[str]:
@@ -198,7 +198,7 @@ def broken_rules(built: Built) -> Iterator[str]:
 
 
 def predicted(task: Task) -> Chain:
-    """A correct prediction: the reference's calls after those already made, as many calls as the task asks for."""
+    """A correct prediction: the reference's next calls after those already made, as many as the task asks for."""
     first = len(task.done)
     calls = task.reference[first : None if task.horizon is None else first + task.horizon]
     return Chain(tuple(ChainCall(name, arguments) for name, arguments in calls), first=first)
@@ -234,7 +234,7 @@ def _costs(built: Built) -> Iterator[str]:
 
 
 MANY = 10_000
-"""The least number of different values that a type must allow if its values are found by tools."""
+"""Minimum number of different values that a type must allow if its values are found by tools."""
 MOST_EXTRANEOUS = 10
 _WRITTEN = re.compile(r"\{(each )?([^{}]+)\}")
 _ONE_OR_MANY = re.compile(r"\{\?[^{}|]*\|[^{}|]*\}")
@@ -339,7 +339,7 @@ def _program(category: Category, program: Program) -> Iterator[str]:
 
 
 def _text(category: Category, text: str, known: Mapping[str, str], needed: Mapping[str, str]) -> Iterator[str]:
-    """The errors of a phrasing. A phrasing must mention all constants except files, and nothing else."""
+    """The errors in a phrasing. A phrasing must mention all constants except files, and nothing else."""
     keys = {key.removesuffix("[]"): type_ for key, type_ in known.items()}
     text = _ONE_OR_MANY.sub("", text)
     said = {

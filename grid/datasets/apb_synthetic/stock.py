@@ -1,10 +1,10 @@
-"""The authored stock: types, functions and goal families of the 22 categories, one YAML file each, and common types.
+"""The authored stock: types, functions, goal families of 22 categories (one YAML file each), and common types.
 
 The values of a *type* are given by the query (`draw`) or found by tools (`make`); both keys have templates of
 `grid.worlds.programs.model`. A *function* is `[takes, gives, the tool's description, the description as a gerund]`.
-`takes` and `gives` are types. A name before the type names the parameter or field (`origin:city`); otherwise it has the
-type's name. A starred parameter takes one value for each item of the case. `instead` has a second tool for a function.
-`useless` has tools that fit the scenario but serve no goal.
+`takes` and `gives` are types. A name before the type names the parameter or field (`origin:city`); otherwise the
+parameter or field has the type's name. A starred parameter is repeated for each item of the case. `instead` has a
+second tool for a function. `useless` has tools that fit the scenario but serve no goal.
 
 A *family* has constants that the query gives (`told`; `cities[]: city` is one city for each item), steps that find
 facts (`steps`), wanted facts with their sentences (`wants`), and several phrasings of the request (`ask`). In a text,
@@ -33,7 +33,7 @@ from grid.text.references import PATTERN
 from grid.worlds.programs.model import Applied, Constant, Fact, Function, Task, TypedTool
 from grid.worlds.programs.scoring import diagnose
 
-# The typed tools of a category: those of its functions, those that replace them, and useless ones.
+# The typed tools of a category: its functions' tools, their replacements, and useless tools.
 
 
 def function_of(category: Category, name: str, items: int) -> Function:
@@ -70,14 +70,14 @@ def useless(category: Category, name: str, items: int) -> TypedTool:
 
 @cache
 def serves(category: Category) -> Mapping[str, frozenset[str]]:
-    """By function, the tags of the category's goals that depend on the facts that the function finds."""
+    """For each function, the tags of the category's goals that depend on facts found by the function."""
     found: dict[str, set[str]] = {name: set() for name in category.functions}
     for name, family in category.families.items():
         program = expand(category, name, tuple(family.also), 1)
         made = {step.variable: step for step in program.steps}
         for want in program.wants:
             waiting = [want.variable]
-            for variable in waiting:  # the list grows meanwhile
+            for variable in waiting:  # the list grows during the loop
                 if variable in made:
                     found[made[variable].function].add(want.tag)
                     waiting += made[variable].arguments
@@ -100,12 +100,12 @@ def _parameters(category: Category, takes: str, items: int) -> tuple[Parameter, 
     return tuple(found)
 
 
-# A family with a number of items and some further wishes, written out: constants, steps in order, wanted facts.
+# A family expanded for a number of items and further requests: constants, steps in order, and wanted facts.
 
 
 @dataclass(frozen=True)
 class MadeStep:
-    """A step: the variable that it finds (`place[1]` for the second item), its function, its arguments' names."""
+    """A step: the variable that it finds (`place[1]` for the second item), its function and its arguments' names."""
 
     variable: str
     function: str
@@ -123,7 +123,7 @@ class Want:
 
 @dataclass(frozen=True)
 class Program:
-    """A family written out for a number of items. `told` maps each constant's name to the constant's type."""
+    """A family expanded for a number of items. `told` maps each constant's name to the constant's type."""
 
     told: Mapping[str, str]
     steps: tuple[MadeStep, ...]
@@ -137,7 +137,7 @@ class Program:
 
 @cache
 def expand(category: Category, name: str, extras: tuple[str, ...], items: int) -> Program:
-    """The program of a family with its extras; everything that comes in lists has `items` items.
+    """The program of a family with its extras; every list has `items` items.
 
     Consecutive steps on items are done item by item. A call that two parts need is made only once.
     """
@@ -220,13 +220,13 @@ def _subsets(names: Sequence[str]) -> list[tuple[str, ...]]:
     return found
 
 
-# The authored stock: types, functions and goal families of the 22 categories, one YAML file each, and common types.
+# The authored stock: types, functions, goal families of 22 categories (one YAML file each), and common types.
 #
 # The values of a *type* are given by the query (`draw`) or found by tools (`make`); both keys have templates of
 # `grid.worlds.programs.model`. A *function* is `[takes, gives, the tool's description, the description as a gerund]`.
-# `takes` and `gives` are types. A name before the type names the parameter or field (`origin:city`); otherwise it has
-# the type's name. A starred parameter takes one value for each item of the case. `instead` has a second tool for a
-# function. `useless` has tools that fit the scenario but serve no goal.
+# `takes` and `gives` are types. A name before the type names the parameter or field (`origin:city`); otherwise the
+# parameter or field has the type's name. A starred parameter is repeated for each item of the case. `instead` has a
+# second tool for a function. `useless` has tools that fit the scenario but serve no goal.
 #
 # A *family* has constants that the query gives (`told`; `cities[]: city` is one city for each item), steps that find
 # facts (`steps`), wanted facts with their sentences (`wants`), and several phrasings of the request (`ask`). In a
@@ -250,8 +250,9 @@ class _Strict(BaseModel):
 class Type(_Strict):
     """The type of constants or facts. `means` describes a parameter of the type; `write` is a value's form in queries.
 
-    `private` is the text that a query has instead of a constant that it does not give. `file`: the constant is an
-    attachment, and no sentence of the query mentions it. `ordered`: the values of a case are sorted, the least first.
+    `private` is the text that replaces the constant in a query that withholds it. `file`: the constant is an
+    attachment, and no sentence of the query mentions it. `ordered`: a case's values of this type are sorted in
+    ascending order.
     """
 
     means: str = Field(alias="is")
@@ -280,7 +281,7 @@ class Rule(_Strict):
 
 
 class Part(_Strict):
-    """A possible request: its constants, its steps (variable to call), its wanted variables with their sentences."""
+    """A possible request: its constants, its steps (variable to call), and its wanted variables with sentences."""
 
     told: dict[str, str] = {}
     steps: dict[str, str]
@@ -294,7 +295,7 @@ class Extra(Part):
 
 
 class Family(Part):
-    """One kind of goal. Everything that comes in lists has at least `items[0]` and at most `items[1]` items."""
+    """One kind of goal. Every list has at least `items[0]` and at most `items[1]` items."""
 
     items: tuple[int, int] = (1, 1)
     ask: Annotated[list[str], Field(min_length=3)]
@@ -313,7 +314,7 @@ class Category(_Strict):
     families: dict[str, Family]
 
     def __hash__(self) -> int:
-        """The name's hash, so that results made from a category can be cached."""
+        """The name's hash, so that results for a category can be cached."""
         return hash(self.category)
 
 
@@ -379,7 +380,7 @@ def _read(model: type[M], path: Path, value: object, under: str = "") -> M:
         raise DataError(path, None, f"{where}={first['input']!r}: {first['msg']}") from None
 
 
-# The form in which a case is drawn: a line of `cases.jsonl`, which the stock completes to the whole case.
+# A case in the form in which it is drawn: a line of `cases.jsonl`, which the stock expands into the whole case.
 
 
 CASES = "cases.jsonl"
@@ -394,7 +395,8 @@ class Recipe(BaseModel):
 
     `base` names the solvable case from which the case is made; cases with the same base have the same constants. `bank`
     is the number of tools. `avoid` is a function whose second tool is offered but forbidden. `place` is the number of
-    calls already made, and `k` is the number of calls to predict. In a broken case, `place` is the call that failed.
+    calls already made, and `k` is the number of calls to predict. In a broken case, `place` is the number of the failed
+    call.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
@@ -436,11 +438,11 @@ def read(path: Path) -> list[Recipe]:
     return found
 
 
-# The part of a generated case that a judge is shown, and the truth about a plan for it (agent_planning_benchmark §C).
+# The part of a generated case that a judge sees, and the true verdict on a plan for it (agent_planning_benchmark §C).
 
 
 def judged_task(task: Task, kind: TaskKind, done: tuple[Step, ...]) -> JudgedTask:
-    """The task as a judge is shown it; `done` has the calls already made, with their results."""
+    """The task as a judge sees it; `done` has the calls already made, with their results."""
     behind = task.reference[len(done) :] if kind.task_family != "unsolvable" else ()
     return JudgedTask(
         task.query,
@@ -509,7 +511,7 @@ def _fact(value: Json, told: Mapping[str, Constant], outcomes: Sequence[Facts]) 
 
 
 def resolving(task: Task) -> tuple[str, ...]:
-    """The numbers of those calls of the reference that are the first to find a wanted fact."""
+    """The numbers of the reference's calls that are the first to find a wanted fact."""
     places: dict[Applied, int] = {}
     for place, outcome in enumerate(found(task)):
         for fact in outcome.values():

@@ -41,7 +41,7 @@ _ONTOLOGIES = ("ontology", "freebase")
 
 @plain_dataclass(frozen=True)
 class Files:
-    """Patterns of a data set's files, the preferred ones first, and the folders in which the files may be.
+    """Patterns for a data set's files, the preferred patterns first, and the folders that may contain the files.
 
     Attributes:
         tests: patterns of files with test questions.
@@ -53,7 +53,7 @@ class Files:
     trainings: Sequence[str]
 
     def found(self, path: str | None) -> tuple[Path, Path | None]:
-        """The test file and the training file. If there is only one, it is the test file, and the other is None.
+        """The test file and the training file. A single file is the test file; the other is then None.
 
         Raises:
             ConfigError: there is no such folder, or neither file is in it.
@@ -69,10 +69,10 @@ class Files:
 
 
 def ontology_folder(given: str | None, path: str | None) -> Path:
-    """The ontology's folder: if none is given, `ontology` or `freebase` in the data's folder or next to it.
+    """The ontology's folder; if none is given, `ontology` or `freebase` in the data's folder or next to it.
 
     Raises:
-        ConfigError: there is no folder with the three files.
+        ConfigError: no folder contains the three files.
     """
     if given is not None:
         return folder("dataset.ontology", given, *SCHEMA)
@@ -90,17 +90,17 @@ def _first(bases: Sequence[Path], patterns: Sequence[str]) -> Path | None:
 
 
 ADAPTER = 2
-"""Increase it when the same files give other cases or outcomes."""
+"""Increase this when the same files yield different cases or outcomes."""
 
 
 @dataclass(config=STRICT)
 class AtomicKbqa(QuestionAnswering[Question]):
-    """Questions over Freebase, drawn with `seed` and balanced by plan nodes. Only its answers resolve a case.
+    """Questions over Freebase, drawn with `seed` and balanced by plan nodes. Only the right answers resolve a case.
 
     Freebase itself is not available here. By default, facts are invented so that each question has its released answers
-    (see `witness`): questions, logical forms and schema are real, and facts are synthetic. If facts come from `graph`
-    or `endpoint` instead, questions with other answers there are skipped. By default, a case's demonstrations do not
-    include questions of the case's own template.
+    (see `witness`): the questions, logical forms and schema are real, and the facts are synthetic. If facts come from
+    `graph` or `endpoint` instead, questions whose answers differ there are skipped. By default, a case's demonstrations
+    do not include questions of the case's own template.
 
     Args:
         path: the folder of the released files, or the folder above it.
@@ -110,11 +110,11 @@ class AtomicKbqa(QuestionAnswering[Question]):
         graph_name: the IRI of the graph in `graph` or at `endpoint`; None: the default graph.
         dialect: the endpoint's dialect.
         query_seconds: the time limit of one query to `graph` or `endpoint`.
-        cases: how many questions to draw, balanced by plan nodes; None: all.
+        cases: the number of questions to draw, balanced by plan nodes; None: all.
         held_out: the share of questions that are used for demonstrations only, if there is no training file.
-        demonstrations_by: how the 'nearest' questions are found: by words (bm25), or by the cosine of embeddings.
+        demonstrations_by: how the 'nearest' questions are found: by words (bm25), or by the cosine of their embeddings.
         demonstrations_hold_out: which training questions are not used as demonstrations for a case.
-        hub: a sentence-transformers model of the hub; needs the extra `dense`.
+        hub: a sentence-transformers model on the hub; needs the extra `dense`.
         wheel: a wheel that contains the model's files, for use if the hub cannot be reached.
         sentence_model: a folder with a sentence-transformers model, instead of `hub` and `wheel`.
     """
@@ -163,7 +163,7 @@ class AtomicKbqa(QuestionAnswering[Question]):
 
     @cached_property
     def questions(self) -> Mapping[str, Question]:
-        """The cases' questions by id, ordered so that any number of first questions is balanced."""
+        """The cases' questions by id, ordered so that every prefix is balanced."""
         if not self._kept.tests:
             raise ConfigError("dataset.path", self.path, f"{self._files[0].name} holds no usable question")
         return {question.id: question for question in self._kept.tests}
@@ -208,7 +208,7 @@ class AtomicKbqa(QuestionAnswering[Question]):
         if self.endpoint is not None:
             return endpoint(self.endpoint, self.graph_name, self.dialect, limits)
         planted = draw(self.split.tests, self.cases, self.seed, unnamed)[0]
-        if self._files[1] is None:  # held out of the same file: more of the graph is real
+        if self._files[1] is None:  # held out from the same file; with them, more of the graph is real
             planted += self.split.trainings
         return Witnessed(planted, ontology_folder(self.ontology, self.path), self._key, self.seed)
 
@@ -246,7 +246,7 @@ class GrailQA(AtomicKbqa):
 
 @dataclass(config=STRICT)
 class WebQSP(AtomicKbqa):
-    """WebQSP (Yih et al. 2016) with S-expressions, as RNG-KBQA or KBQA-o1 makes them."""
+    """WebQSP (Yih et al. 2016) with the S-expressions made by RNG-KBQA or KBQA-o1."""
 
     files: ClassVar[Files] = Files(
         ("webqsp",), ("WebQSP.test.expr.json", "WebQSP_test.json"), ("WebQSP.train.expr.json", "WebQSP_train.json")
@@ -268,7 +268,8 @@ class GraphQuestions(AtomicKbqa):
 class AgentBenchKG(AtomicKbqa):
     """AgentBench's knowledge graph task (Liu et al. 2024): questions of GrailQA, ComplexWebQuestions and others.
 
-    Questions come from `std.json`, demonstrations from `train.json`. If one file is missing, both come from the other.
+    Questions come from `std.json`, demonstrations from `train.json`. If one file is missing, both come from the other
+    file.
     """
 
     files: ClassVar[Files] = Files(("agentbench_kg", "knowledgegraph"), ("std.json",), ("train.json",))
@@ -278,7 +279,7 @@ class AgentBenchKG(AtomicKbqa):
 
 
 WITNESS = "-witness"
-"""A dataset's version contains this text if the facts are invented; reports look for it."""
+"""A dataset's version contains this text if its facts are invented; reports look for the text."""
 SCHEMA = (ROLES, CLASSES, INVERSES)
 _CURRENT = "CURRENT"
 """A folder with this file is recognized as a store."""
@@ -289,7 +290,7 @@ Draw: TypeAlias = Callable[[Callable[[Question], str | None]], tuple[list[Questi
 
 
 class Kept(NamedTuple):
-    """The questions for cases, the questions for demonstrations, and the records that are used for neither."""
+    """The questions for cases, the questions for demonstrations, and the records used for neither."""
 
     tests: list[Question]
     trainings: list[Question]
@@ -301,7 +302,7 @@ class Source(Protocol):
 
     @property
     def version(self) -> str:
-        """A text that changes when any answer changes, as far as such a change can be noticed."""
+        """A text that changes when any answer changes, as far as the change can be detected."""
         ...
 
     @property
@@ -310,7 +311,7 @@ class Source(Protocol):
         ...
 
     def fault(self, question: Question) -> str | None:
-        """Why a question does not have its released answers in the graph; None if it has them (B.1.2, 'Validation')."""
+        """Why a question lacks its released answers in the graph; None if it has them (B.1.2, 'Validation')."""
         ...
 
     def graph(self, question: Question) -> KnowledgeGraph:
@@ -360,7 +361,7 @@ class Witnessed:
 
     @cached_property
     def account(self) -> Mapping[str, Any]:
-        """The account of the graphs that `witness.write` wrote."""
+        """The account of the graphs, as written by `witness.write`."""
         found = read_json(self.root / witness.ACCOUNT)
         if not isinstance(found, dict) or not all(isinstance(found.get(key), dict) for key in ("shards", "left_out")):
             raise DataError(
@@ -369,7 +370,7 @@ class Witnessed:
         return found
 
     def fault(self, question: Question) -> str | None:
-        """Why no graph has the question, as in the account; None if a graph has it."""
+        """The account's reason why no graph has the question; None if a graph has it."""
         if question.form in self.account["shards"]:
             return None
         reason = self.account["left_out"].get(question.form, "no graph contains the question")
@@ -388,7 +389,7 @@ class Witnessed:
 
 
 class Asked:
-    """One graph. Before a question becomes a case, the graph is asked for the question's answers.
+    """A single graph, which must give a question's answers before the question becomes a case.
 
     Args:
         only: the graph.
@@ -401,7 +402,7 @@ class Asked:
         self._names: dict[str, str] = {}
 
     def fault(self, question: Question) -> str | None:
-        """Why a question is not a case: an entity has no name, or the answers differ. None if it can be a case."""
+        """Why a question cannot be a case: an entity has no name, or the answers differ. None if it can be a case."""
         try:
             if question.unnamed:
                 self._names |= self._graph.names(question.unnamed)
@@ -421,8 +422,8 @@ class Asked:
     def kept(self, key: str, draw: Draw, others: Sequence[Question]) -> Kept:
         """The drawn questions that have their answers in the graph. Each graph is asked once; the results are cached.
 
-        `draw` is called with a function that says why a question is no case. `key` identifies the questions from which
-        `draw` draws. For the questions in `others`, the graph is asked only for the names of entities.
+        `draw` is called with a function that says why a question cannot be a case. `key` identifies the questions from
+        which `draw` draws. For the questions in `others`, the graph is asked only for the entities' names.
         """
         known = f"{digest_of(type(self))}-{hashlib.sha256(f'{self.version} {key}'.encode()).hexdigest()[:16]}"
         ask = partial(self._ask, draw=draw, others=others)
@@ -449,7 +450,7 @@ class Asked:
 def own_graph(path: str, name: str | None, limits: Limits) -> Asked:
     """A graph from a store's folder, or from a file of facts (N-Triples or N-Quads, also `.gz`).
 
-    The facts of a file are put into a store once.
+    The facts of a file are put into a store, which is then cached.
 
     Raises:
         ConfigError: there is neither a file nor a store.

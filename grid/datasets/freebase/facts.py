@@ -1,6 +1,6 @@
 """The parts of a witness graph: facts, the nodes that expressions denote, literals, and Freebase's schema.
 
-While the graph grows, facts are added and removed again. A fact can be found from its subject and from its object.
+While the graph grows, facts are added and sometimes removed again. Facts can be found from either end.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ Node: TypeAlias = str | Value
 
 
 class Fact(NamedTuple):
-    """A relation from an entity to another entity, to a literal or, if the relation is TYPE, to a class."""
+    """A relation from an entity to another entity or a literal or, if the relation is TYPE, to a class."""
 
     subject: str
     relation: str
@@ -52,7 +52,7 @@ class Fact(NamedTuple):
 class Facts:
     """A set of facts in order of addition. If a relation has an inverse, the inverse of each fact is added as well.
 
-    `inverses` maps a relation to the relation that leads back.
+    `inverses` maps a relation to its inverse relation.
     """
 
     def __init__(self, inverses: Mapping[str, str]) -> None:
@@ -122,28 +122,29 @@ _NONE: dict[str, dict[Node, None]] = {}
 _NO_WAY: dict[Node, dict[str, None]] = {}
 
 
-# The nodes that an S-expression denotes in facts in memory. A SPARQL engine would find the same nodes (see
+# The nodes that an S-expression denotes among the facts in memory. A SPARQL engine would find the same nodes (see
 # `queries.query`), but much more slowly.
 #
-# They are needed at every step of a growing graph. When the graph is finished, both results are compared.
+# They are needed at every step while the graph grows. When the graph is finished, the results are compared with the
+# SPARQL engine's.
 
 
 _NUMBERS = frozenset(f"{XSD}{name}" for name in ("integer", "float", "double", "decimal"))
 
 
 class Watch:
-    """Records the nodes at which new facts may change an expression's result, if the expression is not `is_open`."""
+    """Records the nodes whose new facts may change an expression's result, if the expression is not `is_open`."""
 
     def __init__(self) -> None:
         self._subjects: dict[str, set[Node]] = {}
         self._objects: dict[str, set[Node]] = {}
 
     def follow(self, relation: str, targets: set[Node], reverse: bool) -> None:
-        """Note that facts of a relation matter if they lead to the targets or, with `reverse`, from the targets."""
+        """Record that a relation's facts matter if they lead to the targets or, with `reverse`, from the targets."""
         (self._subjects if reverse else self._objects).setdefault(relation, set()).update(targets)
 
     def test(self, expression: Expression, nodes: set[Node]) -> None:
-        """Note that the expression tests whether the nodes belong to a class, or whether they have a value."""
+        """Record that the expression tests the nodes for membership of a class or for a value."""
         match expression:
             case Class(name) | Compare(_, name) | Join(name) | Arg(_, _, name):
                 self.follow(name, nodes, reverse=True)
@@ -152,7 +153,7 @@ class Watch:
                     self.follow(one, nodes, reverse=True)
 
     def concerned(self, subject: Node, name: str, node: Node) -> bool:
-        """Whether a fact matters. `name` is the fact's relation or, if the fact gives an entity's class, that class."""
+        """Whether a fact matters. `name` is the fact's relation or, if the fact states an entity's class, the class."""
         return subject in self._subjects.get(name, ()) or node in self._objects.get(name, ())
 
 
@@ -170,7 +171,7 @@ def denoted(facts: Facts, expression: Expression, watch: Watch | None = None) ->
 
 
 def is_open(expression: Expression) -> bool:
-    """Whether facts about any entity may change the result, since no other set limits a class or a comparison."""
+    """Whether facts about any entity may change the result, because no other set limits a class or a comparison."""
     match expression:
         case And(left, right):
             loose = [side for side in (left, right) if _is_loose(side)]
@@ -201,11 +202,11 @@ def comparable(value: Value) -> float | str:
     try:
         return float(value.text)
     except ValueError:
-        return float("nan")  # equal to nothing, as an engine's error is
+        return float("nan")  # unequal to everything, like an error in an engine
 
 
 def compares(one: Node, sign: Comparison, other: Value) -> bool:
-    """Whether `one sign other` is true; false if the two are not literals of the same kind."""
+    """Whether `one sign other` is true; false if the two operands are not literals of the same kind."""
     if not isinstance(one, Value) or (one.datatype in _NUMBERS) != (other.datatype in _NUMBERS):
         return False
     if one.datatype not in _NUMBERS and one.datatype != other.datatype:
@@ -216,7 +217,7 @@ def compares(one: Node, sign: Comparison, other: Value) -> bool:
 
 
 def _members(facts: Facts, expression: Expression, passed: set[Node], watch: Watch) -> set[Node]:
-    """The members of a set. All nodes on the way to the members are added to `passed`."""
+    """The members of a set. All nodes passed on the way to them are added to `passed`."""
     match expression:
         case Entity(identity):
             return {identity}
@@ -247,7 +248,7 @@ def _members(facts: Facts, expression: Expression, passed: set[Node], watch: Wat
 
 def _joined(facts: Facts, join: Join, passed: set[Node], watch: Watch) -> set[Node]:
     relation, target, reverse = join.relation, join.target, join.reverse
-    if isinstance(target, Class):  # not from all members: most do not have the relation
+    if isinstance(target, Class):  # not by way of all members, since most lack the relation
         ends = [(node, subject) if reverse else (subject, node) for subject, node in facts.pairs(relation)]
         tied = [(node, end) for node, end in ends if isinstance(end, str) and target.id in facts.types(end)]
         passed |= {end for _, end in tied}
@@ -272,7 +273,7 @@ def _both(facts: Facts, left: Expression, right: Expression, passed: set[Node], 
 
 
 def _reached(facts: Facts, expression: Expression, node: Node, banned: Node) -> bool:
-    """Whether a path that avoids the banned node makes a node a member of the set."""
+    """Whether a path that avoids the banned node shows that a node is a member of the set."""
     match expression:
         case Class(identity):
             return isinstance(node, str) and identity in facts.types(node)
@@ -302,7 +303,7 @@ def _along(facts: Facts, relation: str, node: Node, reverse: bool) -> Collection
 
 
 def _best(facts: Facts, arg: Arg, watch: Watch) -> float | str | None:
-    """The greatest or least value of the relation among the operand's members; None if there is no value."""
+    """The greatest or least value of the relation among the operand's members; None if they have no value."""
     members = denoted(facts, arg.operand, watch)
     watch.test(arg, members)
     found = [value for node in members if isinstance(node, str) for value in facts.objects(node, arg.relation)]
@@ -323,13 +324,13 @@ def _same(node: Node, value: Value) -> bool:
 
 
 def bounds_of(relation: str) -> tuple[str, ...]:
-    """The relation that gives the beginning and, if there is one, the relation that gives the end."""
+    """The relation that gives the start and, if there is one, the relation that gives the end."""
     until = ending(relation)
     return (relation,) if until is None else (relation, until)
 
 
 def _holds(facts: Facts, constraint: TimeConstraint, node: Node) -> bool:
-    """Whether a node has begun by the constraint's time and is not over then. A missing bound excludes no node."""
+    """Whether a node has started by the constraint's time and not yet ended. A missing bound excludes no node."""
     if not isinstance(node, str):
         return True
     for relation, test in zip(bounds_of(constraint.relation), (_begun, _not_over), strict=False):
@@ -359,7 +360,7 @@ _TRIES = 60
 
 
 class Literals:
-    """The kind of literal to which each relation leads: as in a question or, if no question has one, as in the schema.
+    """The kind of literal to which each relation leads, taken from the questions or, if none has one, from the schema.
 
     `roles` maps a relation to its domain and its range.
     """
@@ -394,7 +395,7 @@ class Literals:
         return self._number(rng.lognormvariate(4.0, 1.5), kind)
 
     def such(self, relation: str, sign: Comparison, value: Value, rng: random.Random) -> Value | None:
-        """A random literal for which `literal sign value` is true; None if no such literal was found."""
+        """A random literal for which `literal sign value` is true; None if none was found."""
         for attempt in range(_TRIES):
             drawn = self.draw(relation, rng) if attempt % 2 or relation not in self else self._near(value, rng)
             if compares(drawn, sign, value):
@@ -405,7 +406,7 @@ class Literals:
         if value.datatype == _KINDS["type.datetime"]:
             try:
                 day = date.fromisoformat(value.text) + timedelta(days=rng.randint(-3000, 3000))
-            except (ValueError, OverflowError):  # a bare year, a year before Christ
+            except (ValueError, OverflowError):  # only a year, or a year BC
                 return value
             return Value(day.isoformat(), value.datatype)
         return self._number(_about(value, rng), value.datatype)
@@ -416,19 +417,19 @@ class Literals:
 
 
 def _about(value: Value, rng: random.Random) -> float:
-    """A random number of similar size as the value; a random small number if the value is not a number."""
+    """A random number of about the value's size; a random small number if the value is not a number."""
     try:
         return float(value.text) * rng.lognormvariate(0.0, 0.5)
     except ValueError:
         return rng.lognormvariate(4.0, 1.5)
 
 
-# Freebase's schema as GrailQA releases it: the classes between which a relation leads, and its inverse.
+# Freebase's schema as released with GrailQA: the two classes that a relation connects, and its inverse.
 
 
 ROLES, CLASSES, INVERSES = "fb_roles", "fb_types", "reverse_properties"
 TOPIC = "common.topic"
-"""The class above every class whose members have names. Members of other classes only connect facts."""
+"""The superclass of every class whose members have names. Members of other classes only connect facts."""
 MAX_LINES = 1_000_000
 
 
@@ -438,9 +439,9 @@ class Ontology:
 
     Attributes:
         roles: by relation, its domain and its range, which is a class or a kind of literal (`type.int`).
-        inverses: by relation, the relation that leads back; if b is the inverse of a, a is the inverse of b.
+        inverses: by relation, its inverse relation; if b is the inverse of a, then a is the inverse of b.
         parents: by class, its parent classes.
-        skipped: lines that cannot be read, and inverses that do not lead back between the same classes.
+        skipped: lines that cannot be read, and inverses that do not connect the same two classes.
     """
 
     roles: Mapping[str, tuple[str, str]]
@@ -449,7 +450,7 @@ class Ontology:
     skipped: Sequence[Skipped] = ()
 
     def above(self, name: str) -> tuple[str, ...]:
-        """A class and all classes above it, beginning with the class itself. Cycles among classes do no harm."""
+        """A class and all its superclasses, the class itself first. Cycles among classes do no harm."""
         return self._above(name)
 
     @cached_property
@@ -478,7 +479,7 @@ class Ontology:
 
     @cached_property
     def leading_to(self) -> Mapping[str, Sequence[str]]:
-        """For each class or kind of literal, the relations that lead to the class or kind, sorted."""
+        """For each class or kind of literal, the relations that lead to it, sorted."""
         return self._by_class(1)
 
     def _by_class(self, place: int) -> dict[str, list[str]]:
@@ -501,7 +502,7 @@ def read_ontology(folder: Path) -> Ontology:
     inverses: dict[str, str] = {}
     for place, (one, other) in _lines(folder / INVERSES, 2, skipped):
         if one not in roles or other not in roles:
-            continue  # a relation that is not in use
+            continue  # an unused relation
         if roles[one] != roles[other][::-1] or inverses.get(one, other) != other or inverses.get(other, one) != one:
             skipped.append(Skipped(place, "the two relations do not connect the same classes in opposite directions"))
             continue
@@ -510,7 +511,7 @@ def read_ontology(folder: Path) -> Ontology:
 
 
 def _lines(path: Path, fields: int, skipped: list[Skipped]) -> Iterator[tuple[str, list[str]]]:
-    """Each line's place and its names, without a closing dot. A line without exactly `fields` names is skipped."""
+    """Each line's place and its names, without the dot at the end. Lines without exactly `fields` names are skipped."""
     try:
         if path.stat().st_size > MAX_FILE_BYTES:
             raise DataError(path, None, f"the file has more than {MAX_FILE_BYTES:,} bytes")

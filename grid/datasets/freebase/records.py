@@ -51,7 +51,7 @@ NO_NAMES = ("", "null", "none")
 
 @dataclass(frozen=True)
 class Answer:
-    """One answer of a question: an entity's id or a literal's text, and the released name if there is one."""
+    """One answer to a question: an entity's id or a literal's text, and the released name if there is one."""
 
     value: str
     name: str | None = None
@@ -71,7 +71,7 @@ class Answer:
 class Question:
     """One question with its logical form and all its answers.
 
-    `mentions` are pairs of an entity's name and its id, from the question's released record, the likeliest pair first.
+    `mentions` are pairs of an entity's name and id from the question's released record, the most likely pair first.
     """
 
     id: str
@@ -103,12 +103,12 @@ class Question:
         return tuple(identity for identity in self.entities if identity not in own)
 
     def known_as(self, names: Mapping[str, str]) -> Question:
-        """The question, with names added for entities that it does not name. `names` maps ids to names."""
+        """The question, with names from `names` (id to name) added for entities that it does not name."""
         more = tuple((names[identity], identity) for identity in self.unnamed if identity in names)
         return replace(self, mentions=_kept((*self.mentions, *more))) if more else self
 
     def asked(self, identity: str) -> str:
-        """How to ask for an entity: by a name in the question's text, otherwise by the first name, otherwise by id."""
+        """How to refer to an entity: by a name in the question's text, otherwise by the first name, otherwise by id."""
         names = [name for name, meant in self.mentions if meant == identity]
         text = self.text.casefold()
         return next((name for name in names if name.casefold() in text), names[0] if names else identity)
@@ -120,7 +120,7 @@ class Question:
 
     @property
     def nodes(self) -> int:
-        """The number of nodes of the plan, including the finish, as published."""
+        """The number of nodes of the plan, including the finish, as in the paper."""
         return len(self.calls) + FINISHING
 
     @property
@@ -143,15 +143,15 @@ class Question:
 
     @property
     def answer(self) -> str:
-        """All answers as one text, in the order of their ids. An answer with a name is written as its name."""
+        """All answers as one text, in order of their ids. If an answer has a name, the name is used."""
         return BETWEEN.join(dict.fromkeys(answer.text for answer in sorted(self.answers, key=lambda a: a.value)))
 
 
 def read_questions(path: Path) -> tuple[list[Question], list[Skipped]]:
     """The questions of a file, and the records that are not usable questions.
 
-    Files of GrailQA and GraphQuestions, AgentBench (knowledge graph), WebQSP with S-expressions (RNG-KBQA) and KBQA-o1
-    are distinguished by their fields. A question has its record's id. Raises DataError for a broken file, and for a
+    Files of GrailQA and GraphQuestions, AgentBench (knowledge graph), WebQSP with S-expressions (RNG-KBQA), and KBQA-o1
+    are distinguished by their fields. A question's id is its record's id. Raises DataError for a broken file, and for a
     file with too many records.
     """
     found: dict[str, Question] = {}
@@ -227,7 +227,7 @@ def _expression(text: Any) -> Expression:
 
 
 def _answers(found: Any) -> tuple[Answer, ...]:
-    """The answers, each once. Raises ValueError if there is no answer, too many answers, or an unreadable one."""
+    """The answers, each once. Raises ValueError if there are none or too many, or if one cannot be read."""
     if not isinstance(found, list) or not found:
         raise ValueError("the record has no answer")
     if len(found) > MAX_ANSWERS:
@@ -247,7 +247,7 @@ def _answers(found: Any) -> tuple[Answer, ...]:
 
 
 def _mentions(record: dict[str, Any]) -> tuple[tuple[str, str], ...]:
-    """Names of entities with ids: from `entities` (AgentBench, KBQA-o1), `topic_entity` and query nodes (GrailQA)."""
+    """Entities' names and ids: from `entities` (AgentBench, KBQA-o1), `topic_entity` and query nodes (GrailQA)."""
     pairs: list[tuple[Any, Any]] = []
     entities, topics, graph = (record.get(key) for key in ("entities", "topic_entity", "graph_query"))
     if isinstance(entities, dict):
@@ -277,7 +277,7 @@ def _kept(pairs: Iterable[tuple[Any, Any]]) -> tuple[tuple[str, str], ...]:
 
 
 def released_names(questions: Iterable[Question]) -> dict[str, str]:
-    """For each id, the name in the questions: an answer's name or, if there is none, the name in a mention."""
+    """For each id, its name in the questions: from an answer or, if no answer names it, from a mention."""
     every = list(questions)
     found = {a.value: a.name for question in reversed(every) for a in question.answers if a.is_entity and a.name}
     for question in every:
@@ -292,11 +292,11 @@ def name_of(name: Any) -> str | None:
     return None if text.casefold() in NO_NAMES or len(text) > MAX_NAME_CHARACTERS else text
 
 
-# Facts that make an S-expression denote given answers; invented things connect the answers to its entities.
+# Facts that make an S-expression denote given answers; invented things link the answers to the entities in it.
 
 
 _SIZES, _WEIGHTS = (1, 2, 3), (6, 3, 1)
-"""The possible numbers of members of an invented set, and the weights with which they are drawn."""
+"""The possible numbers of members of an invented set, and their weights in the draw."""
 
 
 class UnplantableError(GridError):
@@ -304,7 +304,7 @@ class UnplantableError(GridError):
 
 
 class Planter:
-    """Adds facts to one graph. Equal sub-expressions of different questions denote the same invented things.
+    """Adds facts to one graph. Equal sub-expressions in different questions denote the same invented things.
 
     Args:
         facts: the graph.
@@ -331,7 +331,7 @@ class Planter:
         self.plant(expression, answers)
 
     def members(self, expression: Expression, size: int | None = None) -> tuple[Node, ...]:
-        """The members of the set that an expression denotes. If none are known, invent members and plant facts."""
+        """The members of the set that an expression denotes; if they are unknown, invent them and plant their facts."""
         key = written(expression)
         if key not in self.sets:
             rng = self._rng("set", key)
@@ -361,7 +361,7 @@ class Planter:
                 raise UnplantableError(f"a {type(expression).__name__} is given, but a set is expected")
 
     def classify(self, node: Node, identity: str) -> None:
-        """Make an entity a member of a class and of all classes above it."""
+        """Make an entity a member of a class and of all its superclasses."""
         if not isinstance(node, str):
             raise UnplantableError("a literal cannot be a member of a class")
         for name in self.ontology.above(identity):
@@ -411,7 +411,7 @@ class Planter:
             self.value(node, relation, lambda found: compares(found, sign, value), drawn)
 
     def _extreme(self, arg: Arg, nodes: Sequence[Node]) -> None:
-        """Give all nodes the same value, the best one. If nodes have values already, it is the best of these."""
+        """Give all nodes the same value, the best one. If nodes have values already, use the best of these."""
         self.plant(arg.operand, nodes)
         had = self._values(nodes, arg.relation)
         if not had:
@@ -432,7 +432,7 @@ class Planter:
         return [value for value in values if isinstance(value, Value)]
 
     def _hold(self, constraint: TimeConstraint, nodes: Sequence[Node]) -> None:
-        """Let each node begin some years before the time and, unless the time is now, end some years after it."""
+        """Make each node start some years before the time and, unless the time is now, end some years after it."""
         self.plant(constraint.operand, nodes)
         relations = bounds_of(constraint.relation)
         for node in nodes:
@@ -442,11 +442,11 @@ class Planter:
                 self.bound(node, relations[1], constraint.time, "ge", years.randint(1, 9))
 
     def bound(self, node: Node, relation: str, time: str, sign: Comparison, years: int) -> None:
-        """Let an entity begin or end `years` from a time, unless it already has a bound on that side of the time."""
+        """Make an entity start or end `years` from a time, unless it already has a bound on that side of the time."""
         if relation not in self.ontology.roles:
             if sign == "le":
                 raise UnplantableError(f"the relation {relation} is not in the ontology")
-            return  # then nothing says until when
+            return  # then no relation gives the end
         year = int((TODAY if time == NOW else time)[:4])
         limit, drawn = (Value(f"{min(max(y, 1), 9999):04d}-07-01", f"{XSD}date") for y in (year, year + years))
         self.value(node, relation, lambda found: compares(found, sign, limit), drawn)
@@ -463,7 +463,7 @@ _SAME = "another question with the same S-expression was drawn at random"
 
 @dataclass(frozen=True)
 class Split:
-    """Test and training questions, and the records that were left out. No S-expression occurs in two questions."""
+    """Test and training questions, and the records left out. No two questions have the same S-expression."""
 
     tests: Sequence[Question]
     trainings: Sequence[Question]
@@ -473,8 +473,8 @@ class Split:
 def split(test: Path, train: Path | None, held_out: float, seed: int) -> Split:
     """Questions of a test and a training file. Without a training file, a share of the test questions is held out.
 
-    Of several questions with the same S-expression, one is drawn. Only the seed and the S-expression decide whether a
-    question is held out, so that questions added to the file do not change this.
+    Of several questions with the same S-expression, one is drawn. Whether a question is held out depends only on the
+    seed and the S-expression, so adding questions to the file does not change it.
     """
     tests, skipped = read_questions(test)
     trainings, more = read_questions(train) if train else ([], [])
@@ -497,7 +497,7 @@ def split(test: Path, train: Path | None, held_out: float, seed: int) -> Split:
 def draw(
     questions: Iterable[Question], cases: int | None, seed: int, fault: Callable[[Question], str | None]
 ) -> tuple[list[Question], list[Skipped]]:
-    """At most `cases` questions without a fault, balanced by plan nodes; and the drawn questions that have a fault."""
+    """At most `cases` questions without a fault, balanced by plan nodes, and the drawn questions with a fault."""
     skipped: list[Skipped] = []
 
     def usable(question: Question) -> bool:
@@ -511,12 +511,12 @@ def draw(
 
 
 def unnamed(question: Question) -> str | None:
-    """Why a planner cannot ask a question: one of its entities has no name. None if all entities have names."""
+    """Why a planner cannot be asked a question: one of the question's entities has no name. None if all have names."""
     return f"the entity {question.unnamed[0]} has no name" if question.unnamed else None
 
 
 def _one_of_each(questions: Sequence[Question], seed: int, skipped: list[Skipped]) -> list[Question]:
-    """For each S-expression, one question drawn by lot; the drawn questions keep their order."""
+    """For each S-expression, one question drawn at random; the drawn questions keep their order."""
     chosen: dict[str, Question] = {}
     for question in sorted(questions, key=lambda one: _lot(seed, "one of", one.form, one.id)):
         chosen.setdefault(question.form, question)

@@ -46,7 +46,7 @@ class Shard:
         self.planter = Planter(self.facts, ontology, literals, fresh, seed)
         self.questions: list[Question] = []
         self._wanted: list[set[Node]] = []
-        self._watches: list[Watch | None] = []  # None: any fact may concern the question
+        self._watches: list[Watch | None] = []  # None: any fact may affect the question
         self._users: dict[str, list[int]] = {}
 
     def accept(self, question: Question) -> bool:
@@ -71,7 +71,7 @@ class Shard:
         return True
 
     def _settled(self, mark: int) -> bool:
-        """Whether all questions that the facts after the first `mark` may concern still have their answers."""
+        """Whether the questions that may be affected by the facts after the first `mark` still have their answers."""
         concerned: set[int] = set()
         for fact in self.facts.since(mark):
             name = name_of(fact)
@@ -89,7 +89,7 @@ class Shard:
         return True
 
     def add(self, subject: str, relation: str, node: Node) -> bool:
-        """Add one fact, unless the graph has it already or it would change a question's answers."""
+        """Add one fact, unless the graph already has it or the fact would change a question's answers."""
         mark = len(self.facts)
         if not self.facts.add(subject, relation, node):
             return False
@@ -103,7 +103,7 @@ class Shard:
         return name in self._users
 
     def try_out(self, plant: Callable[[], None]) -> bool:
-        """Call `plant`, which adds facts. If the facts change a question's answers, remove them and return false."""
+        """Call `plant`, which adds facts. If they change a question's answers, remove these facts and return false."""
         mark, sets = len(self.facts), dict(self.planter.sets)
         try:
             plant()
@@ -122,7 +122,7 @@ class Shard:
 def spread(questions: Sequence[Question], make: Callable[[int], Shard]) -> tuple[list[Shard], dict[str, str]]:
     """Put each question into the first graph in which it fits, otherwise into a new graph.
 
-    Also return, by S-expression, why questions are left out. `make` makes the empty graph with a given number.
+    Also return, by S-expression, the reasons why questions are left out. `make(number)` creates an empty graph.
     """
     shards: list[Shard] = []
     reasons: dict[str, str] = {}
@@ -165,7 +165,7 @@ def parts_of(expression: Expression) -> dict[str, bool]:
 
 
 def name_of(fact: Fact) -> str:
-    """A fact's relation or, if the fact gives an entity's class, this class. No relation has the name of a class."""
+    """A fact's relation or, if the fact states an entity's class, this class. No relation has a class's name."""
     return str(fact.object) if fact.relation == TYPE else fact.relation
 
 
@@ -173,15 +173,15 @@ def name_of(fact: Fact) -> str:
 
 
 _MOST = 3
-"""The greatest number of decoys of one kind for one step."""
+"""Maximum number of decoys of one kind for one step."""
 _TRIES = 4
 _INVENTED = 0.4
-"""How often a decoy is a new thing although an existing thing could be used."""
+"""Share of decoys that are new things even if an existing thing could be used."""
 _OPPOSITE: dict[Comparison, Comparison] = {"lt": "ge", "ge": "lt", "gt": "le", "le": "gt"}
 
 
 def add_decoys(shard: Shard, fresh: Callable[[], str], seed: int) -> None:
-    """Add one to three decoys, if possible, for each step of a question that selects a part of a set."""
+    """For each step of a question that selects part of a set, add one to three decoys if possible."""
     for question in shard.questions:
         rng = random.Random(derive_seed(seed, "decoys", question.form))
         maker = _Decoys(shard, fresh, question, rng)
@@ -201,7 +201,7 @@ class _Decoys:
         self._avoided = {*question.entities, *(answer.value for answer in question.answers)}
 
     def beside(self, part: Expression, parent: Expression | None) -> None:
-        """Add decoys for one step. If the next step follows a relation, the decoys get facts of this relation."""
+        """Add decoys for one step. If the next step follows a relation, the decoys get facts with this relation."""
         match part:
             case And(left, right):
                 for met, missed in ((left, right), (right, left)):
@@ -215,7 +215,7 @@ class _Decoys:
     def _several(self, met: Expression, plant: Callable[[str], None], parent: Expression | None) -> None:
         heads = self._heads(met)
         if isinstance(met, (Class, Compare)) or heads is None:
-            return  # a class has many other members anyway
+            return  # a class has many more members anyway
         for _ in range(self._rng.randint(1, _MOST)):
             for _ in range(_TRIES):
                 node = self._candidate(heads)
@@ -255,7 +255,7 @@ class _Decoys:
         return [value for value in values if isinstance(value, Value)]
 
     def _untimely(self, constraint: TimeConstraint, node: str) -> None:
-        """Plant a node that begins too late for the constraint's time or, if the schema has ends, ends too early."""
+        """Plant a node that starts too late for the constraint's time or, if the schema has an end, ends too early."""
         planter = self._shard.planter
         planter.plant(constraint.operand, [node])
         since, *until = [name for name in bounds_of(constraint.relation) if name in planter.ontology.roles]
@@ -268,7 +268,7 @@ class _Decoys:
             raise UnplantableError("the fact already holds at the time")
 
     def _heads(self, expression: Expression) -> str | None:
-        """A class to which all members of a set must belong; None if no class is certain."""
+        """A class to which all members of a set must belong; None if there is no such class for certain."""
         match expression:
             case Class(identity):
                 return identity
@@ -286,7 +286,7 @@ class _Decoys:
                 return None
 
     def _candidate(self, head: str) -> str:
-        """A new thing, or a member of the class that is neither an entity nor an answer of the question."""
+        """A new thing, or a member of the class that occurs neither in the question nor in its answers."""
         members: Sequence[Node] = list(self._shard.facts.subjects(TYPE, head))
         if members and self._rng.random() >= _INVENTED:
             for _ in range(_TRIES):

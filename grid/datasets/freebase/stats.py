@@ -1,4 +1,4 @@
-"""Tables of a data set over Freebase: its contents, and how well guesses succeed in its witness graphs."""
+"""Tables for a data set over Freebase: its contents, and how often guesses succeed in its witness graphs."""
 
 from __future__ import annotations
 
@@ -43,12 +43,12 @@ from grid.worlds.sparql.tools import DIRECTIONS, FIND, NAME
 from grid.worlds.sparql.world import SparqlWorld
 
 _LISTED = 40
-"""For one call, the greatest number of possible relations that is shown."""
+"""Maximum number of possible relations shown for one call."""
 MADE_UP = "real questions, logical forms and schema; synthetic facts"
 
 
 class Report:
-    """The tables of one data set with invented facts."""
+    """The tables for one data set with invented facts."""
 
     def __init__(self, dataset: AtomicKbqa, source: Witnessed) -> None:
         self.dataset, self.source = dataset, source
@@ -66,7 +66,7 @@ class Report:
         return [_facts(store, witness.shard_name(number)) for number in range(self.source.account["graphs"])]
 
     def questions(self) -> Table:
-        """The number of records, and the number of records whose plans give the answers."""
+        """The number of records, and of those whose plans give the answers."""
         table = Table("records", "of", title=f"{type(self.dataset).__name__}: {MADE_UP}")
         skipped = self.dataset.split.skipped
         same = sum("another question" in skip.reason for skip in skipped)
@@ -113,7 +113,7 @@ class Report:
         return table
 
     def degrees(self) -> Table:
-        """The number of relations of an entity, by purpose: invented entities must look like the others."""
+        """The number of relations of an entity, by purpose, to check that invented entities look like released ones."""
         title = "relations of an entity, least / median / most"
         table = Table("entities", "how many", "from it", "to it", "both", title=title)
         found: dict[str, list[tuple[int, int]]] = {}
@@ -129,7 +129,7 @@ class Report:
         return table
 
     def guesses(self) -> Table:
-        """The share of questions for which a policy, knowing the rest of the plan, guesses all relations."""
+        """The share of questions for which a policy that is given the rest of the plan guesses all relations."""
         title = "share of questions answered if a policy chooses the relations and the rest of the plan is given"
         table = Table("the relation that is", "share", title=title)
         homes = [(question, self._attacks[self._home(question)]) for question in self.right]
@@ -146,7 +146,7 @@ class Report:
         return table
 
     def shorter(self) -> Table:
-        """How many steps of plans could be left out, for example a class that a relation implies."""
+        """The share of plan steps that could be left out, for example a class that a relation implies."""
         table = Table("step", "in plans", "needless", title="steps without which a plan gives the same answers")
         found: dict[str, Counter[bool]] = {}
         for question in self.right:
@@ -219,7 +219,7 @@ def _name(term: Any) -> str:
 
 
 def _relations(facts: Facts) -> tuple[dict[str, set[str]], dict[str, set[str]]]:
-    """Two maps from entities to relations: the relations that lead from each entity, and those that lead to it."""
+    """Two maps from entities to relations: one to those that lead from the entity, one to those that lead to it."""
     outward: dict[str, set[str]] = {}
     inward: dict[str, set[str]] = {}
     for subject, relation, node in facts:
@@ -230,15 +230,15 @@ def _relations(facts: Facts) -> tuple[dict[str, set[str]], dict[str, set[str]]]:
     return outward, inward
 
 
-# The success of guessing: relations chosen by cheap policies that are told the rest of the plan, and shortened plans.
+# The success of guessing: cheap policies choose the relations and get the rest of the plan; plans are shortened.
 
 
 Offered: TypeAlias = Mapping[str, int]
-"""The relations of a set in one direction, sorted as planners see them; each with its number of results."""
+"""The relations of a set in one direction, each with its number of results, in the order that planners see."""
 Policy: TypeAlias = Callable[[Question, Offered], str]
 _WORD = re.compile(r"[a-z]+")
 _SHORT = 3
-"""A word with more letters than this counts as equal to any longer word that begins with the same letters."""
+"""A word with more letters than this counts as equal to any longer word that starts with it."""
 
 
 class Attacks:
@@ -260,7 +260,7 @@ class Attacks:
 
     @property
     def policies(self) -> Mapping[str, Policy]:
-        """The policies, by the relation that they choose. Only the last policy reads the question, as planners do."""
+        """The policies, named after the relation that they choose. Only the last one reads the question."""
         return {
             "the first": lambda _, offered: min(offered),
             "any": lambda question, offered: random.Random(derive_seed(0, question.id, *offered)).choice(list(offered)),
@@ -287,7 +287,7 @@ class Attacks:
         )
 
     def shorter(self, question: Question) -> Mapping[str, tuple[int, int]]:
-        """By kind of step, the number of steps in the plan and how many of them could be left out one at a time."""
+        """By kind of step, the number of steps in the plan, and the number that could be left out, one at a time."""
         found: dict[str, tuple[int, int]] = {}
         for kind, less in _without(question.expression):
             steps, needless = found.get(kind, (0, 0))
@@ -335,7 +335,7 @@ class Attacks:
 
 
 def overlap(question: Question, offered: Offered) -> str:
-    """The relation with the largest share of words that the question contains; among equals, the first one."""
+    """The relation with the largest share of its words in the question; among equals, the first one."""
     asked = set(_WORD.findall(question.text.lower()))
 
     def score(name: str) -> float:
@@ -356,7 +356,7 @@ def _alike(one: str, other: str) -> bool:
 
 
 def _without(expression: Expression) -> Iterator[tuple[str, Expression]]:
-    """For each step that can be left out: its kind (merged class or set, order, time) and the expression without it."""
+    """For each step that can be left out, its kind (merged class or set, order, time) and the expression without it."""
     match expression:
         case And(left, right):
             for one, other in ((left, right), (right, left)):
@@ -390,7 +390,7 @@ def tables(dataset: AtomicKbqa) -> Iterator[Table]:
 
 
 def written(dataset: AtomicKbqa, case_id: str) -> Iterator[str]:
-    """A case as a planner could see it: the plan, and for each call its result and the relations to choose from."""
+    """A case as a planner might see it: the plan and, for each call, its result and the relations to choose from."""
     question = dataset.questions[case_id]
     yield from (MADE_UP, question.text, f"  {question.form}")
     yield from asyncio.run(_calls(dataset, case_id))

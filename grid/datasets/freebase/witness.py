@@ -1,10 +1,10 @@
 """The witness graph: facts invented so that real questions have their real answers, since Freebase is not available.
 
 The questions with their logical forms and answers, the names of entities in questions and answers, and the schema are
-real. Everything else is invented. Facts, and things that connect them, are invented for each S-expression so that it
-denotes exactly the released answers. If the facts of one question would change the answers of another, the two are in
-different graphs (`urn:shard:0`, ...). The graphs also have facts that match only part of a question, and further facts
-about all entities for which no question asks.
+real. Everything else is invented. For each S-expression, facts and connecting things are invented so that it denotes
+exactly the released answers. If the facts for one question would change the answers to another, the two questions are
+put into different graphs (`urn:shard:0`, ...). The graphs also have facts that match only part of a question and, for
+all entities, facts for which no question asks.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ FACTS, STORE, ACCOUNT = "facts.nq.gz", "store", "witness.json"
 FILES = (FACTS, ACCOUNT, f"{STORE}/CURRENT")
 _KINDS_OF_BEING = "base.type_ontology."
 INNER, DECOY, NOISE = "inner", "decoy", "noise"
-"""The purposes of invented things; only the statistics show these purposes."""
+"""The purposes of invented things; only the statistics show them."""
 
 
 @dataclass(frozen=True)
@@ -45,8 +45,8 @@ class Witness:
     """The graphs before their invented things get ids and names.
 
     Attributes:
-        left_out: by S-expression, why no graph has the question.
-        classes: by entity, the classes that the questions give the entity; an invented name suits these classes.
+        left_out: by S-expression, the reason why no graph has the question.
+        classes: by entity, its classes according to the questions; an invented name suits these classes.
     """
 
     shards: Sequence[Shard]
@@ -82,8 +82,8 @@ def grow(questions: Sequence[Question], ontology: Ontology, seed: int) -> Witnes
 def write(target: Path, witness: Witness, released: Mapping[str, str]) -> None:
     """Put graphs into a folder: all facts as N-Quads, a store of the facts, and an account of questions and graphs.
 
-    `released` maps ids to the names in the questions' files. At the end, each question is run on the store. A question
-    that has another answer there than in memory is left out.
+    `released` maps ids to the names in the questions' files. At the end, each question is run on the store, and left
+    out if its answers differ from those in memory.
     """
     ids = _christened(witness, released)
     with gzip.GzipFile(target / FACTS, "wb", mtime=0) as file:
@@ -101,7 +101,7 @@ def write(target: Path, witness: Witness, released: Mapping[str, str]) -> None:
 
 
 def _asked(store: ox.Store, witness: Witness) -> tuple[dict[str, int], dict[str, str]]:
-    """By S-expression, the graph that gives a question's answers in the store, and why other questions are left out."""
+    """By S-expression: the graph that gives the answers in the store, and the reasons why questions are left out."""
     shards: dict[str, int] = {}
     left_out = dict(witness.left_out)
     for number, shard in enumerate(witness.shards):
@@ -143,7 +143,7 @@ def _classes(shards: Sequence[Shard]) -> dict[str, list[str]]:
 
 
 def _telling(classes: Sequence[str]) -> list[str]:
-    """The classes that say something about an entity's name, without general ones."""
+    """The classes that reveal something about an entity's name, without the general ones."""
     return [name for name in classes if name != TOPIC and not name.startswith(_KINDS_OF_BEING)]
 
 
@@ -183,23 +183,23 @@ def _batches(quads: Iterator[ox.Quad]) -> Iterator[list[ox.Quad]]:
 _ALPHABET = "0123456789bcdfghjklmnpqrstvwxyz_"
 """The characters of Freebase's ids."""
 _KEPT = 5
-"""The number of first characters of an id that are kept; they show when things of a kind were added to Freebase."""
+"""Number of leading characters of an id that are kept; they show when things of a kind were added to Freebase."""
 _TRIES = 25
 _DIGITS = re.compile(r"[0-9]+")
 _WORD = re.compile(r"\b(?!(?:the|and|for|von|van|der|del|les|los|las|des)\b)[^\W\d_]{3,12}\b", re.IGNORECASE)
 _FEW = 6
-"""If a class has fewer names, new names are not made from parts of its names."""
+"""If a class has fewer names than this, its names are not recombined into new names."""
 _WORDS = 30
 """New words are made from the words of a domain only if the domain has at least this many."""
 _PLACEHOLDER, _NAMELESS = "m.0", "Thing"
 
 
 class Christening:
-    """Makes unused ids and names that are modelled on released ids and names.
+    """Makes new ids and names that are modelled on released ids and names.
 
     Args:
         released: names by id; the name of an entity without a name is empty.
-        classes: by id, the classes of an entity, the most telling first.
+        classes: by id, the classes of an entity, the most specific first.
     """
 
     def __init__(self, released: Mapping[str, str], classes: Mapping[str, Sequence[str]]) -> None:
@@ -227,9 +227,9 @@ class Christening:
             model = f"{model}{rng.choice(_ALPHABET)}"
 
     def name(self, classes: Sequence[str], rng: random.Random) -> str:
-        """A new name from the beginning of one name of its class and the end of another, with other digits.
+        """A new name that joins the start of one name of its class to the end of another, with different digits.
 
-        Parts of few names would be recognized. If the class has few names, or all combined names are in use, the new
+        If the class has only a few names, whose parts would be recognized, or if all combinations are in use, the new
         name consists of invented words.
         """
         names = self._names_like(classes)
@@ -245,7 +245,7 @@ class Christening:
         return self._numbered(names, rng)
 
     def _words_like(self, classes: Sequence[str]) -> list[str]:
-        """The words in the names of the same domain; if these words are too few, the words in all names."""
+        """The words in the names of the same domain; if there are too few of them, the words in all names."""
         for group in (*_groups(classes), ""):
             if group.endswith(".") or not group:
                 if group not in self._words:
@@ -276,7 +276,7 @@ def _groups(classes: Iterable[str]) -> list[str]:
 
 
 def _spliced(one: str, other: str, rng: random.Random) -> str:
-    """A name made from words of both names; if both are single words, from their letters."""
+    """A name made from words of both names or, if the first is a single word, from parts of words."""
     first, last = one.split(), other.split()
     if len(first) > 1 and len(last) > 1:
         made = " ".join([*first[: (len(first) + 1) // 2], *last[len(last) // 2 + (len(last) % 2) :]])
@@ -290,7 +290,7 @@ def _spliced(one: str, other: str, rng: random.Random) -> str:
 
 
 def _reworded(name: str, words: Sequence[str], rng: random.Random) -> str:
-    """A name of the same form: each longer word is replaced by a mixture of two of `words`, and digits are changed."""
+    """A name of the same form: each longer word is replaced by a blend of two of `words`, and digits are changed."""
 
     def made(found: re.Match[str]) -> str:
         first, last = rng.choice(words).lower(), rng.choice(words).lower()
@@ -313,33 +313,34 @@ def _digits(text: str, rng: random.Random) -> str:
 
 
 LEAST = 10
-"""The number of relations that each entity gets at least in each direction, if possible."""
+"""Minimum number of relations that each entity gets in each direction, if possible."""
 _MORE = 5
 _MEMBERS = 6
-"""The least number of members of a question's class. For a class that is one relation away, it is half of this."""
+"""Minimum number of members of a question's class. For a class that is one relation away, it is half of this."""
 _KNOWN = 0.7
-"""How often a new member of a class is a released entity of the class's domain, if there are such entities."""
+"""Share of a class's new members that are released entities of the class's domain, if there are any."""
 _SPREAD = 1.8
 _MOST_ENDS = 40
-"""The number of facts of one relation at one entity has a Pareto distribution that is cut off here."""
+"""The number of facts that an entity has with one relation follows a Pareto distribution, truncated here."""
 _MANY, _AS_MANY = 2, 0.6
-"""If an entity has over `_MANY` facts of a question's relation, this share of its other relations has about as many."""
+"""If an entity has over `_MANY` facts with a question's relation, this share of its other relations has about as many.
+"""
 _COMMON = 0.15
-"""How frequent relations of the class of all topics are, compared with relations of an entity's other classes."""
+"""Frequency of the relations of the class of all topics, relative to those of an entity's other classes."""
 _Had: TypeAlias = dict[bool, dict[str, set[str]]]
-"""By direction (true: from the entity) and entity, the entity's relations."""
+"""Relations, by direction (true: from the entity) and entity."""
 
 
 _UNTOLD = re.compile(
     r"abus|accus|arrest|brothel|celebrit|convict|crime|infidel|lawsuit|popstra|porn|prostitut|rehab|sexual"
 )
-"""Facts about these subjects are not invented, since people have real names, except for relations in questions."""
+"""Because people have real names, facts about these subjects are not invented, except for relations in questions."""
 _CLASSES = 50
-"""How many classes are tried for an entity with too few relations."""
+"""Number of classes that are tried for an entity with too few relations."""
 
 
 class Noise:
-    """Adds facts to one shard. A relation's frequency does not depend on whether questions ask for the relation."""
+    """Adds facts to one shard. A relation's frequency does not depend on whether questions ask for it."""
 
     def __init__(self, shard: Shard, fresh: Callable[[], str], seed: int) -> None:
         self._shard, self._fresh, self._seed = shard, fresh, seed
@@ -351,7 +352,7 @@ class Noise:
         self._kin: dict[tuple[str, bool], list[str]] = {}
 
     def add(self) -> None:
-        """Add new members to classes. Then add facts about all entities; those in questions are treated like others."""
+        """Add members to classes, then facts about all entities. Entities in questions are treated like any others."""
         self._measure()
         self._note_kin()
         self._populate()
@@ -401,7 +402,7 @@ class Noise:
             self._largest[node, forth] = max(count, self._largest.get((node, forth), 0))
 
     def _populate(self) -> None:
-        """Add members to the classes of questions, and to the classes one relation away."""
+        """Add members to the classes in questions, and to the classes one relation away from these."""
         roles = self._ontology.roles
         near: dict[str, None] = {}
         for question in self._shard.questions:
@@ -419,7 +420,7 @@ class Noise:
                     self._fill_class(name, least)
 
     def _fill_class(self, name: str, least: int) -> None:
-        """Add new things and released entities of the domain to a class, so that not only answers have real names."""
+        """Add new things and the domain's released entities to a class, so that answers are not its only real names."""
         missing = least - len(self._shard.facts.subjects(TYPE, name))
         named = self._ontology.has_names(name)
         kin = [node for node in self._kin.get((_domain(name), named), ()) if self._suits(node, name)]
@@ -430,12 +431,12 @@ class Noise:
                     break
 
     def _suits(self, node: str, name: str) -> bool:
-        """Whether an entity has all classes above a class. A book, for example, cannot be an actor: it is no person."""
+        """Whether an entity has all superclasses of a class. A book, for example, is no person and so no actor."""
         above = {other for other in self._ontology.above(name) if other not in (name, TOPIC)}
         return name != TOPIC and above <= set(self._shard.facts.types(node))
 
     def _note_kin(self) -> None:
-        """Note the released entities of each domain; entities that can have names are separate from the others."""
+        """Record the released entities of each domain, those that can have names separately from those that cannot."""
         released = sorted({node for node, _ in self._shard.facts.pairs(TYPE) if ENTITY.fullmatch(node)})
         for node in released:
             classes = [str(name) for name in self._shard.facts.types(node)]
@@ -444,7 +445,7 @@ class Noise:
                 self._kin.setdefault((domain, named), []).append(node)
 
     def _relations(self, forth: bool) -> dict[str, set[str]]:
-        """By entity, the relations that lead from the entity (`forth`) or to it."""
+        """For each entity, the relations that lead from it (`forth`) or to it."""
         had: dict[str, set[str]] = {}
         for fact in self._shard.facts:
             if fact.relation != TYPE:
@@ -458,7 +459,7 @@ class Noise:
             had.setdefault(end, set()).add(fact.relation)
 
     def _fill(self, node: str, forth: bool, had: _Had) -> None:
-        """Add relations of an entity's classes until the entity has enough relations in this direction."""
+        """Add relations of an entity's classes until it has enough relations in this direction."""
         wanted = LEAST + self._rng.randrange(_MORE)
         own = had[forth].setdefault(node, set())
         for relation in self._drawn(node, forth):

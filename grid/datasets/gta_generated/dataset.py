@@ -1,8 +1,9 @@
 """A generated closed set over the signatures of GTA's fourteen tools (tooltree §4.1); GTA itself is `dataset=gta`.
 
-The set has 200 queries, five from each of 40 templates. They have GTA's shape (steps, tools, categories, kinds of
-answers; see `agent-grid data gta_generated`), but they are not GTA's. The web and the images are not GTA's either; they
-are described by facts. Results on this set compare planners with each other and are no results on GTA.
+The set has 200 queries, five from each of 40 templates. They resemble GTA's in form (steps, tools, categories, kinds of
+answers; see `agent-grid data gta_generated`), but they are not GTA's queries. The web pages and images do not come from
+GTA either: each of them is a set of facts. Results on this set compare planners with each other and are not results on
+GTA.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ from grid.worlds.scenes.scene import Scene, plural
 from grid.worlds.scenes.tools import TOOLS
 from grid.worlds.scenes.world import SceneWorld
 
-# Templates about prices on menus, receipts and tags.
+# Query templates about prices on menus, receipts and tags.
 
 
 def order_from_a_menu(draft: Draft) -> Sequence[Call]:
@@ -175,7 +176,7 @@ def cheaper_where(draft: Draft) -> Sequence[Call]:
 
 
 def two_receipts(draft: Draft) -> Sequence[Call]:
-    """Two prices that follow from two totals."""
+    """Two prices that can be deduced from two totals."""
     (a, p), (b, q) = draft.prices("drinks", 2).items()
     orders = draft.rng.choice([((2, 3), (1, 4)), ((3, 1), (2, 2)), ((1, 2), (4, 1)), ((2, 1), (3, 4))])
     sums = [f"{n * float(p) + m * float(q):.2f}" for n, m in orders]
@@ -251,7 +252,7 @@ PRICES: tuple[Template, ...] = (
 
 
 ADAPTER = 2
-"""Increase it when the same words and seed give other cases or outcomes."""
+"""Increase this when the same words and seed yield different cases or outcomes."""
 TEMPLATES = (*COUNTING, *PRICES, *SHELVES, *LOOKUPS, *PICTURES)
 OF_EACH = 5
 """The number of cases of each template."""
@@ -262,10 +263,11 @@ Mode = Literal["end_to_end", "step_by_step"]
 class GtaGenerated(RecordDataset[Record]):
     """The queries of one seed.
 
-    In `mode` end_to_end, a case is a query. It is resolved when the outcome of the reference's last call was obtained,
-    in any way; if the answer needs several calls, all their outcomes must be obtained. In `mode` step_by_step, a case
-    is one call of a query's reference, after the calls before this call. The case has one decision, and is resolved by
-    the outcome of this call. `limit` draws a sample of the cases that keeps the shares of the templates (`order`).
+    In `mode` end_to_end, a case is a query. It is resolved when the outcome of the reference's last call has been
+    obtained in any way; if the answer needs several calls, all their outcomes must be obtained. In `mode` step_by_step,
+    a case is one call of a query's reference, with the earlier calls already made. The case has one decision, and is
+    resolved by the outcome of this call. `limit` draws a sample of the cases that keeps the templates' proportions
+    (`order`).
     """
 
     mode: Mode = "end_to_end"
@@ -321,7 +323,7 @@ class GtaGenerated(RecordDataset[Record]):
 
     @cached_property
     def _places(self) -> dict[str, tuple[Record, int | None]]:
-        """For each case, the query and, if the case is a single call, the number of this call."""
+        """For each case, its query and, if the case is a single call, the number of this call."""
         if self.mode == "end_to_end":
             return {name: (record, None) for name, record in self.records.items()}
         return {
@@ -354,7 +356,7 @@ def measure_step(
 
 @cache
 def records(seed: int) -> Mapping[str, Record]:
-    """All queries of a seed. Images are numbered across all queries, so that no two queries are the same."""
+    """All queries of a seed. Images are numbered across all queries, so no two queries are the same."""
     found: dict[str, Record] = {}
     facts, first = facts_of(seed), 1
     for template in TEMPLATES:
@@ -367,7 +369,7 @@ def records(seed: int) -> Mapping[str, Record]:
 
 
 def _behind(record: Record, step: int) -> SceneWorld:
-    """The world after the calls before call `step`. The outcome of call `step` resolves this world."""
+    """The world just before call `step`, whose outcome resolves the world."""
     before = record.calls[step - 1].state if step else record.world.start()
     # Outcomes of the earlier calls do not count, since call `step` may repeat one of these calls.
     return SceneWorld(

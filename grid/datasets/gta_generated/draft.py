@@ -1,4 +1,4 @@
-"""A case while it is made (images, calls run by the world, query, answer), the words of cases, and first templates."""
+"""A case under construction (images, calls run by the world, query, answer), its vocabulary, and first templates."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from grid.worlds.scenes.scene import Box, Line, Scene, Thing, one, plural
 from grid.worlds.scenes.tools import Entry, Web
 from grid.worlds.scenes.world import SceneState, SceneWorld
 
-# The words of which cases are made, and the entries of the web that cases search.
+# The words from which cases are made, and the entries of the web that cases search.
 
 
 WORDS = Path(__file__).parent / "stock" / "words.yaml"
@@ -37,26 +37,26 @@ def version() -> str:
 
 @dataclass(frozen=True)
 class Facts:
-    """The facts in the world of one seed: about places, books, people, towns, dogs, nations, watches and food."""
+    """The facts in one seed's world, about places, books, people, towns, dogs, nations, watches and food."""
 
     landmarks: Mapping[str, tuple[int, int]]
-    """Year of opening, height in metres."""
+    """A landmark's year of opening, and its height in metres."""
     books: Mapping[str, str]
-    """Author."""
+    """The book's author."""
     people: Mapping[str, str]
-    """Town of birth."""
+    """The person's town of birth."""
     towns: Mapping[str, int]
-    """Inhabitants."""
+    """The number of inhabitants."""
     dogs: Mapping[str, tuple[int, int]]
-    """Height in cm, years of life."""
+    """A breed's height in cm, and its life span in years."""
     flowers: Mapping[str, tuple[str, str]]
     """A nation's flower: its color and kind."""
     crowns: Mapping[str, float]
     """The value in euros of one crown of a nation."""
     watches: Mapping[str, tuple[int, int]]
-    """The price in euros of a brand's watch, and its years of warranty."""
+    """The price of a brand's watch in euros, and its warranty in years."""
     bars: Mapping[str, int]
-    """Kilocalories in 100 g."""
+    """A bar's energy in kcal per 100 g."""
 
     @cached_property
     def web(self) -> Web:
@@ -95,12 +95,12 @@ class Facts:
 
 
 def counted(number: int, name: str) -> str:
-    """A number of things, as in '1 year' or '2 years'."""
+    """A number with a noun, as in '1 year' or '2 years'."""
     return f"{number} {name if number == 1 else plural(name)}"
 
 
 def _begun(text: str) -> str:
-    """A text as the beginning of a sentence."""
+    """A text with a capital letter, to start a sentence."""
     return text[0].upper() + text[1:]
 
 
@@ -131,17 +131,17 @@ def _mixed(items: Sequence[str], rng: random.Random) -> list[str]:
 
 
 def _pairs(rng: random.Random, one: tuple[int, int], other: tuple[int, int], count: int) -> list[tuple[int, int]]:
-    """Pairs of numbers from two ranges. All first numbers differ, so that no two things are equal."""
+    """Pairs of numbers from two ranges. The first numbers all differ, so that no two things are equal."""
     return list(zip(rng.sample(range(*one), count), [rng.randint(*other) for _ in range(count)], strict=True))
 
 
 T = TypeVar("T")
-_LEFT, _TOP, _HIGH, _LETTER = 60, 50, 46, 19  # pixels of lines of text
+_LEFT, _TOP, _HIGH, _LETTER = 60, 50, 46, 19  # sizes and positions of lines of text, in pixels
 
 
 @dataclass(frozen=True)
 class Call:
-    """A call of the reference: as written, with concrete arguments, its outcome, and the state after the call."""
+    """A call of the reference: as written and with concrete arguments, its outcome, and the state after it."""
 
     place: str
     written: ToolCall
@@ -184,7 +184,7 @@ class Record:
 
 @dataclass
 class Draft:
-    """A case while it is made. `number` is its number in the template, and `first` the number of its first image."""
+    """A case under construction. `number` is its number in its template, `first` the number of its first image."""
 
     rng: random.Random
     facts: Facts
@@ -230,7 +230,7 @@ class Draft:
         concrete = resolve(written, outputs)
         before = self.calls[-1].state if self.calls else world.start()
         obtained = world.outcome(before, concrete).obtained
-        if tool == "GoogleSearch":  # the other results are not wanted
+        if tool == "GoogleSearch":  # only the first search result is wanted
             obtained = frozenset({(tool, self.facts.web.found(str(arguments["query"]), 1)[0].title)})
         state, outcome = world.run(before, concrete)
         call = Call(str(len(self.calls)), written, concrete, outcome, state, obtained)
@@ -242,7 +242,7 @@ class Draft:
         self.query = phrasings[self.number % len(phrasings)].format(**values)
 
     def tell(self, answer: str, *groups: Sequence[str]) -> None:
-        """Set the reference answer. An answer is right if it contains one text of each group."""
+        """Set the reference answer. An answer is right if it contains one text from each group."""
         self.answer, self.wanted = answer, Lists(tuple(map(tuple, groups)), ())
 
     def finished(self, case_id: str, template: str, resolution: Sequence[Call]) -> Record:
@@ -254,11 +254,11 @@ class Draft:
 
 
 Template = Callable[[Draft], Sequence[Call]]
-"""A function that makes a draft into a case, and returns the calls that resolve it."""
+"""A function that fills a draft, and returns the calls that resolve the case."""
 
 
 def lines(*texts: str) -> tuple[Line, ...]:
-    """Texts as lines, one below the other."""
+    """Texts as lines, one below another."""
     return tuple(
         Line(text, (_LEFT, _TOP + at * _HIGH, _LEFT + _LETTER * len(text), _TOP + at * _HIGH + 34))
         for at, text in enumerate(texts)
@@ -301,13 +301,13 @@ def euros(number: Json) -> str:
 
 
 def forms(number: Json) -> tuple[str, ...]:
-    """The forms in which an answer may write a number: exact, with two decimals, or with one if that is exact."""
+    """The forms of a number that an answer may use: exact, with two decimals, or with one if that is exact."""
     exact = str(number)
     rounded = (f"{float(exact):.2f}", f"{float(exact):.1f}")
     return tuple(dict.fromkeys((exact, rounded[0], *(one for one in rounded[1:] if float(one) == float(exact)))))
 
 
-# Templates about visible things (how many, where, of which color), and about formulae on sheets of paper.
+# Templates about visible things (their number, place or color), and about formulae on sheets of paper.
 
 
 _ROOM = "A photo of a living room"
@@ -382,7 +382,7 @@ def formula_at_two_points(draft: Draft) -> Sequence[Call]:
 
 
 def two_equations(draft: Draft) -> Sequence[Call]:
-    """The two unknowns of two equations, which are on two notes."""
+    """The two unknowns of two equations, which are written on two notes."""
     x, y = draft.rng.sample(range(2, 16), 2)
     a, b, c, d = (draft.rng.randint(2, 7) for _ in range(4))
     if a * d == b * c:
@@ -407,7 +407,7 @@ def two_equations(draft: Draft) -> Sequence[Call]:
 
 
 def more_in_which_photo(draft: Draft) -> Sequence[Call]:
-    """The numbers of animals of a kind in two photos."""
+    """The number of animals of one kind in each of two photos."""
     kind, *others = draft.pick("animals", 3)
     numbers = draft.rng.sample(range(2, 8), 2)
     photos = [
@@ -501,7 +501,7 @@ def two_attributes(draft: Draft) -> Sequence[Call]:
 
 
 def color_in_the_right_photo(draft: Draft) -> Sequence[Call]:
-    """The color of a thing. The thing is in that one of two photos which shows a given place."""
+    """The color of a thing in one of two photos, namely the photo that shows a given place."""
     (place, other), thing = draft.pick("places", 2), draft.one("clothes")
     colors = draft.pick("colors", 2)
     photos = {
@@ -543,7 +543,7 @@ def furthest_left(draft: Draft) -> Sequence[Call]:
 
 
 def _signed(factor: int, unknown: str = "") -> str:
-    """A term with its sign; an empty text for 0."""
+    """A term with its sign; empty for 0."""
     if not factor:
         return ""
     digits = unknown.lstrip("*") if abs(factor) == 1 and unknown else f"{abs(factor)}{unknown}"

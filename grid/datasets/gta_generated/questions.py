@@ -1,4 +1,4 @@
-"""Templates of queries that search the web, make pictures, or are about shelves and charts."""
+"""Templates for queries that search the web, make pictures, or concern shelves and charts."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from grid.worlds.scenes.scene import Box, Scene, Thing, one, plural
 
 
 def framed_thing(draft: Draft) -> Sequence[Call]:
-    """A frame around one of two things of the same kind, which differ in color."""
+    """A frame around one of two things of the same kind but different colors."""
     image, (wanted, _) = _pairs(draft)
     draft.ask(
         "Put a frame around the {thing} in {image}.",
@@ -34,7 +34,7 @@ def framed_thing(draft: Draft) -> Sequence[Call]:
 
 
 def two_frames(draft: Draft) -> Sequence[Call]:
-    """Frames around two things, on one image."""
+    """Frames around two things in one image."""
     image, (first, second) = _pairs(draft)
     draft.ask(
         "Frame both the {a} and the {b} in {image}, so that I have one picture with two frames.",
@@ -65,7 +65,7 @@ def building_on_a_sign(draft: Draft) -> Sequence[Call]:
 
 
 def higher_of_two(draft: Draft) -> Sequence[Call]:
-    """The higher of two buildings on a signpost."""
+    """The taller of two buildings named on a signpost."""
     (a, (_, high)), (b, (_, low)) = draft.of(draft.facts.landmarks, 2)
     image = draft.image(Scene("A photo of a signpost", lines=lines(f"{a} 2 km", f"{b} 5 km")))
     draft.ask(
@@ -142,7 +142,7 @@ def two_dogs(draft: Draft) -> Sequence[Call]:
 
 
 def sum_on_a_receipt(draft: Draft) -> Sequence[Call]:
-    """A receipt with its sum written on it."""
+    """The sum of a receipt, written on its photo."""
     goods = draft.prices("groceries", 3)
     image = draft.image(Scene("A photo of a receipt", lines=lines("Receipt", *listed(goods))))
     draft.ask(
@@ -204,7 +204,7 @@ def energy_of_two_bars(draft: Draft) -> Sequence[Call]:
 
 
 def _pairs(draft: Draft) -> tuple[str, list[str]]:
-    """An image with two pairs of things of a kind, all of different color; also color and name of one of each pair."""
+    """An image with two pairs of things of the same kind in four colors; color and name of one thing per pair."""
     names, colors = draft.pick("furniture", 2), draft.pick("colors", 4)
     kinds = [*zip(names * 2, colors, strict=True)]
     draft.rng.shuffle(kinds)
@@ -248,7 +248,7 @@ def same_color_elsewhere(draft: Draft) -> Sequence[Call]:
 
 
 def picture_of_two_signs(draft: Draft) -> Sequence[Call]:
-    """A picture of an animal and a piece of clothing, each named on a sign."""
+    """A picture of an animal and a piece of clothing, each of which is named on a sign."""
     creature, worn = draft.one("creatures"), draft.one("clothes")
     sign = draft.image(Scene("A photo of a sign at a gate", lines=lines(creature.upper())))
     label = draft.image(Scene("A photo of a shop sign", lines=lines(f"{worn} sale".upper())))
@@ -265,7 +265,7 @@ def picture_of_two_signs(draft: Draft) -> Sequence[Call]:
 
 
 def restyled_photo(draft: Draft) -> Sequence[Call]:
-    """A photo in another style. The query identifies the photo, one of two, by the place that it shows."""
+    """A photo in another style. The query identifies the photo, which is one of two, by the place it shows."""
     (place, other), style = draft.pick("places", 2), draft.one("styles")
     shown = draft.rng.sample([place, other], 2)
     photos = {where: draft.image(Scene(f"A photo of {one(where)}", _walkers(draft))) for where in shown}
@@ -282,7 +282,7 @@ def restyled_photo(draft: Draft) -> Sequence[Call]:
 
 
 def titled_picture(draft: Draft) -> Sequence[Call]:
-    """A photo in another style. A title from another image is written on it."""
+    """A photo in another style, with a title taken from a second image."""
     title, style, place = draft.one("titles"), draft.one("styles"), draft.one("places")
     photo = draft.image(Scene(f"A photo of {one(place)}", _walkers(draft)))
     cover = draft.image(Scene("A photo of a book cover", lines=lines(title)))
@@ -334,7 +334,7 @@ def national_flower(draft: Draft) -> Sequence[Call]:
 
 
 def _street(draft: Draft, name: str) -> tuple[str, str, str]:
-    """An image of a street with three things from a list of the stock; also the name and color of one of them."""
+    """An image of a street with three things from a list of the stock, and the name and color of one of them."""
     names, colors = draft.pick(name, 3), draft.pick("colors", 3)
     things = tuple(
         Thing(thing, box, (("color", color),))
@@ -396,7 +396,7 @@ def on_a_shelf_and_in_all(draft: Draft) -> Sequence[Call]:
 
 
 def more_on_one_shelf(draft: Draft) -> Sequence[Call]:
-    """How many more things one shelf has than another."""
+    """The difference between the numbers of things on two shelves."""
     image, kind, counts = _cupboard(draft)
     shelves = sorted(draft.rng.sample(list(counts), 2), key=lambda shelf: -counts[shelf])
     draft.ask(
@@ -412,7 +412,7 @@ def more_on_one_shelf(draft: Draft) -> Sequence[Call]:
 
 
 def filled_shelves(draft: Draft) -> Sequence[Call]:
-    """The number of things to add until all shelves have as many as the fullest shelf."""
+    """The number of things that must be added to make all shelves as full as the fullest."""
     image, kind, counts = _cupboard(draft)
     draft.ask(
         "All three shelves in {image} (the upper, middle and lower shelf) should hold as many {kind} as the one with "
@@ -450,7 +450,7 @@ def chart_of_two_notes(draft: Draft) -> Sequence[Call]:
 
 
 def chart_of_a_farm(draft: Draft) -> Sequence[Call]:
-    """A chart in another style, of the animals in a farmyard; one of two photos shows the farmyard."""
+    """A chart, in another style, of the animals in a farmyard that is shown in one of two photos."""
     kinds, style = draft.pick("animals", 4), draft.one("styles")
     counts = {kind: draft.rng.randint(1, 5) for kind in kinds}
     farm = Scene("A photo of a farmyard", crowd(counts, draft.rng))
@@ -484,7 +484,7 @@ def _counted(draft: Draft, image: str, kind: str, shelves: Sequence[str]) -> lis
 
 
 def _cupboard(draft: Draft) -> tuple[str, str, dict[str, int]]:
-    """An image of three shelves with things of two kinds; also the first kind and its different numbers by shelf."""
+    """An image of three shelves with things of two kinds, and the first kind with its different numbers by shelf."""
     kind, other = draft.pick("goods", 2)
     shelves = dict(zip(words()["shelves"], draft.rng.sample(range(1, 6), 3), strict=True))
     things: list[Thing] = []

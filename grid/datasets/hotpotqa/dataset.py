@@ -52,7 +52,7 @@ from grid.worlds.readers import Corpus, Paragraph
 from grid.worlds.search import TOOLS, QuestionWorld
 
 ADAPTER = 2
-"""Increase it when the same files give other cases or outcomes."""
+"""Increase this when the same files yield different cases or outcomes."""
 SEVERAL = "A request with numbered questions is answered by finishing with one numbered line for each, in their order."
 SHORT = "An answer is short: a name, a date, a number, yes or no."
 _OBJECTIVES = re.compile(r"([1-9])(?:\.\.([1-9]))?")
@@ -60,25 +60,25 @@ _OBJECTIVES = re.compile(r"([1-9])(?:\.\.([1-9]))?")
 
 @dataclass(config=STRICT)
 class HotpotQAMulti(RecordDataset[Sample]):
-    """Cases of `objectives` questions, `cases` of each number, drawn from a distractor file with `seed` + the number.
+    """Cases with `objectives` questions, `cases` per number, drawn from a distractor file with `seed` + the number.
 
-    A case is resolved when all its parts are answered correctly and in their order, by HotpotQA's exact match;
-    `answer_em` and `answer_f1` are means over parts. A case's cluster is the set of its questions, in any order. By
-    default, a case's demonstrations have no question that differs only in names from a question of the case. Cases of
-    different clusters can share questions (`--stats` shows how many do). Confidence intervals are therefore valid only
-    for other cases made from the same questions.
+    A case is resolved when all its parts are answered correctly (by HotpotQA's exact match) and in order; `answer_em`
+    and `answer_f1` are means over the parts. A case's cluster is the set of its questions, in any order. By default, a
+    case's demonstrations contain no question that differs from one of the case's questions only in names. Cases in
+    different clusters can share questions (`--stats` shows how often). Confidence intervals therefore hold only for
+    other cases made from the same questions.
 
     Args:
         path: the file, or a folder that contains it.
         objectives: a number of questions from 1 to 9, or a range such as 1..5.
         train: the file with questions for demonstrations; without it, half of the questions in `path` are used.
-        corpus: JSON Lines with title and text to search; without it, the paragraphs of all questions are searched.
-        retrieval: how paragraphs are retrieved: by their words, or by the cosine of embeddings.
-        paragraphs: the number of paragraphs that a search may use (settings of tool robustness have their own number).
-        demonstrations_from: how many cases of each number to draw for demonstrations.
+        corpus: JSON Lines with titles and texts to search; without it, the paragraphs of all questions are searched.
+        retrieval: how paragraphs are retrieved: by their words, or by the cosine of their embeddings.
+        paragraphs: the number of paragraphs that a search may use (settings for tool robustness have their own number).
+        demonstrations_from: the number of cases, for each number of questions, to draw for demonstrations.
         demonstrations_by: how the 'nearest' solved cases are found: by words, or by the cosine of embeddings.
-        demonstrations_hold_out: which solved cases are no demonstrations for a case: those with a question that differs
-            only in names from a question of the case, or only the case itself.
+        demonstrations_hold_out: which solved cases are not used as demonstrations for a case: those with a question
+            that differs from one of the case's questions only in names, or only the case itself.
         hub, wheel, sentence_model, query_prefix: the embedding model, configured as for a dense retriever.
     """
 
@@ -162,14 +162,14 @@ class HotpotQAMulti(RecordDataset[Sample]):
         return self._split[1]
 
     def strata(self) -> Sequence[Stratum]:
-        """Two levels of strata: the number of questions, then the sequence of the questions' types."""
+        """Two levels of strata: the number of questions, then the sequence of their types."""
         return lambda case: str(len(self.records[case].parts)), lambda case: " ".join(self.records[case].kinds)
 
     def cluster(self, case_id: str) -> str:
         """The questions of a case. Cases with the same questions in different orders belong to one cluster.
 
-        The sequence of the parts' types cannot be the cluster: it determines the number of parts and the controls of
-        the regression.
+        The sequence of the parts' types cannot be the cluster, because it determines the number of parts and the
+        regression's control variables.
         """
         return " ".join(sorted(part.id for part in self.records[case_id].parts))
 
@@ -194,18 +194,18 @@ class HotpotQAMulti(RecordDataset[Sample]):
         )
 
     def unsolved(self, case_id: str) -> Mapping[str, Any]:
-        """The scores of an episode that broke off without an answer."""
+        """The scores of an aborted episode, which has no answer."""
         return {**WITHOUT_AN_ANSWER}
 
     def world(self, sample: Sample) -> QuestionWorld:
-        """The tools of a case. If an outline is shown, the case ends with the outline, without a final answer."""
+        """The tools of a case. If an outline is shown, the case ends with it, without a final answer."""
         wanted = tuple(part.answer for part in sample.parts)
         return QuestionWorld(self.searched, wanted, sample.evidence(), self.paragraphs, self.outline == HIDDEN)
 
     def demonstrations(self, case_id: str, count: int) -> tuple[Demonstration, ...]:
-        """The nearest solved cases with the case's number of questions, nearest first (B.1.3).
+        """The most similar solved cases with the same number of questions, most similar first (B.1.3).
 
-        By default, solved cases that share a part's template with the case are left out. The paper does not do this.
+        By default, solved cases that share a part's template with the case are left out, unlike in the paper.
         """
         sample = self.records[case_id]
         held_out = sample.templates if self.demonstrations_hold_out == "template" else frozenset[str]()
@@ -245,7 +245,7 @@ class HotpotQAMulti(RecordDataset[Sample]):
 
     @cached_property
     def _drawn(self) -> dict[int, list[tuple[Part, ...]]]:
-        """By number of parts, the parts of each case. Raises ConfigError if there are too few questions."""
+        """The parts of each case, by number of parts. Raises ConfigError if there are too few questions."""
         for number in self.numbers:
             if bounds(self.parts, number) != (0, number) and (number > 1 or not self.parts):
                 of = {kind: sum(part.kind == kind for part in self.parts) for kind in (BRIDGE, COMPARISON)}
@@ -257,7 +257,7 @@ class HotpotQAMulti(RecordDataset[Sample]):
 
     @cached_property
     def _nearest(self) -> dict[int, Nearest[Demonstration]]:
-        """For each number of parts, the solved cases that have this number of parts."""
+        """For each number of parts, the solved cases with that many parts."""
         return {number: self._solved(number) for number in self.numbers}
 
     def _solved(self, number: int) -> Nearest[Demonstration]:
@@ -287,7 +287,7 @@ def _demonstration(sample: Sample) -> Demonstration:
 
 
 def _measured(wanted: Sequence[str], trajectory: Trajectory) -> Mapping[str, Any]:
-    """Means over parts of HotpotQA's official exact match and F1; `usage` is None, as no arguments are compared."""
+    """HotpotQA's official exact match and F1, averaged over parts; `usage` is None, as no arguments are compared."""
     pairs = list(zip(parts_of(trajectory.answer, len(wanted)), wanted, strict=True))
     return {
         "usage": None,
@@ -296,12 +296,12 @@ def _measured(wanted: Sequence[str], trajectory: Trajectory) -> Mapping[str, Any
     }
 
 
-# The paragraphs that are searched, prepared once per process for all data sets of the same files.
+# The paragraphs that are searched, prepared once per process for all data sets with the same files.
 
 
 @lru_cache(maxsize=4)
 def corpus_of(paragraphs: tuple[tuple[Paragraph, ...], ...], model: Path | None, query_prefix: str) -> Corpus:
-    """A corpus of several pools' paragraphs, each once. Search uses a model's embeddings or, without a model, words."""
+    """A corpus of several pools' paragraphs, each once. It is searched by embeddings or, without a model, by words."""
     distinct = tuple(dict.fromkeys(one for part in paragraphs for one in part))
 
     def texts() -> Sequence[str]:
@@ -312,7 +312,7 @@ def corpus_of(paragraphs: tuple[tuple[Paragraph, ...], ...], model: Path | None,
     return Corpus(distinct, dense_texts(texts, lambda: embedder_of(model), query_prefix), matching=False)
 
 
-# HotpotQA's files as pools of parts and of paragraphs, each file read once per process; how one file becomes two pools.
+# HotpotQA's files as pools of parts and paragraphs, each file read once per process; splitting a file into two pools.
 
 
 CORPUS = "dataset.corpus"
@@ -333,7 +333,7 @@ def file_of(key: str, path: str | None) -> Path:
             named = next((named / name for name in (DEV, SAMPLE) if (named / name).is_file()), named)
         if named.is_file():
             return named
-    except OSError as error:  # a name that is too long, say
+    except OSError as error:  # for example, because a name is too long
         raise ConfigError(key, f"{path:.80}", f"{allowed} ({error.strerror})") from None
     raise ConfigError(key, path, allowed)
 
@@ -361,7 +361,7 @@ def read_pool(key: str, path: Path) -> Pool:
 
 @lru_cache(maxsize=4)
 def _read(path: Path, size: int, changed: int) -> Pool:
-    """A file's pool, cached as long as the file's size and time of change stay the same."""
+    """A file's pool, cached as long as the file's size and modification time stay the same."""
     return kept(path, _made)
 
 
@@ -418,9 +418,10 @@ def _paragraphs(path: Path, size: int, changed: int) -> tuple[tuple[Paragraph, .
 
 
 def halved(parts: Sequence[Part]) -> tuple[list[Part], list[Part]]:
-    """Halve the parts of each kind: sorted by the hashes of ids, every other part is for cases or for demonstrations.
+    """Halve the parts of each kind, sorted by the hashes of their ids: one half for cases, one for demonstrations.
 
-    Both lists keep the order of the parts. If a kind has an odd number of parts, the first list gets one more.
+    Every other part goes into the second half. Both lists keep the parts' order. If a kind has an odd number of parts,
+    the first list gets one more.
     """
     for_cases: set[str] = set()
     for kind in KINDS:
@@ -451,7 +452,7 @@ def _commonest(skipped: Sequence[Skipped]) -> str:
     return f" (most frequent reason: {reasons[0][0]:.120})" if reasons else ""
 
 
-# The pool of a large file is stored in the user's cache. Reading the cache takes seconds; reading the file, a minute.
+# The pool of a large file is stored in the user's cache, which is read in seconds; reading the file takes a minute.
 
 
 _LARGE = 100_000_000
@@ -472,7 +473,7 @@ class Pool(NamedTuple):
 
 
 def kept(path: Path, make: Callable[[Path], Pool]) -> Pool:
-    """The pool of a file. A large file's pool comes from the cache as long as the file and the code are unchanged.
+    """The pool of a file. It comes from the cache if the file is large, and the file and the code are unchanged.
 
     Raises DataError if the cache is damaged, and every error that `make` raises.
     """
@@ -506,7 +507,7 @@ def _write(make: Callable[[], Pool], target: Path) -> None:
 
 
 def _lines(file: Path) -> Iterator[list[Any]]:
-    """The lists in a file that `_write` wrote."""
+    """The lists in a file written by `_write`."""
     with file.open(encoding="utf-8") as lines:
         for line in lines:
             yield loads(line)

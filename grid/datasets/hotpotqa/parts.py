@@ -1,10 +1,10 @@
-"""A question as a part of a case: the calls that solve it, with texts composed by rules, and their results (B.1.3).
+"""A question as a part of a case: the calls that solve it, with texts made by rules, and their results (B.1.3).
 
 The paper's decompositions were written by a language model and are not released. Here, a bridge question becomes two
-searches. The first search asks what a span of the question means; the first paragraph describes this thing, and the
-result is the title of the other paragraph. The second search is the question with this result in place of the span. A
-comparison becomes two searches and a decision. Each search asks for the facts about one of the two things that decide
-the question, without naming the other thing; then the results are compared.
+searches. The first search asks for the thing that a span of the question describes; the first paragraph describes this
+thing, and the result is the title of the second paragraph. The second search is the question with this result in place
+of the span. A comparison becomes two searches and a decision. Each search asks for the deciding facts about one of the
+two things, without naming the other; then the results are compared.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ from grid.worlds.readers import Evidence, bare
 from grid.worlds.search import COMMONSENSE, QUESTION, SEARCH
 
 Pieces: TypeAlias = tuple[str | int, ...]
-"""A question's text in pieces. A number is replaced by the result of the part's call with this number, from 0."""
+"""A question's text in pieces. A number stands for the result of the part's call with this number, from 0."""
 _EDGES = " ,;:.?!"
 _NAMED = 0.5
-"""A paragraph names a title if it has this share of the title's words; few texts contain a full title."""
+"""A paragraph names a title if it has this share of the title's words, since few texts contain a full title."""
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ class PartStep:
 
 @dataclass(frozen=True)
 class Part:
-    """A question that can be one of several in a case. The last call of its reference returns its answer."""
+    """A question that can be part of a case. The last call of its reference returns its answer."""
 
     id: str
     question: str
@@ -79,12 +79,12 @@ class Part:
 
     @cached_property
     def template(self) -> str:
-        """The question's words without its paragraphs' titles. Questions of one template differ only in titles."""
+        """The question's words without its paragraphs' titles. Questions with one template differ only in titles."""
         names = sorted({bare(step.title) for step in self.steps} - {""}, key=len, reverse=True)
         return normalised(re.sub("|".join(map(_named, names)), " ", self.question, flags=re.IGNORECASE))
 
     def evidence(self) -> dict[str, Evidence]:
-        """The result of each call, by the call's question with earlier results filled in."""
+        """The result of each call; the key is the call's question with earlier results filled in."""
         results = [step.result for step in self.steps]
         return {step.found(results): Evidence(step.result, step.title) for step in self.steps}
 
@@ -160,11 +160,11 @@ def _behind(span: str) -> str:
 
 
 def _stands_in(text: str, whole: str) -> bool:
-    """Whether `whole` contains the words of `text` in sequence; case, articles and punctuation do not matter."""
+    """Whether `whole` contains the words of `text` in sequence, ignoring case, articles and punctuation."""
     return f" {normalised(text)} " in f" {normalised(whole)} "
 
 
-# The words of a bridge question that describe its pivot: the words that fit its first paragraph.
+# The words of a bridge question that describe its pivot: those that fit its first paragraph.
 
 
 _WORD = re.compile(r"\S+")
@@ -173,26 +173,27 @@ _ASKING = frozenset(["what", "which", "who", "whom", "whose", "when", "where", "
 _RELATIVE = frozenset(["who", "whom", "whose", "which", "that", "where", "when"])
 _DETERMINERS = frozenset(["the", "a", "an", "this", "that", "these", "those", "his", "her", "its", "their"])
 _MODIFYING = frozenset(["what", "which", "whose", "how"])
-"""Words that may stand directly before the thing asked for, as in `what city`."""
+"""Words that may come directly before the thing asked for, as in `what city`."""
 _PREPOSITIONS = frozenset(["by", "in", "at", "on", "for", "with", "from", "to", "as", "into", "than"])
 _VERBS = frozenset(
     ["is", "are", "was", "were", "be", "been", "do", "does", "did", "has", "have", "had", "can", "could", "will"]
 )
 _GRAMMAR = _ASKING | _PREPOSITIONS | _VERBS | frozenset(["and", "or", "but", "would", "also"])
 _WEIGHTS = {(True, False): 1.0, (True, True): 0.25, (False, False): -0.25, (False, True): -1.0}
-"""The weight of a word. The key says whether the first paragraph has the word, and whether the second has it."""
+"""The weight of a word. The key says whether the word is in the first paragraph, and whether it is in the second."""
 _MOST = 120
-"""The number of a question's first words that are considered."""
+"""The number of words at the start of a question that are considered."""
 _NEAR = 3
-"""The greatest number of words between a noun and its determiner."""
+"""Maximum number of words between a noun and its determiner."""
 
 
 def described(question: str, first: str, second: str) -> tuple[int, int] | None:
-    """The place of the span that fits the first paragraph and not the second; None if there is no such span.
+    """The position of the span that fits the first paragraph and not the second; None if there is no such span.
 
-    Each span that may be removed from the question has a score: words only in the first paragraph raise it, words only
-    in the second lower it. The best span is taken; among equals, the first and shortest. It is then extended by words
-    that belong to it: a determiner, `the director of` a film, and the noun before a relative clause.
+    Each span that may be removed from the question has a score, which is raised by words that are only in the first
+    paragraph and lowered by words that are only in the second. The span with the best score is chosen; among equals,
+    the first and shortest. It is then extended by words that belong to it: a determiner, `the director of` a film, and
+    the noun before a relative clause.
     """
     words = _Words(question)
     totals = [0.0, *accumulate(words.weights(set(terms(first)), set(terms(second))))]
@@ -211,7 +212,7 @@ def described(question: str, first: str, second: str) -> tuple[int, int] | None:
 
 
 class _Words:
-    """A question's words. Each word has its place, and its form in lower case without quotes and punctuation."""
+    """A question's words. Each word has its position, and its form in lower case without quotes and punctuation."""
 
     def __init__(self, text: str) -> None:
         self._text = text
@@ -219,16 +220,16 @@ class _Words:
         self.bare = [text[start:end].strip(_SPANS_EDGES).lower() for start, end in self.places]
 
     def weights(self, first: set[str], second: set[str]) -> list[float]:
-        """How much each word fits the first paragraph better than the second; 0 for grammatical words."""
+        """How much better each word fits the first paragraph than the second; 0 for grammatical words."""
         return [
             sum(_WEIGHTS[term in first, term in second] for term in own) / max(len(own), 1)
             for own in (self._content[place] for place in range(len(self.bare)))
         ]
 
     def may_leave(self, start: int, end: int) -> bool:
-        """Whether a span may be removed. An asking word (if there is one) and something to ask about must remain.
+        """Whether a span may be removed. A question word (if there is one) and something to ask about must remain.
 
-        The span must not separate `what` from the thing that it asks for.
+        The removal must not separate `what` from the thing that it asks for.
         """
         outside = (*range(start), *range(end, len(self.bare)))
         asks = any(self.bare[place] in _ASKING for place in outside) or not _ASKING.intersection(self.bare)
@@ -236,7 +237,7 @@ class _Words:
         return asks and not parted and any(self._content[place] or self.bare[place] == "from" for place in outside)
 
     def widened(self, start: int, end: int) -> int:
-        """The start of the span after adding a determiner, the noun before a relative clause, and words before `of`."""
+        """The span's start once a determiner, the noun before a relative clause, and words before `of` are added."""
         bare, reach, behind = self.bare, start, ""
         while reach and not self._breaks(reach - 1):
             word = bare[reach - 1]
@@ -253,7 +254,7 @@ class _Words:
         return start
 
     def lengthened(self, start: int, end: int) -> int:
-        """The end of the span after adding words such as `by an actress` before a following relative clause (`who`)."""
+        """The span's end once words such as `by an actress` before a relative clause (`who`) are added."""
         bare = self.bare
         if self._breaks(end - 1) or end == len(bare) or bare[end] not in _PREPOSITIONS | _DETERMINERS:
             return end
@@ -274,12 +275,12 @@ class _Words:
         return self._text[self.places[place][1] - 1] in ",;:.?!"
 
     def _relates(self, place: int) -> bool:
-        """Whether a relative clause after a noun begins at this word or, if the word is a verb, one word earlier."""
+        """Whether a relative clause after a noun starts at this word or, if the word is a verb, one word earlier."""
         at = place - 1 if self.bare[place] in _VERBS else place
         return at > 0 and self.bare[at] in _RELATIVE and self.bare[at - 1] not in _GRAMMAR | _DETERMINERS
 
     def _determined(self, before: int) -> bool:
-        """Whether a determiner is shortly before a place, without punctuation or grammatical words in between."""
+        """Whether a determiner comes shortly before a place, without punctuation or grammatical words in between."""
         for place in range(before - 1, max(before - 2 - _NEAR, -1), -1):
             if self.bare[place] in _DETERMINERS:
                 return True
@@ -288,11 +289,11 @@ class _Words:
         return False
 
 
-# HotpotQA's questions with their paragraphs, read as they are released, one after another and within limits.
+# HotpotQA's questions with their paragraphs, read from the released files one after another and within limits.
 #
-# Two forms are read. The official distractor files are one JSON list of objects with `_id`, `question`, `answer`,
-# `type`, `supporting_facts` ([title, sentence]) and `context` ([title, [sentences]]). JSON Lines have the same objects,
-# or the hub's objects, with `id`, and with lists by name instead of pairs.
+# Two formats are supported. The official distractor files are one JSON list of objects with `_id`, `question`,
+# `answer`, `type`, `supporting_facts` ([title, sentence]) and `context` ([title, [sentences]]). JSON Lines have the
+# same objects, or the hub's objects, which have `id`, and named lists instead of pairs.
 
 
 BRIDGE, COMPARISON = "bridge", "comparison"
@@ -318,7 +319,7 @@ class Context:
 
 @dataclass(frozen=True)
 class Question:
-    """A question as it is released. Each text is on one line, with HTML entities decoded."""
+    """A question as released. Each text is on one line, with HTML entities decoded."""
 
     id: str
     text: str
@@ -333,7 +334,7 @@ class Question:
 
 
 def objects(path: Path) -> Iterator[tuple[str, object]]:
-    """Every record of a file of either form, after its place in the file (`line 3`, `record 3`). Raises DataError."""
+    """Pairs of a record's place (`line 3`, `record 3`) and the record, in a file of either format. Raises DataError."""
     try:
         with path.open("rb") as file:
             first = file.read(1 << 16).lstrip()[:1]
@@ -365,7 +366,7 @@ def question(record: object) -> Question:
 
 
 def one_line(text: str) -> str:
-    """A text on one line, with HTML entities decoded and single blanks."""
+    """A text on one line, with HTML entities decoded and single spaces."""
     return " ".join(html.unescape(text).split())
 
 
@@ -405,7 +406,7 @@ def _contexts(value: object, facts: Mapping[str, set[int]]) -> tuple[Context, ..
 
 
 def _pairs(value: object, key: str, first: str, second: str) -> Sequence[tuple[object, object]]:
-    """Read a list of pairs; it is written as pairs, or as an object with two lists."""
+    """Read a list of pairs, which is written as pairs or as an object with two lists."""
     if isinstance(value, dict):
         one, other = value.get(first), value.get(second)
         if not isinstance(one, list) or not isinstance(other, list) or len(one) != len(other):
@@ -422,18 +423,18 @@ def _pairs(value: object, key: str, first: str, second: str) -> Sequence[tuple[o
     return pairs
 
 
-# Questions with several objectives, composed of independent questions as in the paper's script (B.1.3).
+# Questions with several objectives, composed of independent questions as by the paper's script (B.1.3).
 
 
 OF_DEMONSTRATIONS = 1000
-"""This number is added to the seed of cases to get the seed of demonstrations."""
+"""This number is added to the seed for cases to get the seed for demonstrations."""
 _TRIES = 20
-"""The greatest number of draws for each wanted sample; more than one, as equal samples count only once."""
+"""Maximum number of draws for each wanted sample; more than one, because equal samples count only once."""
 
 
 @dataclass(frozen=True)
 class Sample:
-    """Several parts as one question. Its reference has the parts' own calls, one part after another."""
+    """Several parts as one question. Its reference consists of the parts' calls, one part after another."""
 
     id: str
     parts: tuple[Part, ...]
@@ -450,7 +451,7 @@ class Sample:
 
     @property
     def kinds(self) -> tuple[str, ...]:
-        """The kinds of the parts, in their order."""
+        """The kinds of the parts, in order."""
         return tuple(part.kind for part in self.parts)
 
     @cached_property
@@ -485,7 +486,7 @@ class Sample:
         return all(found[question] == known for part in self.parts for question, known in part.evidence().items())
 
     def evidence(self) -> dict[str, Evidence]:
-        """The result of each of the reference's calls, by its question with earlier results filled in."""
+        """The result of each call of the reference; the key is its question with earlier results filled in."""
         return {question: found for part in self.parts for question, found in part.evidence().items()}
 
     @staticmethod
@@ -494,7 +495,7 @@ class Sample:
 
 
 def bounds(parts: Sequence[Part], objectives: int) -> tuple[int, int] | None:
-    """The least and greatest number of bridge questions that a sample can have; None if no sample is possible."""
+    """The minimum and maximum number of bridge questions in a sample; None if no sample is possible."""
     bridges = sum(part.kind == BRIDGE for part in parts)
     low, high = max(0, objectives - (len(parts) - bridges)), min(objectives, bridges)
     return (low, high) if low <= high else None
@@ -505,7 +506,7 @@ def draw(parts: Sequence[Part], objectives: int, count: int, seed: int) -> list[
 
     With one objective, half of the samples are bridge questions and half comparisons, each question once. With several,
     each sample has i ~ U{0..k} bridge questions (within `bounds`) and otherwise comparisons, in random order. The same
-    question may be in many samples, but only once in each. The draws are those of the paper's script for the same seed.
+    question may be in many samples, but only once in each. With the same seed, the paper's script makes the same draws.
     Repeated samples, and samples whose parts contradict each other, are dropped.
     """
     rng = random.Random(seed)
@@ -531,7 +532,7 @@ def draw(parts: Sequence[Part], objectives: int, count: int, seed: int) -> list[
     return list(found.values())
 
 
-# The success of answers without reading: constant answers, and guesses if a question shows its possible answers.
+# The success of answering without reading: by constants, or by guessing if a question shows its possible answers.
 
 
 _CLOSED = ("yes", "no")
@@ -540,8 +541,8 @@ _CLOSED = ("yes", "no")
 class Constants:
     """The most common answers to the questions for demonstrations; among equally common answers, the first in the file.
 
-    The constant by last function uses the last tool of each part's reference: a search (bridge questions) or a
-    comparison. No planner knows this tool.
+    The constant by last function depends on the last tool of each part's reference: a search (bridge questions) or a
+    comparison. Planners do not know this tool.
     """
 
     def __init__(self, trainings: Iterable[Part]) -> None:
@@ -566,15 +567,15 @@ class Constants:
 
 
 def always(answer: str, sample: Sample) -> bool:
-    """Whether the same answer is right for all parts of a case."""
+    """Whether one answer is right for all parts of a case."""
     return all(exact_match(answer, part.answer) for part in sample.parts)
 
 
 def guessed(sample: Sample) -> float:
-    """The probability that guesses answer all parts.
+    """The probability that guesses are right for all parts.
 
     If a part's answer is yes or no, or one of the two compared things, a guess is right with probability 0.5. For other
-    parts, the question does not show possible answers, and the probability is 0.
+    parts, whose questions do not show possible answers, the probability is 0.
     """
     return math.prod(0.5 if _is_closed(part) else 0.0 for part in sample.parts)
 

@@ -1,4 +1,4 @@
-"""Tables about a multi-objective HotpotQA: cases, plans, the ceiling set by retrieval, easy baselines."""
+"""Tables about a multi-objective HotpotQA: cases, plans, the ceiling set by retrieval, and easy baselines."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def reasons(dataset: HotpotQAMulti) -> Table:
 
 
 def shapes(dataset: HotpotQAMulti) -> Table:
-    """By number of questions, the mean shape of the reference plans in calls (planning_horizon §3.1)."""
+    """The mean shape of the reference plans, in calls, by number of questions (planning_horizon §3.1)."""
     table = Table(
         "questions", "cases", "bridge", "calls", "depth", "breadth", title="reference plans, means over cases"
     )
@@ -87,7 +87,7 @@ async def ceilings(dataset: HotpotQAMulti) -> Table:
 
 
 def easy(dataset: HotpotQAMulti) -> Table:
-    """The shares of cases that answers without reading resolve; for guesses, the mean probability."""
+    """The shares of cases that are resolved by answering without reading; for guesses, the mean probability."""
     commonest = dataset.constants.overall or "none"
     headers = ("always yes", "always no", f"commonest: {commonest:.40}", "commonest by last function", "guessing")
     table = Table("questions", "cases", *headers, title="cases that are answered correctly without reading")
@@ -104,7 +104,7 @@ _CONSTANTS = ("constant_success", "constant_by_function_success")
 
 
 async def replayed(world: QuestionWorld, sample: Sample) -> bool:
-    """Whether a case is resolved by the reference's calls and a finish with their results."""
+    """Whether the reference's calls, and a finish with their results, resolve a case."""
     return world.resolved((await observed(world, sample))[1])
 
 

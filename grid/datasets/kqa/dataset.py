@@ -1,4 +1,4 @@
-"""KQA Pro and a synthetic replacement with the same form of files and the same tools (planning_horizon §4.1)."""
+"""KQA Pro, and a synthetic replacement with the same file formats and tools (planning_horizon §4.1)."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ from grid.worlds.kopl.values import GLOSSARY, KnowledgeBase, KoplError
 from grid.worlds.kopl.world import KoplWorld, parse, read
 
 ADAPTER = 3
-"""Increase it when the same files give other cases or outcomes."""
+"""Increase this when the same files yield different cases or outcomes."""
 
 
 class Kqa(QuestionAnswering[Question]):
@@ -70,14 +70,14 @@ class Kqa(QuestionAnswering[Question]):
 
     @cached_property
     def version(self) -> str:
-        """The adapter, the files' fingerprint, the sizes and the seed of the samples, and any sentence model."""
+        """The adapter, the files' fingerprint, the samples' sizes and seed, and any sentence model."""
         drawn = "-".join(str(part) for part in (*self.sizes, self.seed) if part is not None)
         files = fingerprint(*(self.root / name for name in (KB, TRAIN, TEST)))
         return f"{type(self).__name__.lower()}-a{ADAPTER}-{files}-{drawn}{self._model_version()}"
 
     @cached_property
     def kb(self) -> KnowledgeBase:
-        """The knowledge base, including its remarks."""
+        """The knowledge base, with the remarks about it."""
         return read(self.root / KB)
 
     @property
@@ -88,7 +88,7 @@ class Kqa(QuestionAnswering[Question]):
 
     @property
     def skipped(self) -> Sequence[Skipped]:
-        """Facts of the base and records of both splits that cannot be used, each with the reason."""
+        """Facts of the knowledge base and records of both splits that cannot be used, each with a reason."""
         return (*self.kb.remarks, *self._tests[1], *self._trainings[1])
 
     @property
@@ -106,7 +106,7 @@ class Kqa(QuestionAnswering[Question]):
         return list(self.questions)[: self.limit]
 
     def cluster(self, case_id: str) -> str:
-        """The functions of the program's DAG in order; questions with the same functions are one cluster."""
+        """The functions of the program's DAG in order; questions with the same functions form one cluster."""
         return " ".join(step.function for step in self.questions[case_id].dag)
 
     def world(self, question: Question, answered: bool) -> KoplWorld:
@@ -142,17 +142,17 @@ class Kqa(QuestionAnswering[Question]):
 class KqaPro(Kqa):
     """The released KQA Pro: questions drawn from `val.json` with `seed`, demonstrations from all of `train.json`.
 
-    The drawn questions are balanced by DAG nodes, and so is any number of first questions (`limit`). With `order` file,
-    the drawn questions keep their order in the file. A case is resolved by its program's answer, found in any way. By
-    default, a case's demonstrations do not include questions of its own template. Two questions have the same template
-    if their programs differ only in entities and values.
+    The drawn questions are balanced by DAG nodes, and so is every prefix (`limit`). With `order` file, they keep their
+    order in the file. A case is resolved by its program's answer, however it was found. By default, a case's
+    demonstrations do not include questions of its own template. Two questions have the same template if their programs
+    differ only in entities and values.
 
     Args:
-        demonstrations_from: how many training questions to draw, balanced in the same way; demonstrations come from
-            these. None: all training questions whose programs give their answers.
-        demonstrations_by: how the 'nearest' questions are found: by words (bm25), or by the cosine of embeddings.
+        demonstrations_from: the number of training questions to draw for demonstrations, balanced in the same way.
+            None: all training questions whose programs give their answers.
+        demonstrations_by: how the 'nearest' questions are found: by words (bm25), or by the cosine of their embeddings.
         demonstrations_hold_out: which training questions are not used as demonstrations for a case.
-        hub: a sentence-transformers model of the hub; needs the extra `dense`.
+        hub: a sentence-transformers model on the hub; needs the extra `dense`.
         wheel: a wheel that contains the model's files, for use if the hub cannot be reached.
         sentence_model: a folder with a sentence-transformers model, instead of `hub` and `wheel`.
     """
@@ -185,7 +185,7 @@ class KqaPro(Kqa):
         questions = list(self.questions.values())
         if self.order == "file":
             questions.sort(key=lambda question: int(question.id.rpartition("-")[2]))
-        elif self.cases is None:  # all, in the order of the file
+        elif self.cases is None:  # all of them, in the file's order
             questions = list(balanced(questions, self.seed, nodes=lambda question: len(question.dag)))
         return [question.id for question in questions[: self.limit]]
 
@@ -194,7 +194,7 @@ class KqaPro(Kqa):
 class KqaSynthetic(Kqa):
     """A generated knowledge base with 500 test and 1,000 training questions, made once for each seed and cached.
 
-    The questions are ordered so that any number of first questions is a balanced sample.
+    The questions are ordered so that every prefix is a balanced sample.
     """
 
     limit: Annotated[int, Field(ge=1)] | None = None
@@ -209,24 +209,24 @@ class KqaSynthetic(Kqa):
 
 
 def generated(seed: int) -> Path:
-    """The cached folder of one seed."""
+    """The cached folder for one seed."""
     return made_once("kqa", f"{digest_of(generate)}-s{seed}", (KB, TRAIN, TEST), partial(generate, seed=seed))
 
 
-# Which questions of a split have programs that give their answers (planning_horizon B.1.1): found once, then cached.
+# Which questions of a split have programs that give their answers (planning_horizon B.1.1), determined once and cached.
 
 
 _FAULTS = "faults.json"
 _TOLD = 10_000
-"""A line is logged each time this many programs were run."""
+"""A line is logged each time this many programs have been run."""
 _log = logging.getLogger(__name__)
 
 
 def faults(root: Path, name: str, questions: Sequence[Question], run: Callable[[], Executor]) -> dict[str, str]:
     """By id, why a question's program does not give its answer; questions without a fault are left out.
 
-    The first time, all programs are run, some thousands a second. Later, the reasons come from the user's cache as long
-    as both files and the code are unchanged. Raises DataError if the cache is damaged.
+    The first time, all programs are run, several thousand per second. Later, the reasons come from the user's cache as
+    long as both files and the code are unchanged. Raises DataError if the cache is damaged.
     """
     key = f"{fingerprint(root / KB, root / name)}-{digest_of(_write, executor)}"
     kept = made_once("kqa_faults", key, (_FAULTS,), partial(_write, questions=questions, run=run)) / _FAULTS
@@ -247,15 +247,15 @@ def _write(target: Path, questions: Sequence[Question], run: Callable[[], Execut
     (target / _FAULTS).write_text(json.dumps(found), encoding="utf-8")
 
 
-# `kqa_synthetic`: a seeded knowledge base and its questions, written in KQA Pro's files.
+# `kqa_synthetic`: a seeded knowledge base and its questions, written to files in KQA Pro's format.
 
 
 TESTS, TRAININGS = 500, 1000
 MAX_NODES, MAX_DEPTH = 14, 10
 UNSEEN = 1 / 3
-"""The share of attributes and relations that no training question uses, as for GrailQA's zero-shot questions."""
+"""Share of attributes and relations that no training question uses, as with GrailQA's zero-shot questions."""
 CHOICE = 3
-"""For each question that is chosen from a bin, this many questions of the bin are made."""
+"""For each question that is chosen from a bin, this many questions are made for the bin."""
 _ROUNDS = 20_000
 
 
@@ -284,7 +284,7 @@ def unseen(holds: world.WorldStock, seed: int) -> set[str]:
 def _questions(
     facts: Facts, holds: world.WorldStock, run: Executor, seed: int, size: int, known: set[str | Program]
 ) -> list[Question]:
-    """The questions of one split: a sample balanced by nodes, then by depth, then by last function."""
+    """The questions of one split: a sample balanced by nodes, then depth, then last function."""
     words, rng = load_words(holds), random.Random(seed)
     maker = Questions(facts, words, Phrases(facts, words, holds, run, rng), rng)
     pool = _pool(maker, run, size, known)

@@ -27,7 +27,7 @@ from grid.worlds.kopl.values import KoplError
 
 FILTERS = {"string": "Str", "quantity": "Num", "year": "Year", "date": "Date"}
 _NESTED = 2
-"""The most relative clauses in one noun phrase or clause. A noun described by clauses may have one more."""
+"""Maximum number of relative clauses in one noun phrase or clause. A noun described by clauses may have one more."""
 _NOMINAL = re.compile(r"the [^{]+ of \{x\}")
 _OF_A_PERSON = {"w": "who", "who": "Who", "it": "this person", "its": "this person's", "own": "their"}
 _OF_A_THING = {"w": "that", "who": "Which", "it": "it", "its": "its", "own": "the"}
@@ -40,13 +40,13 @@ Fact = TypeVar("Fact", Attribute, Relation)
 
 @dataclass(frozen=True)
 class Phrase:
-    """A text with its meaning: `tree` finds one or several entities; `target` is one of these entities."""
+    """A text with its meaning: `tree` finds one or more entities, one of which is `target`."""
 
     text: str
     tree: Tree
     target: str
     clauses: int = 0
-    """How many nouns are described by a clause and not by 'of'."""
+    """The number of nouns that are described by a clause and not by 'of'."""
 
 
 class Phrases:
@@ -58,13 +58,13 @@ class Phrases:
         self.plurals = re.compile(rf"(?<![\d.])1 ({'|'.join(map(re.escape, words.singular))})\b")
 
     def fresh(self) -> None:
-        """Begin another question, in which every entity may occur again."""
+        """Start a new question, in which every entity may occur again."""
         self.used = set()
 
     def worded(self, wordings: Sequence[str], about: str, fixed: Mapping[str, str] | None = None, **texts: str) -> str:
         """One of the wordings about an entity, with its slots filled. Raises Dead if no wording suits all `texts`.
 
-        A long phrase comes last or before a comma or colon, since it would be hard to read inside a clause.
+        A long phrase comes last, or before a comma or colon, because it would be hard to read inside a clause.
         """
         suited = [
             wording
@@ -86,7 +86,7 @@ class Phrases:
         return _OF_A_PERSON if self.facts.kind(about) == "person" else _OF_A_THING
 
     def counted(self, text: str) -> str:
-        """A text with the singular after the number 1: '1 museum'."""
+        """A text in which nouns after the number 1 are in the singular: '1 museum'."""
         return self.plurals.sub(lambda found: f"1 {self.words.singular[found[1]]}", text)
 
     def noun(self, concept: str) -> tuple[str, str]:
@@ -129,12 +129,12 @@ class Phrases:
         return Phrase(text, tree, target, start.clauses + (not _NOMINAL.fullmatch(template)))
 
     def _wordings(self, fact: Relation) -> list[str]:
-        """The wordings that describe a fact's own entity by its other entity."""
+        """The wordings that describe a fact's own entity in terms of its other entity."""
         words = self.words.relations[fact.name]
         return words.object if fact.direction == "backward" else words.subject
 
     def described(self, target: str, clauses: Sequence[Clause], concept: str) -> Phrase:
-        """As in 'The film directed by A ...'. Raises Dead if others also fulfil the clauses."""
+        """As in 'The film directed by A ...'. Raises Dead if other entities also fulfil the clauses."""
         phrase = self.set_of(target, clauses, concept, plural=False)
         if self.names(phrase.tree) != {self.facts.name[target]}:
             raise Dead
@@ -198,7 +198,7 @@ class Phrases:
         return said, (f"{family}{FILTERS[kind]}", *inputs)
 
     def bound(self, value: Value, operator: Operator, holds: bool = True) -> tuple[str, str]:
-        """Kind and text of a bound for which `value operator bound` is true if `holds`, and otherwise false."""
+        """The kind and text of a bound such that `value operator bound` is true if `holds`, and false otherwise."""
         if value.kind == "string":
             return value.kind, value.text
         equal = operator in ("=", "!=") and (operator == "=") == holds
@@ -219,7 +219,7 @@ class Phrases:
         return "year", str(year)
 
     def said(self, template: str, kind: str, text: str) -> str:
-        """A wording with its value filled in, in the form of `spoken` and with the preposition of `dated`."""
+        """A wording with its value filled in, in the form from `spoken` and with the preposition from `dated`."""
         return self.counted(self.dated(template, kind).replace("{v}", self.spoken(kind, text)))
 
     def dated(self, template: str, kind: str) -> str:
@@ -266,7 +266,7 @@ class Phrases:
 
 
 def _rounded(value: Value, up: bool, rng: random.Random) -> str:
-    """A round quantity above or below the given quantity, with the same unit."""
+    """A round quantity above or below the given one, with the same unit."""
     aim = value.number * (rng.uniform(1.03, 1.5) if up else rng.uniform(0.6, 0.97))
     digits = 10 ** max(0, len(str(int(value.number))) - 2)
     rounded = round(aim / digits) * digits
@@ -289,16 +289,16 @@ def _suits(wording: str, slot: str, text: str) -> bool:
 
 
 LONG = 32
-"""A noun phrase with more characters comes last in a clause."""
+"""A noun phrase with more characters than this comes last in a clause."""
 RELATIVE = re.compile(r"\b(?:who|whom|whose|that|where|which)\b|(?:in|to|through|on) (?=which|whom)")
 
 
 class Dead(Exception):  # noqa: N818 - no error: the maker turns and tries another way
-    """The attempt leads to no question."""
+    """The attempt does not lead to a question."""
 
 
 def said(clauses: Sequence[Clause], join: str) -> str:
-    """The clauses joined to one text, relative clauses last. Raises Dead if the text would be unnatural."""
+    """The clauses joined into one text, relative clauses last. Raises Dead if the text would be unnatural."""
     plain = sorted((c.text for c in clauses if not c.source), key=lambda text: text.startswith("with"))
     related = sorted((c.text for c in clauses if c.source), key=len)
     relative = [text for text in related if RELATIVE.match(text)]
@@ -318,7 +318,7 @@ def said(clauses: Sequence[Clause], join: str) -> str:
 
 
 def _beside(plain: Sequence[str], text: str) -> str:
-    """Join attribute clauses and another text. There is no 'and' before the first 'with ...' clause."""
+    """Join attribute clauses and a further text, without 'and' before the first 'with ...' clause."""
     parts = [[one for one in plain if one.startswith("with") == late] for late in (False, True)]
     first = " ".join(listed(part) for part in parts if part)
     if not first or not text:

@@ -1,6 +1,6 @@
 """KoPL programs in data sets: the DAG of a program, its shape, and its steps as tool calls (planning_horizon B.1.1).
 
-This module also reads released files of questions, and has the knowledge base in the form that question makers use.
+This module also reads released question files, and provides the knowledge base in the form that question makers use.
 """
 
 from __future__ import annotations
@@ -25,7 +25,8 @@ from grid.worlds.kopl.functions import FUNCTIONS, check, function_of, run
 from grid.worlds.kopl.queries import is_empty, same_answer, texts
 from grid.worlds.kopl.values import KnowledgeBase, KoplError, ProgramError
 
-# While questions are made, programs are trees. Equal trees compute the same, and a tree can be flattened to a program.
+# While questions are made, programs are trees. Equal trees compute the same result; a tree can be flattened to a
+# program.
 
 
 @dataclass(frozen=True)
@@ -41,7 +42,7 @@ class Tree:
         return Tree(function, inputs, (self,))
 
     def program(self) -> Program:
-        """Steps in KQA Pro's order: a step follows the steps whose outputs it takes; the tree's own step is last."""
+        """Steps in KQA Pro's order: a step follows the steps whose outputs it uses; the tree's own step is last."""
         steps: list[ProgramStep] = []
         self._append(steps)
         return tuple(steps)
@@ -57,7 +58,7 @@ class Tree:
 
 
 def find(name: str) -> Tree:
-    """A tree that finds the entity with a name."""
+    """A tree that finds the entity with the given name."""
     return Tree("Find", (name,), ())
 
 
@@ -67,7 +68,7 @@ def find_all() -> Tree:
 
 
 def joined(function: str, trees: list[Tree], *inputs: str) -> Tree:
-    """Join several trees by a function of two inputs. Each half is joined first, so that the depth is least."""
+    """Join several trees with a function of two inputs. Each half is joined first, to minimize the depth."""
     if len(trees) == 1:
         return trees[0]
     half = (len(trees) + 1) // 2
@@ -82,12 +83,12 @@ MAX_INPUT_CHARACTERS = 10_000
 MASK = "*"
 """The text that replaces an entity or a value in a template."""
 _MASKED = frozenset({"name", "value", "qvalue", "t_value"})
-"""The names of those function arguments that are entities or values."""
+"""The names of the function arguments that are entities or values."""
 
 
 @dataclass(frozen=True)
 class ProgramStep:
-    """One step: its function, its text arguments, and the indices of the steps whose outputs it takes."""
+    """One step: its function, its text arguments, and the indices of the steps whose outputs it uses."""
 
     function: str
     inputs: tuple[str, ...]
@@ -154,12 +155,12 @@ def depth(program: Sequence[ProgramStep]) -> int:
 
 
 def breadth(program: Sequence[ProgramStep]) -> float:
-    """Average parallelism: steps / depth (§3.1). Pass the DAG, since a tree counts repeated steps several times."""
+    """Average parallelism: steps / depth (§3.1). Pass the DAG, because a tree counts repeated steps several times."""
     return len(program) / depth(program)
 
 
 def masked(program: Sequence[ProgramStep]) -> str:
-    """The program without entities and values: each step's function, its other texts and its dependencies."""
+    """The program without entities and values: each step's function, its other arguments and its dependencies."""
     steps = []
     for step in program:
         names = FUNCTIONS[step.function].texts
@@ -234,7 +235,7 @@ def _word_problems(world: WorldStock, words: Words) -> list[str]:
 
 
 def _ambiguous(world: WorldStock, words: Words) -> list[str]:
-    """A line for each ambiguous word: it replaces two keys, or it is a key and replaces another key."""
+    """A line for each ambiguous word, which replaces two keys, or is a key and replaces a different one."""
     found = []
     for name, cls in world.classes.items():
         for keys in ({**cls.origin, **cls.attributes}, cls.relations):
@@ -259,7 +260,7 @@ MAX_QUESTION_CHARACTERS = 10_000
 
 @dataclass(frozen=True)
 class Question:
-    """One question with its program as released (a tree) and its answer."""
+    """One question with its answer and its program as released (a tree)."""
 
     id: str
     text: str
@@ -278,7 +279,7 @@ class Question:
 
     @cached_property
     def template(self) -> str:
-        """The DAG without entities and values. Questions of one template differ only in entities and values."""
+        """The DAG without entities and values. Questions with the same template differ only in these."""
         return masked(self.dag)
 
     @property
@@ -354,7 +355,7 @@ def sample(
 ) -> tuple[list[Question], list[Skipped]]:
     """At most `size` questions (None: all, in order) whose programs give their answers, balanced by DAG nodes.
 
-    A program runs only when its question is drawn, so that few programs of a large split run. If the program of a drawn
+    A program runs only when its question is drawn, so few of a large split's programs run. If the program of a drawn
     question fails, the question is skipped.
     """
     skipped: list[Skipped] = []
@@ -396,7 +397,7 @@ Qualifiers: TypeAlias = tuple[tuple[str, Value], ...]
 
 @dataclass(frozen=True)
 class Attribute:
-    """A fact of an attribute; each of its qualifiers has only the first value."""
+    """A fact about an attribute; only the first value of each qualifier is kept."""
 
     name: str
     qualifiers: Qualifiers
@@ -405,7 +406,7 @@ class Attribute:
 
 @dataclass(frozen=True)
 class Relation:
-    """A fact of a relation as seen from one of its two entities; each of its qualifiers has only the first value."""
+    """A fact about a relation, seen from one of its two entities; only the first value of each qualifier is kept."""
 
     name: str
     qualifiers: Qualifiers
@@ -424,7 +425,7 @@ def read_value(record: dict[str, Any]) -> Value:
 
 
 class Facts:
-    """Names, concepts and facts of all entities, without facts whose attribute or relation is in `without`."""
+    """The names, concepts and facts of all entities, except facts whose attribute or relation is in `without`."""
 
     def __init__(self, kb: PlainKnowledge, without: Collection[str] = ()) -> None:
         self.name = {identity: record["name"] for identity, record in kb["entities"].items()}
@@ -448,7 +449,7 @@ class Facts:
         }
 
     def _ancestors(self, ids: Iterable[str]) -> tuple[str, ...]:
-        """The names of the concepts and of all concepts above them, nearest first."""
+        """The names of the concepts and of all their superconcepts, nearest first."""
         found: list[str] = []
         pending = list(ids)
         while pending:
@@ -464,7 +465,7 @@ class Facts:
 
     @cached_property
     def members(self) -> dict[str, list[str]]:
-        """By concept name, the entities of the concept."""
+        """The entities of each concept, by the concept's name."""
         found: dict[str, list[str]] = defaultdict(list)
         for identity, names in self.concepts.items():
             for name in names:
@@ -473,7 +474,7 @@ class Facts:
 
     @cached_property
     def texts(self) -> dict[str, list[str]]:
-        """By attribute, the texts of all its values."""
+        """The texts of all values of each attribute."""
         found: dict[str, list[str]] = defaultdict(list)
         for facts in self.attributes.values():
             for fact in facts:
@@ -482,7 +483,7 @@ class Facts:
 
     @cached_property
     def leading(self) -> dict[str, list[Relation]]:
-        """For each entity, the facts that identify it: the other entity has the relation to no further entity."""
+        """For each entity, the facts that identify it, since the other entity has the relation to no one else."""
         return {
             identity: [
                 fact
@@ -509,11 +510,11 @@ class Facts:
         return found
 
     def related(self, identity: str, relation: str, direction: str) -> list[Relation]:
-        """An entity's facts of one relation in one direction."""
+        """An entity's facts with one relation in one direction."""
         return self._related.get((identity, relation, direction), [])
 
     def values(self, identity: str, key: str) -> list[Attribute]:
-        """An entity's facts of one attribute."""
+        """An entity's facts with one attribute."""
         return self._values.get((identity, key), [])
 
     def has(self, identity: str, key: str) -> bool:
@@ -521,11 +522,11 @@ class Facts:
         return len(self.values(identity, key)) == 1
 
     def alike(self, one: str, other: str) -> bool:
-        """Whether two entities have the same concept below the root; a city and a country, for example, do not."""
+        """Whether two entities have the same concept just below the root; a city and a country, for example, do not."""
         return self.concepts[one][-2:-1] == self.concepts[other][-2:-1]
 
     def single(self, identity: str) -> list[Attribute]:
-        """The entity's facts of attributes for which it has exactly one value."""
+        """The entity's facts with attributes for which it has exactly one value."""
         return [fact for fact in self.attributes[identity] if len(self.values(identity, fact.name)) == 1]
 
 
@@ -535,7 +536,7 @@ def _first(qualifiers: dict[str, list[dict[str, Any]]]) -> Qualifiers:
 
 @dataclass(frozen=True)
 class Clause:
-    """A text after a noun. `source` finds all entities for which it is true. If it is None, `filters` filter a set."""
+    """A text after a noun. `source` finds all entities for which it is true; if None, `filters` filter a set."""
 
     text: str
     source: Tree | None = None

@@ -1,4 +1,4 @@
-"""Whole questions. There is one maker for each function that can end a program."""
+"""Whole questions, with one maker for each function that can end a program."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from grid.datasets.kqa.world import Compared, Words
 
 Item = TypeVar("Item")
 LARGEST_SET = 150
-"""A question asks about a set of at most this many entities."""
+"""Maximum number of entities in a set that a question asks about."""
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class Draft:
 
 
 class Questions:
-    """Makes drafts of questions. A maker raises Dead if its attempt leads to no question."""
+    """Makes drafts of questions. A maker raises Dead if its attempt does not lead to a question."""
 
     def __init__(self, facts: Facts, words: Words, phrases: Phrases, rng: random.Random) -> None:
         self.facts, self.words, self.phrases, self.rng = facts, words, phrases, rng
@@ -56,7 +56,7 @@ class Questions:
         }
 
     def make(self, function: str) -> Draft:
-        """Make a draft whose program ends with a function."""
+        """Make a draft whose program ends with the given function."""
         self.phrases.fresh()
         self.asked = ""
         return self.makers[function]()
@@ -76,7 +76,7 @@ class Questions:
         return Draft(self.frame("count", s=phrase.text), phrase.tree.then("Count"))
 
     def select_among(self) -> Draft:
-        """As in 'Which of the films ... is the longest?', or the same question about listed entities."""
+        """As in 'Which of the films ... is the longest?', or the same with a list of entities."""
         target, key = self.sized()
         self.asked = key
         superlative = self.rng.choice(["largest", "smallest"])
@@ -121,7 +121,7 @@ class Questions:
         return Draft(text, tree)
 
     def pair_of_one(self) -> tuple[Phrase, Phrase, str]:
-        """Two phrases that share a start, and a quantity of both; the DAG merges steps that the tree repeats."""
+        """Two phrases with the same start, and a quantity of both; the DAG merges the steps that the tree repeats."""
         start = self.phrases.entity(self.rng.choice(self.everyone), self.rng.choice([0, 0, 1, 2]))
         near = self.reached(start)
         found = [*near, *(further for phrase in near for further in self.reached(phrase))]
@@ -136,7 +136,7 @@ class Questions:
         return self.pick(pairs)
 
     def reached(self, start: Phrase) -> list[Phrase]:
-        """Phrases for entities that are the only objects of a relation of the start's entity."""
+        """Phrases for entities, each the only object of a relation of the start's entity."""
         found = []
         for fact in self.facts.relations[start.target]:
             words = self.words.relations[fact.name].object
@@ -231,7 +231,7 @@ class Questions:
         return Draft(self.phrases.worded(wordings, target, filled, e=phrase.text), tree.then(*step))
 
     def checked(self, fact: Attribute, wordings: Compared, kind: str) -> tuple[list[str], str, tuple[str, ...]]:
-        """Yes-or-no wordings about a fact's value, the value for the comparison, and the step that compares."""
+        """Yes-or-no wordings about a fact's value, the value for the comparison, and the comparing step."""
         holds = self.rng.random() < 0.5
         if kind == "string":
             text = fact.value.text if holds else self.rng.choice(self.facts.texts[fact.name])
@@ -264,7 +264,7 @@ class Questions:
         return phrase
 
     def clauses(self, target: str) -> list[Clause]:
-        """At least one clause: up to two relation clauses, followed by up to three attribute clauses."""
+        """One or more clauses: up to two relation clauses, followed by up to three attribute clauses."""
         self.phrases.used.add(target)
         relations = self.rng.choice([0, 0, 1, 1, 1, 2, 2, 2])
         attributes = self.rng.choice([1, 2, 3]) if relations == 0 else self.rng.choice([0, 0, 1, 1, 2])
@@ -290,14 +290,14 @@ class Questions:
         return target, fact.name
 
     def peers(self, concept: str, key: str) -> list[str]:
-        """All entities of a concept with exactly one value of an attribute. Raises Dead if they are fewer than five."""
+        """All entities of a concept with exactly one value of an attribute. Raises Dead if there are under five."""
         found = [identity for identity in self.facts.members[concept] if self.facts.has(identity, key)]
         if len(found) < 5:
             raise Dead
         return found
 
     def pick(self, facts: Sequence[Item]) -> Item:
-        """One of the facts, drawn by lot. Raises Dead if there are no facts."""
+        """One of the facts, drawn at random. Raises Dead if there are no facts."""
         if not facts:
             raise Dead
         return self.rng.choice(facts)

@@ -1,4 +1,4 @@
-"""Tables about `kqa_synthetic`, or about a folder of files in KQA Pro's form."""
+"""Tables about `kqa_synthetic`, or about a folder with files in KQA Pro's format."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def tables(dataset: Kqa) -> Iterator[Table]:
 
 
 def broken(dataset: Kqa) -> Iterator[str]:
-    """The rules that the stock of `kqa_synthetic` breaks; nothing for other data."""
+    """The rules that the stock of `kqa_synthetic` breaks; none for other data."""
     if isinstance(dataset, KqaSynthetic):
         world = load_world()
         yield from problems(world, load_names(), load_words(world))

@@ -1,4 +1,4 @@
-"""The synthetic world, built from the stock with a seed in the form of KQA Pro's `kb.json`; and words for its facts."""
+"""The synthetic world, built from the stock with a seed, in the format of KQA Pro's `kb.json`; words for its facts."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from grid.datasets.files import read_stock
 
 KnowledgeBase: TypeAlias = dict[str, dict[str, Any]]
 PRESENT = 2023
-"""No fact is later than this year."""
+"""No fact is dated later than this year."""
 _SLOT = re.compile(r"\{([#@]?)(\w+)\}")
 _BARE = re.compile(r"^A (?=[AEIOU])")
 _CODE = re.compile(r"\{([dl])(\d)\}")
@@ -28,7 +28,7 @@ _TRIES = 10_000
 
 @dataclass
 class _Entity:
-    """One entity while it is made. `leaf` is its concept, `year` its origin's year, `named` the entity in its name."""
+    """One entity under construction. `leaf` is its concept, `year` its origin's year, `named` an entity in its name."""
 
     id: str
     name: str
@@ -114,7 +114,7 @@ class _Builder:
         raise ValueError(f"the stock has too few words for {cls.count} names like {patterns[0]!r}")
 
     def _filled(self, pattern: str, leaf: str, rng: random.Random) -> tuple[str, str | None]:
-        """A name made from the pattern and, if it contains another entity's name, the id of this entity."""
+        """A name made from the pattern and, if it contains another entity's name, that entity's id."""
         named: str | None = None
 
         def word(slot: re.Match[str]) -> str:
@@ -166,7 +166,7 @@ class _Builder:
         return {"type": "date", "value": _day(year, rng)} if dated else {"type": "year", "value": year}
 
     def _relate(self, owner: str, relation: str, spec: RelationSpec, rng: random.Random) -> None:
-        """Give objects to the spec's share of those entities of the class to which the spec applies."""
+        """Give objects to the spec's share of the class's entities to which the spec applies."""
         pool = [entity for entity in self.entities.values() if spec.among in entity.concepts]
         taken: set[str] = set()
         for subject in self.by_class[owner]:
@@ -209,13 +209,13 @@ class _Builder:
 
 
 def _quantity(low: int, high: int, step: int, rng: random.Random) -> int:
-    """Draw a quantity. In wide ranges, the logarithm is drawn evenly, as for sizes in the real world."""
+    """Draw a quantity; in wide ranges, its logarithm is drawn evenly, as with sizes in the real world."""
     drawn = low * (high / low) ** rng.random() if high > 20 * low else rng.uniform(low, high)
     return max(low, round(drawn / step) * step)
 
 
 def _drifted(value: dict[str, Any], step: int, rng: random.Random) -> dict[str, Any]:
-    """The quantity at another time: it differs by up to a third."""
+    """The quantity at another time, which differs by up to a third."""
     return value | {"value": max(step, round(value["value"] * rng.uniform(0.75, 1.33) / step) * step)}
 
 
@@ -264,7 +264,7 @@ class ValueSpec(_Strict):
 
 
 class AttributeSpec(ValueSpec):
-    """An attribute of a class. An entity has `times` facts of it at most; these have different qualifiers."""
+    """An attribute of a class. An entity has at most `times` facts with it, whose qualifiers differ."""
 
     qualifiers: dict[str, ValueSpec] = {}
     times: Annotated[int, Field(ge=1)] = 1
@@ -306,7 +306,7 @@ class WorldStock(_Strict):
 
 
 def load_world() -> WorldStock:
-    """Read `world.yaml`. Raises pydantic's ValidationError or yaml's error; both show the place of the error."""
+    """Read `world.yaml`. Raises pydantic's ValidationError or yaml's error; both show where the error is."""
     return WorldStock.model_validate(read("world"))
 
 
@@ -321,7 +321,7 @@ def read(name: str) -> dict[str, Any]:
     return loaded
 
 
-# The wordings about the world of `kqa_synthetic`. Some are written one by one, others are made by patterns.
+# The wordings about the world of `kqa_synthetic`. Some are written one by one; others are made from patterns.
 
 
 Operator = Literal["=", "<", ">", "!="]
@@ -340,9 +340,9 @@ _SCALES: Mapping[Scale, tuple[str, str, str, str]] = {
     "long": ("longer", "shorter", "longest", "shortest"),
     "great": ("greater", "smaller", "greatest", "smallest"),
 }
-"""How quantities are compared: the words for {higher}, {lower}, {highest} and {lowest} in patterns."""
+"""Words for comparing quantities: {higher}, {lower}, {highest} and {lowest} in patterns."""
 ANY = "*"
-"""A key in patterns that means every qualifier for which the pattern has no own wordings."""
+"""A key in patterns that stands for every qualifier for which the pattern has no wordings of its own."""
 _NAMED = {"string": "string", "quantity": "quantity"}
 
 
@@ -364,7 +364,7 @@ class Attribute(_Strict):
 class Relation(_Strict):
     """The wordings of one relation (see the head of relations.yaml).
 
-    `states` are further wordings like `subjects`. They are not used together with a qualifier.
+    `states` are further wordings like `subjects` that are not used together with a qualifier.
     """
 
     object: list[str] = []
@@ -489,7 +489,7 @@ def _filled(pattern: Any, word: str, slots: Mapping[str, str] = {}) -> Any:
 
 
 def _joined(words: dict[str, Any], more: dict[str, Any], qualifiers: Iterable[str]) -> dict[str, Any]:
-    """The wordings of `words` and `more`; wordings of `more` for qualifiers only if these are in `qualifiers`."""
+    """The wordings of `words` and `more`; those of `more` for a qualifier only if it is in `qualifiers`."""
     found = dict(words)
     for field, added in more.items():
         if field in ("at", "when", "check_at"):

@@ -36,7 +36,7 @@ def main() -> int:
 
 
 def publish(dataset: Slate, seeds: Sequence[int], folder: Path | None) -> None:
-    """Print the card or, if a folder is given, write the card and all files into the folder."""
+    """Print the card or, if a folder is given, write the card and all other files into it."""
     from grid.datasets.slate.export import (
         card,  # scikit-learn is slow to import
         empty,

@@ -53,11 +53,11 @@ from grid.worlds.lookup import LookupSimulator, SameFunction, build_entries
 class Slate(RecordDataset[CaseRecord]):
     """SLATE (egb_slate §3). Without `path`, it is generated from the stock with `library_seed` and `cases`.
 
-    A case is resolved by the outcomes that its record names. These are the outcome of its last call (§6.1: the final
-    result) and, if the query has further aims, the outcomes of their last calls. With `resolution` all, a case is
-    resolved by the outcomes of all calls whose results no other call uses. `limit` draws a sample in which query
-    categories, and the workflows of each category, keep their shares (`order`). `max_substeps` removes longer cases
-    before the sample is drawn.
+    A case is resolved if the outcomes named in its record are reached. These are the outcome of its last call (§6.1:
+    the final result) and, if the query has further aims, the outcomes of the last call for each aim. With `resolution`
+    all, a case is resolved by the outcomes of all calls whose results no other call uses. `limit` draws a sample in
+    which query categories, and each category's workflows, keep their proportions (`order`). `max_substeps` removes
+    longer cases before the sample is drawn.
     """
 
     provides: ClassVar[frozenset[str]] = frozenset({OUTLINE, BRANCHING, REFERENCES})
@@ -71,7 +71,7 @@ class Slate(RecordDataset[CaseRecord]):
 
     @property
     def asks(self) -> Mapping[str, str]:
-        """The subjects on which an evaluator decides: texts (which mean the same), if configured; otherwise nothing."""
+        """The subjects that an evaluator decides on: whether texts mean the same, if configured; otherwise none."""
         return {TEXTS: "equivalence"} if self.equivalence == JUDGED else {}
 
     @cached_property
@@ -118,7 +118,7 @@ class Slate(RecordDataset[CaseRecord]):
         return self.records[case_id].workflow
 
     def problem(self, case_id: str) -> Problem:
-        """One case. The lookup simulator plays the part of the tools."""
+        """One case. The lookup simulator stands in for the tools."""
         return self._problems(case_id)
 
     @cached_property
@@ -163,7 +163,7 @@ def generate(target: Path, library_seed: int, cases: int) -> None:
 
 
 def generated(library_seed: int, cases: int) -> Path:
-    """The cached folder of one seed."""
+    """The cached folder for one seed."""
     return made_once(
         "slate",
         f"{digest_of(generate)}-s{library_seed}-n{cases}",
@@ -176,15 +176,15 @@ def generated(library_seed: int, cases: int) -> Path:
 
 
 SHARES: dict[Complexity, float] = {"simple": 0.0, "moderate": 0.1, "complex": 0.8, "advanced": 0.1}
-"""The share of cases of each complexity (appendix D, figure 9)."""
+"""The share of cases with each complexity (appendix D, figure 9)."""
 User = Literal["buyer", "seller"]
 
 
 def build_cases(stocks: Sequence[Stock], shop: Shop, count: int, seed: int) -> list[CaseRecord]:
-    """Draw `count` cases. Users alternate, complexities have their shares, and workflows are used equally often.
+    """Draw `count` cases. Users alternate, complexities follow `SHARES`, and workflows are used equally often.
 
     Raises:
-        ValueError: the stock has no workflow of a user and complexity, or a workflow cannot be made into a case.
+        ValueError: the stock has no workflow for a user and complexity, or a workflow cannot be made into a case.
     """
     rng = random.Random(f"slate-{seed}")
     of_user: dict[User, list[Complexity]] = {
@@ -220,7 +220,7 @@ def _complexities(count: int, rng: random.Random) -> list[Complexity]:
 def _deal(
     stocks: Sequence[Stock], user: User, complexity: Complexity, rng: random.Random
 ) -> Iterator[tuple[Stock, str]]:
-    """The workflows of a user and complexity, with their stocks, in random rounds; each round has all of them once."""
+    """The workflows for a user and complexity, with their stocks, in rounds; each has all of them in random order."""
     deck = [(s, n) for s in stocks for n, w in s.workflows.items() if (w.user, w.complexity) == (user, complexity)]
     if not deck:
         raise ValueError(f"the stock has no {complexity} workflow for a {user}")
@@ -228,14 +228,14 @@ def _deal(
         yield from rng.sample(deck, len(deck))
 
 
-# The tool library of SLATE: 1,000 tools from the stock, 3.05 arguments each (egb_slate, table 2).
+# SLATE's tool library: 1,000 tools from the stock, 3.05 arguments each (egb_slate, table 2).
 
 
 TOOLS = 1000
 
 
 def build_library(stocks: Iterable[Stock], rng: random.Random) -> list[ToolRecord]:
-    """All tools that plans use, and enough neighbours of these tools to make `TOOLS` tools, in random order.
+    """All tools that plans use, and enough of their neighbours to make `TOOLS` tools in total, in random order.
 
     Raises:
         ValueError: the stock has too few tools, or two tools have the same name.

@@ -1,4 +1,4 @@
-"""A case while it is made: a workflow with values from the shop, its calls and its texts; and the lines of the files.
+"""A case under construction: a workflow with values from the shop, its calls and its texts; the lines of the files.
 
 Outcomes are computed by expressions (`evaluate`) from a call's arguments, the shop and earlier outcomes.
 """
@@ -44,15 +44,15 @@ from grid.text.references import final_steps, found_in, reference
 from grid.worlds.lookup import build_entries
 
 DRAWS = 300
-"""The values of a workflow are drawn at most this often until its conditions are met."""
+"""Maximum number of times that a workflow's values are drawn until its conditions are met."""
 SLOT = re.compile(r"\{([a-z]\w*(?:\.\w+)*)\}")
 OUTPUT = re.compile(r"(\d+\.\d+)\.(\w+)")
-# An output in a condition. It is replaced by a name that begins with a letter and has no dots, as expressions need.
+# An output in a condition. It is replaced by a name that starts with a letter and has no dots, as expressions require.
 _IN_CONDITION = re.compile(r"(?<![\w.])(\d+)\.(\d+)\.([a-z]\w*)")
 
 
 class DraftError(ValueError):
-    """A workflow cannot be made into a case; the message names the reason."""
+    """A workflow cannot be made into a case; the message gives the reason."""
 
 
 class Draft:
@@ -85,7 +85,7 @@ class Draft:
         raise DraftError(f"none of {DRAWS} draws meets {failed!r}")
 
     def case(self, case_id: str, turn: int) -> CaseRecord:
-        """The case. `turn` selects one of the queries, and one of the texts of each substep."""
+        """The case. `turn` selects one of the queries and, for each substep, one of its texts."""
         queries = self.workflow.queries
         plan = [
             StepRecord(
@@ -183,7 +183,7 @@ class Draft:
         return [(place.replace(".", "_"), outcome) for place, outcome in self.outputs.items()]
 
     def _write(self, template: str) -> str:
-        """A text with its slots filled. A value that occurs twice is written in the same form both times."""
+        """A text with its slots filled. A value that occurs several times is written in the same form each time."""
         texts: dict[str, str] = {}
         for name in SLOT.findall(template):
             value = self.known(name)
@@ -194,7 +194,7 @@ class Draft:
 
 
 def _resolution(calls: Mapping[str, CallRecord]) -> list[str]:
-    """The last call. While fewer than half of the others lead to chosen calls, also the last call of another aim."""
+    """The last call; while fewer than half of the other calls lead to chosen calls, also another aim's last call."""
     made = {place: ToolCall(call.tool, call.arguments) for place, call in calls.items()}
     resolving, leading = list[str](), set[str]()
     for place in reversed(final_steps(made)):
@@ -205,7 +205,7 @@ def _resolution(calls: Mapping[str, CallRecord]) -> list[str]:
 
 
 def _leading_to(place: str, calls: Mapping[str, ToolCall]) -> set[str]:
-    """A call, and all calls whose results this call needs directly or indirectly."""
+    """A call, and all calls whose results it needs directly or indirectly."""
     found = {place}
     for producer, _ in found_in(calls[place]):
         found |= _leading_to(producer, calls)
@@ -236,7 +236,7 @@ class Ledger:
         }
 
     def outcome(self, tool: str, arguments: Mapping[str, Value]) -> Outcome:
-        """The outcome of a call; equal arguments give equal outcomes. Raises ExpressionError if a rule fails.
+        """The outcome of a call; equal arguments yield equal outcomes. Raises ExpressionError if a rule fails.
 
         Args:
             tool: the name of one of the stock's tools.
@@ -269,12 +269,12 @@ class Ledger:
         return self.shop.book(name, spec, tuple(plain(key) for key in keys))
 
 
-# The expressions in the stock files. They compute a value from other values, from the shop and from earlier calls.
+# The expressions in the stock files. They compute a value from other values, the shop and earlier calls.
 #
 # - `money(quote_id.quote_total * deposit_percent / 100)`
 # - `'in time' if request_date <= days_after(order_id.delivered, return_days(sku)) else 'too late'`
 #
-# A name means an argument, a value or a record. `record.field` is a field of a record; `text.field` is a field of the
+# A name denotes an argument, a value or a record. `record.field` is a field of a record; `text.field` is a field of the
 # record whose key is the text. The stock's books are functions of their keys. Nothing else is evaluated.
 
 
@@ -307,7 +307,7 @@ def _days_between(first: dt.date, last: dt.date) -> int:
 
 
 def _money(amount: float) -> Money:
-    # Half a cent is rounded up, as on a bill; the small term makes up for the error of binary fractions.
+    # Half a cent is rounded up, as on a bill; the small term compensates for the error of binary fractions.
     return Money(math.floor(abs(amount) * 100 + 0.5 + 1e-9) / 100 * (1 if amount >= 0 else -1))
 
 
@@ -335,7 +335,7 @@ class ExpressionError(ValueError):
 
 @lru_cache(maxsize=4096)
 def parse(text: str) -> ast.expr:
-    """The tree of an expression. Raises ExpressionError if the text is too long or no expression."""
+    """The tree of an expression. Raises ExpressionError if the text is too long or not an expression."""
     if len(text) > MOST_CHARACTERS:
         raise ExpressionError(f"{text[:60]!r}... has more than {MOST_CHARACTERS} characters")
     try:
@@ -434,7 +434,7 @@ class ArgumentRecord(_Record):
 
 
 class SameFunctionRecord(_Record):
-    """The tool whose function a tool repeats. `arguments` maps the repeating tool's argument names to that tool's."""
+    """The tool whose function another tool repeats. `arguments` maps the other tool's argument names to its own."""
 
     tool: str
     arguments: dict[str, str]
@@ -482,7 +482,7 @@ class StepRecord(_Record):
 class CaseRecord(_Record):
     """One line of `cases.jsonl`. `resolution` names the substeps whose outcomes resolve the case.
 
-    `workflow` names the template from which the case was made. The cases of one workflow are a cluster.
+    `workflow` names the template from which the case was made. The cases made from one workflow form a cluster.
     """
 
     case_id: str = Field(min_length=1)
@@ -568,7 +568,7 @@ def _read(path: Path, record: type[T], check: Callable[[T], None]) -> None:
 
 
 def check_case(case: CaseRecord, tools: dict[str, ToolRecord]) -> None:
-    """Raise ValueError if the plan cannot be run as it is written."""
+    """Raise ValueError if the plan cannot be run as written."""
     substeps = case.substeps()
     ids = [substep.id for substep in substeps]
     if len(set(ids)) != len(ids):

@@ -1,4 +1,4 @@
-"""SLATE's files for others: tools, cases, the simulator's tables, a card, a scorer in one file, and all hashes."""
+"""SLATE's files for publication: tools, cases, the simulator's tables, a card, a scorer in one file, and all hashes."""
 
 from __future__ import annotations
 
@@ -55,8 +55,9 @@ This file is taken from agent-grid's source code as it stands (licence: Apache-2
 def simulator_tables(dataset: Slate) -> list[dict[str, Any]]:
     """A record for each case: the calls with their outcomes, tools with the same function, and the default outcome.
 
-    Arguments are concrete: references in the plan are replaced by earlier outcomes. The listed tools with the same
-    function repeat a tool that the case calls; their `arguments` map their argument names to those of that tool.
+    Arguments are concrete: references in the plan are replaced by earlier outcomes. The tools listed under
+    `same_function` repeat a tool that the case calls; their `arguments` map their own argument names to that tool's
+    argument names.
     """
     found = []
     for case_id in dataset.records:
@@ -110,7 +111,7 @@ def data(dataset: Slate) -> dict[str, bytes]:
 
 
 def export(dataset: Slate, folder: Path, card: str) -> list[Path]:
-    """Write all files into a new or empty folder; the same dataset gives the same bytes.
+    """Write all files into a new or empty folder; the same dataset always yields the same bytes.
 
     Raises:
         ConfigError: the folder is not empty, or cannot be written.
@@ -166,7 +167,7 @@ def _place(substep: str) -> list[int]:
 
 # SLATE's dataset card: Markdown with a head for dataset hubs. Every figure is measured when the card is written.
 #
-# The words are in `card.md`, a template without figures.
+# The text is in `card.md`, a template without figures.
 
 
 _SIZES = ((1_000, "n<1K"), (10_000, "1K<n<10K"), (100_000, "10K<n<100K"))
@@ -266,14 +267,14 @@ def head(cases: int, own: bool) -> str:
 
 
 def again(dataset: Slate) -> str:
-    """The number of contradictions between cases and the shop, and the number of outcomes, as a text."""
+    """A text with the number of contradictions between cases and the shop, and the number of outcomes."""
     cases = list(dataset.records.values())
     found = contradictions(cases, load_all(), shop(dataset.library_seed))
     return f"{len(found)} in {sum(len(case.outcomes()) for case in cases)} outcomes"
 
 
 def example(dataset: Slate) -> str:
-    """The first case's query and its first substep with a call, as in the file, in a code block."""
+    """A code block with the first case's query and its first substep with a call, as in the file."""
     case = next(iter(dataset.records.values()))
     substeps = [one.model_dump() for one in case.substeps() if one.call][:1]
     text = json.dumps({"query": case.query, "substeps": substeps}, indent=2, ensure_ascii=False)
@@ -282,7 +283,7 @@ def example(dataset: Slate) -> str:
 
 
 def table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """A Markdown table. The first column is for text, the other columns are for figures."""
+    """A Markdown table. The first column is for text, the others are for figures."""
     lines = [columns, ["---", *["---:"] * (len(columns) - 1)], *rows]
     return "\n".join(f"| {' | '.join(cell.replace('|', '&#124;') for cell in line)} |" for line in lines)
 
@@ -310,17 +311,17 @@ def _share(value: float) -> str:
     return "<0.1%" if 0 < value < _LEAST else f"{value:.1%}"
 
 
-# Baselines on SLATE without a model: the retriever's first tool, chance, and the reference; computed case by case.
+# Baselines on SLATE without a model, computed case by case: the retriever's first tool, chance, and the reference.
 
 
 OFFERED = 50
-"""How many tools are offered at a substep, in addition to `no tool`; as in the default setting."""
+"""Number of tools offered at a substep, in addition to `no tool`, as in the default setting."""
 _REFERENCE, _FIRST, _CHANCE = "the reference (oracle)", "the retriever's first", "chance"
 
 
 @dataclass(frozen=True)
 class Baseline:
-    """A baseline for planners. `bound`: it gives no arguments, and its success is computed with correct arguments."""
+    """A baseline for planners. `bound`: it gives no arguments, so its success is computed with correct arguments."""
 
     name: str
     success: Estimate
@@ -334,8 +335,8 @@ class Ceiling:
     """The ceiling that retrieval sets, as shares.
 
     `recall`: the share of the reference's calls whose tool is offered. `all_offered`: the share of cases in which the
-    tools of all calls are offered. `resolvable`: the share of cases in which, for every call that the resolution needs,
-    the call's tool or a tool with the same function is offered.
+    tools of all calls are offered. `resolvable`: the share of cases in which every call that the resolution needs has
+    its tool, or a tool with the same function, among those offered.
     """
 
     recall: float
@@ -347,7 +348,7 @@ class Ceiling:
 class Offer:
     """A substep: the reference's tool (None: no tool), the offered tools (best first), and the correct tools.
 
-    `right` has the reference's tool and all tools with the same function. `taken`: the resolution needs this call.
+    `right` has the reference's tool and all tools with its function. `taken`: the resolution needs this call.
     """
 
     tool: str | None
@@ -357,7 +358,7 @@ class Offer:
 
     @property
     def chance(self) -> float:
-        """The probability of any single option if one of the offered tools or `no tool` is drawn by lot."""
+        """The probability of any single option if one of the offered tools or `no tool` is drawn at random."""
         return 1 / (len(self.offered) + 1)
 
 
@@ -429,7 +430,7 @@ def _first(case: ScoredCase, calls: Calls, substeps: Sequence[Offer]) -> Verdict
 
 
 def _chance(substeps: Sequence[Offer]) -> Verdict:
-    """The expected verdict if each option is drawn by lot."""
+    """The expected verdict if each option is drawn at random."""
     calls = [one for one in substeps if one.tool]
     return Verdict(
         prod(len(one.right & set(one.offered)) * one.chance for one in calls if one.taken),
@@ -438,9 +439,9 @@ def _chance(substeps: Sequence[Offer]) -> Verdict:
     )
 
 
-# One file that needs only Python: the source text of functions of the project, and of everything that these use.
+# One file that needs only Python: the source text of some of the project's functions and of everything that they use.
 #
-# Others therefore score with the same code as the grid, and not with a copy that may become different.
+# Others can therefore score with the same code as the grid, instead of a copy that may diverge from it.
 
 
 _OWN = "grid."
@@ -470,7 +471,7 @@ class _Module:
 
     @cached_property
     def imports(self) -> dict[str, tuple[str, str]]:
-        """By imported name, the module and the part imported from it; "" if the module itself is imported."""
+        """For each imported name, its module and the imported part, which is "" if the module itself is imported."""
         found: dict[str, tuple[str, str]] = {}
         for node in self.tree.body:
             if isinstance(node, ast.Import):
@@ -480,7 +481,7 @@ class _Module:
         return found
 
     def text(self, node: ast.stmt) -> str:
-        """A definition as in the file, with its decorators and with the string after it that documents it."""
+        """A definition as in the file, with its decorators and with a string after it that documents it."""
         decorators: list[ast.expr] = getattr(node, "decorator_list", [])
         first = min([node.lineno, *(one.lineno for one in decorators)])
         place = self.tree.body.index(node)

@@ -1,6 +1,6 @@
 """Figures on SLATE's quality: whether hints give answers away, and whether the texts determine the answers.
 
-They are figures for reviewers of a benchmark. All are computed only from `tools.jsonl` and `cases.jsonl`.
+They are meant for reviewers of a benchmark, and are computed only from `tools.jsonl` and `cases.jsonl`.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from grid.text.words import stems
 FOLDS = 5
 _LIKE_ID = re.compile(r"(?=.*\d)[A-Za-z0-9][A-Za-z0-9_.-]+")
 _OFFERED = 50
-"""How many tools are offered at a substep, as in the default setting."""
+"""Number of tools offered at a substep, as in the default setting."""
 
 
 @dataclass(frozen=True)
@@ -55,12 +55,12 @@ class Figure:
 
 
 def figures(dataset: Slate) -> list[Figure]:
-    """All figures of a SLATE that was generated or read from a folder."""
+    """All figures for a SLATE that was generated or read from a folder."""
     return [figure for group in groups(dataset) for figure in group]
 
 
 def groups(dataset: Slate) -> list[Iterator[Figure]]:
-    """The figures in groups by subject.
+    """The figures, grouped by subject.
 
     If the set is too small, a group raises ValueError, IndexError or ZeroDivisionError.
     """
@@ -69,9 +69,9 @@ def groups(dataset: Slate) -> list[Iterator[Figure]]:
 
 
 def _styles(tools: Mapping[str, ToolRecord], cases: Sequence[CaseRecord]) -> Iterator[Figure]:
-    """Whether texts alone distinguish plan tools from distractors, and substeps with a call from other substeps."""
+    """Whether texts alone distinguish plan tools from distractors, and substeps with a call from those without."""
     used = {sub.call.tool for case in cases for sub in case.substeps() if sub.call}
-    # A tool with the same function as a plan's tool is a right choice, so it is not a distractor.
+    # A tool with the same function as a plan's tool is a correct choice and therefore not a distractor.
     told = [tool for tool in tools.values() if not tool.same_function]
     labels = np.array([tool.name in used for tool in told])
     texts = [" ".join([tool.description, *(argument.description for argument in tool.arguments)]) for tool in told]
@@ -126,7 +126,7 @@ def separated(
 
 
 def _look(text: str) -> list[float]:
-    """Features of a substep's text that need no reading: capitalised words, words with values, length."""
+    """Features of a substep's text that require no understanding: capitalised words, words with values, length."""
     words = text.split()
     named = sum(word[:1].isupper() for word in words[1:])
     valued = sum(any(letter.isdigit() or letter in "@$" for letter in word) for word in words)
@@ -156,7 +156,7 @@ def _is_derived(name: str, description: str) -> bool:
 
 
 def told_by_word(substeps: Sequence[tuple[str, bool]], groups: Sequence[str]) -> float:
-    """How often the first word predicts whether a substep has a call, learned from other workflows (five folds)."""
+    """How often a substep's first word predicts whether it has a call, learned from other workflows (five folds)."""
     names = sorted(set(groups))
     right = []
     for fold in range(FOLDS):
@@ -187,7 +187,7 @@ class _Output:
 
 
 def _sources(tools: Mapping[str, ToolRecord], cases: Sequence[CaseRecord]) -> Iterator[Figure]:
-    """Whether descriptions determine which earlier result is the value of an argument."""
+    """Whether the descriptions determine which earlier result an argument takes as its value."""
     other, choices, found, needing = 0, list[int](), list[bool](), set[str]()
     for case in cases:
         earlier: list[_Output] = []
@@ -209,7 +209,7 @@ def _sources(tools: Mapping[str, ToolRecord], cases: Sequence[CaseRecord]) -> It
 
 
 def _taken(sub: SubstepRecord) -> Iterator[tuple[str, tuple[str, str]]]:
-    """A call's arguments that refer to exactly one earlier result: argument name, and the result's step and field."""
+    """A call's arguments that refer to exactly one earlier result, as (name, (step, field) of the result)."""
     assert sub.call is not None  # noqa: S101
     for name, value in sub.call.arguments.items():
         refers = list(found_in(ToolCall(sub.call.tool, {name: value})))
@@ -218,7 +218,7 @@ def _taken(sub: SubstepRecord) -> Iterator[tuple[str, tuple[str, str]]]:
 
 
 def _fits(value: object, tool: ToolRecord, argument: str) -> bool:
-    """Whether a value has an argument's type. For a text argument, the value must look like an identifier."""
+    """Whether a value has an argument's type; a text that is not a date must look like an identifier."""
     kind = next(one.type for one in tool.arguments if one.name == argument)
     match kind:
         case "integer":
@@ -234,7 +234,7 @@ def _fits(value: object, tool: ToolRecord, argument: str) -> bool:
 
 
 def read_source(tool: ToolRecord, argument: str, possible: Sequence[_Output]) -> _Output:
-    """The result that shares most words with an argument. Words of its field count twice. Among equals, the latest."""
+    """The result that shares most words with an argument; its field's words count double. Among equals, the latest."""
     described = next(one.description for one in tool.arguments if one.name == argument)
     wanted = Counter([*stems(argument), *stems(described)])
 
@@ -273,7 +273,7 @@ def _sizes(cases: Sequence[CaseRecord]) -> Iterator[Figure]:
 
 
 def _retrieved(dataset: Slate) -> Iterator[Figure]:
-    """The share of the references' tools that BM25 offers. No planner can be better than this share."""
+    """The share of the references' tools that BM25 offers, which no planner can exceed."""
     index = BM25(top_k=_OFFERED).index(dataset.tools)
     per_case = []
     for case in dataset.records.values():

@@ -1,7 +1,7 @@
 """The seeded shop: the subject of SLATE's queries, and the source of its outcomes (egb_slate §3.4: coherent outputs).
 
 Customers, orders, products and all other records are drawn once from a seed. A `Scene` is the subject of one case: one
-customer with her records, the product that she bought, and people and places of the shop.
+customer with her records, the product that she bought, and the shop's people and places.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from grid.datasets.files import read_stock
 
 # The authored stock from which SLATE's generator draws: tools, their neighbours, and workflows (egb_slate §3.2-3.3).
 #
-# One YAML file for each of the twelve query categories under `stock/`; `agent-grid data slate --check` reads them all
-# and prints every broken rule.
+# It has one YAML file under `stock/` for each of the twelve query categories; `agent-grid data slate --check` reads all
+# of them and prints every broken rule.
 
 
 STOCK = Path(__file__).parent / "stock"
@@ -60,8 +60,9 @@ TOOL_CATEGORIES = (
     "Marketplace Integration",
     "Content Management",
 )
-# (steps, substeps per step, substeps in all, calls), egb_slate appendix D, figures 10 and 12. There are more substeps
-# in all than the prompts there ask for (8 to 12 for complex), as these could not give the 13.6 per case of table 5.
+# Ranges for (steps, substeps per step, substeps in total, calls) after egb_slate appendix D, figures 10 and 12. The
+# total is higher than in the prompts there (8 to 12 for complex), which could not yield the 13.6 substeps per case of
+# table 5.
 SHAPES: dict[Complexity, tuple[range, range, range, range]] = {
     "simple": (range(2, 4), range(1, 3), range(3, 6), range(1, 3)),
     "moderate": (range(3, 5), range(1, 4), range(9, 13), range(2, 5)),
@@ -75,7 +76,7 @@ class _Strict(BaseModel):
 
 
 class Neighbour(_Strict):
-    """A tool that no plan uses. Its meaning is near to its host's; if `equivalent`, it has the host's function.
+    """A tool that no plan uses. It is similar to its host or, if `equivalent`, has the host's function.
 
     `arguments` maps a name to (type, description). An equivalent tool returns its host's `results`.
     """
@@ -117,8 +118,8 @@ class HighLevelStep(_Strict):
 class Workflow(_Strict):
     """One way to resolve queries of a category, with several queries.
 
-    `values` are the workflow's own values, in addition to the scene. Values and scene are redrawn until all conditions
-    in `must` are met.
+    `values` are the workflow's own values, in addition to the scene. Values and scene are drawn again until all
+    conditions in `must` are met.
     """
 
     user: Literal["buyer", "seller"]
@@ -139,7 +140,7 @@ class Workflow(_Strict):
 
 
 class Stock(_Strict):
-    """One query category. `books` maps names of books of the shop to value texts; a book has a value for each key."""
+    """One query category. `books` maps names of the shop's books to value texts; a book has a value for each key."""
 
     query_category: str
     books: dict[str, str] = Field(default_factory=dict)
@@ -148,7 +149,7 @@ class Stock(_Strict):
 
 
 def load(path: Path) -> Stock:
-    """Read one stock file. Raises pydantic's ValidationError or yaml's error; both show the place of the error."""
+    """Read one stock file. Raises pydantic's ValidationError or yaml's error; both show where the error is."""
     return Stock.model_validate(read_stock(path))
 
 
@@ -163,7 +164,7 @@ def load_all(folder: Path = STOCK) -> list[Stock]:
     return [load(path) for path in sorted(folder.glob("*.yaml")) if path.name not in ("pools.yaml", "shop.yaml")]
 
 
-# The value language of the stock files: values are drawn, or follow from other values, and are written as people do.
+# The value language of the stock files: values are drawn or follow from other values, and are written as by people.
 #
 # A value is one line of text in YAML:
 #
@@ -175,7 +176,7 @@ def load_all(folder: Path = STOCK) -> list[Stock]:
 # - `decimal 0.5..9.5`: one decimal
 # - `one of: red | blue`: one of the strings
 # - `pool topic`: one string of a named pool (`stock/pools.yaml`)
-# - `= EXPRESSION`: a value that follows from others (`drafts.evaluate`)
+# - `= EXPRESSION`: a value that follows from other values (`drafts.evaluate`)
 
 
 class Money(float):
@@ -192,7 +193,7 @@ _ALPHABETS = {"d": "0123456789", "l": "ABCDEFGHJKLMNPQRSTUVWXYZ", "x": "01234567
 
 @dataclass(frozen=True)
 class Spec:
-    """One parsed value text: its `kind`, and the words of this kind (pattern, bounds, choices, name of a value)."""
+    """One parsed value text: its `kind`, and its parts, which depend on the kind (pattern, bounds, choices or name)."""
 
     kind: Kind
     words: tuple[str, ...]
@@ -228,7 +229,7 @@ def parse(text: str) -> Spec:
 
 
 def fill(pattern: str, rng: random.Random) -> str:
-    """Fill a pattern with random characters. Hexadecimal digits include a decimal digit, to look hexadecimal."""
+    """Fill a pattern with random characters. Hexadecimal strings contain a decimal digit, to look hexadecimal."""
     while True:
         text = _SLOT.sub(lambda slot: "".join(rng.choices(_ALPHABETS[slot[1]], k=int(slot[2]))), pattern)
         if "{x" not in pattern or any(letter.isdigit() for letter in text):
@@ -272,14 +273,14 @@ def draw(spec: Spec, rng: random.Random, known: Mapping[str, Any], pools: Mappin
 
 
 def plain(value: Value) -> str | int | float:
-    """The value in the form for JSON: dates in ISO form, and numbers with two decimals at most."""
+    """The value in its form for JSON: dates in ISO format, and numbers with at most two decimals."""
     if isinstance(value, dt.date):
         return value.isoformat()
     return round(float(value), 2) if isinstance(value, float) else value
 
 
 def written(value: Value, rng: random.Random) -> str:
-    """The value as a person writes it in a message: long dates, money with its sign and separators."""
+    """The value as a person might write it in a message: long dates, money with the dollar sign and separators."""
     if isinstance(value, dt.date):
         month, day, year = value.strftime("%B"), value.day, value.year
         forms = (
@@ -295,7 +296,7 @@ def written(value: Value, rng: random.Random) -> str:
 
 
 def typed(value: Any, kind: str) -> Value:
-    """A value from a file in the form for rules: a date text becomes a `date` object."""
+    """A value from a file in the form that rules need: a date's text becomes a `date` object."""
     return dt.date.fromisoformat(value) if kind == "date" and isinstance(value, str) else value
 
 
@@ -352,7 +353,7 @@ class Shop:
 
     @cached_property
     def index(self) -> dict[str, Record]:
-        """Every record by each of its keys. Names are keys only of things; people have keys such as addresses."""
+        """Every record by each of its keys. Only things have names as keys; people have keys such as addresses."""
         keyed: list[tuple[Sequence[Record], tuple[str, ...]]] = [
             (self.suppliers, ("id", "email")),
             (self.products, ("sku", "name")),
@@ -370,7 +371,7 @@ class Shop:
         return {str(record[key]): record for records, keys in keyed for record in records for key in keys}
 
     def scene(self, rng: random.Random) -> Scene:
-        """The subject of one case. Its records belong together: a customer, her order, this order's product etc."""
+        """The subject of one case. Its records belong together: a customer, her order, that order's product, etc."""
         owned = rng.choice(self._owned)
         by_key = self.index
         order, earlier = owned["order"], owned["earlier"]
@@ -401,7 +402,7 @@ class Shop:
         return draw(parse(spec), random.Random(f"{self.seed}|{name}|{spec}|{keys!r}"), {}, self.pools)
 
     def _new(self, pattern: str) -> str:
-        """An identifier that is not used elsewhere in the shop."""
+        """An identifier that is not yet used in the shop."""
         while (text := fill(pattern, self._rng)) in self._taken:
             pass
         self._taken.add(text)
@@ -536,5 +537,5 @@ class Shop:
 
 @lru_cache(maxsize=8)
 def shop(seed: int) -> Shop:
-    """The shop of a seed, made from the shipped texts."""
+    """A seed's shop, made from this project's texts."""
     return Shop(seed, read_stock(STOCK / "shop.yaml"), load_pools())

@@ -53,7 +53,7 @@ class Statistic:
 
 @dataclass(frozen=True)
 class Category:
-    """A category: its number of tools in the library, its share (of 1), and how many of its tools plans use."""
+    """A category: its number of tools in the library, its share (of 1), and its number of tools that plans use."""
 
     name: str
     tools: int
@@ -62,7 +62,7 @@ class Category:
 
 
 def categories(dataset: Slate) -> list[Category]:
-    """The categories of the library, the largest first (figure 3)."""
+    """The library's categories, the largest first (figure 3)."""
     library = Counter(tool.category for tool in dataset.tools.values())
     names = {sub.call.tool for case in dataset.records.values() for sub in case.substeps() if sub.call}
     used = Counter(dataset.tools[name].category for name in names)
@@ -138,7 +138,7 @@ def by_category(dataset: Slate) -> Table:
 
 
 def broken(dataset: Slate) -> Iterator[str]:
-    """A line for each broken rule of the stock, contradiction to the shop, missed statistic and missed target."""
+    """A line for each broken rule of the stock, contradiction with the shop, missed statistic and missed target."""
     from grid.datasets.slate.quality import figures  # scikit-learn is slow to import
 
     stocks, store = load_all(), shop(dataset.library_seed)
@@ -171,12 +171,12 @@ def written(dataset: Slate, case_id: str) -> Iterator[str]:
 
 
 DRAFTS = 3
-"""To check a workflow, at least this many cases are drawn from it."""
+"""Minimum number of cases that are drawn to check a workflow."""
 _NAME = re.compile(r"[a-z][a-z0-9]*(_[a-z0-9]+)+")
 _LEAST_RANDOM = 5
 _ADDRESS = r"[\w.-]{1,64}@[\w.-]{1,255}\w"
 _MAIL = re.compile(_ADDRESS)
-_TOKEN = re.compile(rf"[A-Z]{{2,4}}-?(?=[A-Z]{{0,12}}\d)[A-Z0-9-]*|{_ADDRESS}")  # with bounds: else time is quadratic
+_TOKEN = re.compile(rf"[A-Z]{{2,4}}-?(?=[A-Z]{{0,12}}\d)[A-Z0-9-]*|{_ADDRESS}")  # bounded to avoid quadratic time
 
 
 def problems(stock: Stock, shop: Shop) -> list[str]:
@@ -207,7 +207,7 @@ def repeated(stocks: Sequence[Stock]) -> list[str]:
 
 
 def _unread(text: str, drawn: bool) -> Iterator[str]:
-    """The errors of a value text. If `drawn`, the text must not refer to other values."""
+    """The errors in a value text. If `drawn`, the text must not refer to other values."""
     try:
         spec = parse(text)
     except ValueError as error:
@@ -286,7 +286,7 @@ def _shape_problems(workflow: Workflow) -> Iterator[str]:
 
 
 def _overtaken(stock: Stock, workflow: Workflow) -> Iterator[str]:
-    """A line for each call that reports a changed amount again. Outcomes ignore earlier changes, so the two clash."""
+    """A line for each call that reports an amount changed by an earlier call, since outcomes ignore such changes."""
     told: dict[tuple[str, str], str] = {}
     for place, substep in workflow.calls():
         tool = stock.tools.get(substep.call or "")
@@ -308,7 +308,7 @@ def _call_problems(substep: Substep, tool: StockTool) -> Iterator[str]:
 
 
 def names_tool(text: str, tool: str) -> bool:
-    """Whether the text contains every word of the tool's name, so that nobody has to understand the text."""
+    """Whether the text contains every word of the tool's name, so that the tool can be found without understanding."""
     words = set(re.findall(r"[a-z]+", text.lower()))
     return all(any(word.startswith(part[:5]) for word in words) for part in tool.split("_"))
 
@@ -360,6 +360,6 @@ def _strangers(case: CaseRecord, shop: Shop) -> Iterator[str]:
 
 
 def _owner(record: Record) -> str | None:
-    """The account of the customer to whom a record belongs; None if it belongs to no customer."""
+    """The account of the customer to whom a record belongs; None if it does not belong to one."""
     value = record.get("account") or record.get("customer")
     return str(value) if value else None

@@ -1,9 +1,9 @@
 """τ²-bench (Barres et al. 2025): customer service with tools and a policy, scored by the databases at the end.
 
 agent_planning_benchmark §5.1 validates plans on it (table 3). Telecom and mock are solved from a ticket, and the agent
-has the user's tools too (solo). In airline and retail the agent talks to a user, or gets the user's instructions as a
-ticket. With a ticket the tasks are different and easier: their figures are comparable only with figures of other runs
-with tickets.
+also has the user's tools (solo). In airline and retail, the agent talks to a user, or gets the user's instructions as a
+ticket. With a ticket, these tasks are different and easier, so their figures can only be compared with those of other
+runs with tickets.
 """
 
 from __future__ import annotations
@@ -72,10 +72,10 @@ class _Record:
 class Tau2(FileDataset[_Record]):
     """The base tasks of a domain. `path` is the released `data/tau2`, or a folder that contains it.
 
-    `user` says who plays the user of airline and retail: a model (the role `user`), or nobody (the user's instructions
-    become a ticket). `draw` is the number of base tasks that are drawn from airline, retail and telecom together; None:
-    all tasks. Each domain has its share of them. The paper draws 200 (§5.1), and does not say which tasks. A run ends
-    after `max_errors` failed calls, as in the published code.
+    `user` says who plays the user in airline and retail: a model (the role `user`), or nobody (the user's instructions
+    become a ticket). `draw` is the number of base tasks to draw from airline, retail and telecom together, in
+    proportion to the domains' sizes; None: all tasks. The paper draws 200 (§5.1), without saying which tasks. A run
+    ends after `max_errors` failed calls, as in the published code.
     """
 
     name: ClassVar[str] = "tau2"
@@ -86,7 +86,7 @@ class Tau2(FileDataset[_Record]):
 
     @property
     def provides(self) -> frozenset[str]:
-        """The features of the cases, with TALKS if a model plays the user."""
+        """The features of the cases, plus TALKS if a model plays the user."""
         return frozenset({BRANCHING, REFERENCES, EXAMINED, *([TALKS] if self._talks else [])})
 
     @property
@@ -119,7 +119,7 @@ class Tau2(FileDataset[_Record]):
 
     @cached_property
     def version(self) -> str:
-        """The versions of adapter and package, `ticket` if a ticket replaces the user, and the files' fingerprint."""
+        """The adapter's and package's versions, `ticket` if a ticket replaces the user, and the files' fingerprint."""
         ticket = "" if self._solo or self._talks else "-ticket"
         return f"{self.name}-a{self.adapter}-{installed()}{ticket}-{fingerprint(*self.files)}"
 
@@ -137,7 +137,7 @@ class Tau2(FileDataset[_Record]):
                 yield f"tau2-{self.domain}-{name}", row
 
     def record(self, case_id: str, row: Mapping[str, Any]) -> _Record:
-        """A row as a task; it must have the known form, and its tools must be in the installed package."""
+        """A row as a task; it must have the expected form, and its tools must be in the installed package."""
         return self._record(records.task_of(row, self._domain, self._solo))
 
     def strata(self) -> Sequence[Stratum]:
@@ -154,9 +154,9 @@ class Tau2(FileDataset[_Record]):
         return self.records[case_id].task.id.partition("]")[0] if self.domain == "telecom" else ""
 
     def cluster(self, case_id: str) -> str:
-        """In telecom the issue, without the persona.
+        """In telecom, the issue without the persona.
 
-        In the other domains the customer, who is recognized by the information that the user knows.
+        In the other domains, the customer, who is identified by the information that the user knows.
         """
         task = self.records[case_id].task
         if self.domain == "telecom":
@@ -188,7 +188,7 @@ class Tau2(FileDataset[_Record]):
         )
 
     def unsolved(self, case_id: str) -> Mapping[str, Any]:
-        """The scores of an episode that broke off: no reward."""
+        """The scores of an aborted episode, which gets no reward."""
         return {"reward": 0.0, "success": False}
 
     @cached_property
@@ -209,7 +209,7 @@ class Tau2(FileDataset[_Record]):
         return _Record(task, world)
 
     def _share(self) -> int | None:
-        """This domain's number of drawn tasks; the largest remainders are rounded up."""
+        """The number of tasks to draw from this domain; the largest remainders are rounded up."""
         if self.draw is None or self.domain not in BASE:
             return None
         counts = {name: _count(self.path, name) for name in BASE}
@@ -224,7 +224,7 @@ class Tau2(FileDataset[_Record]):
 
 
 def _reference(world: Tau2World) -> Reference:
-    """The gold actions in their order. A gold action that a tool refuses is listed as failing, and is still right."""
+    """The gold actions in order. A gold action that a tool refuses is listed as failing, but is still right."""
     calls = {str(place): ToolCall(one.name, one.arguments) for place, one in enumerate(world.task.actions)}
     failing, databases = set[str](), world.start().databases
     for place, one in enumerate(world.task.actions):
@@ -242,7 +242,7 @@ def _over(version: Version, data: Mapping[str, Any]) -> Version:
 
 @cache
 def _databases(where: Path, of: Domain) -> Databases:
-    """A domain's databases. They are read once per process, since those of airline have 7 MB."""
+    """A domain's databases, which are read once per process because airline's have 7 MB."""
     agent = Version(records.database(where / next(f for f in FILES[of.name] if f.startswith("db.")), of.db))
     user = Version(records.database(where / "user_db.toml", of.user_db)) if of.user_db else None
     return Databases(agent, user)
@@ -263,7 +263,7 @@ def _count(path: str | None, name: DomainName) -> int:
     return len(ids) if ids is not None else len(records.rows(where / "tasks.json"))
 
 
-# τ²-bench's tools as a planner sees them, from the schemas that the package makes from its code.
+# τ²-bench's tools as planners see them, taken from the schemas that the package generates from its code.
 
 
 _MOST_DEPTH = 12
@@ -273,7 +273,7 @@ _RETURNS = "returns"
 def library(domain: Domain, solo: bool, talks: bool) -> dict[str, ToolSpec]:
     """The agent's tools by name. A solo agent also has the user's tools.
 
-    With a user there is a tool to send messages.
+    If there is a user, the agent has a tool for sending messages.
     """
     kits = [domain.tools, *([domain.user_tools] if solo and domain.user_tools else [])]
     found = {name: _spec(name, given, domain.name) for kit in kits for name, given in specs(kit).items()}
@@ -295,7 +295,7 @@ def _spec(name: str, given: Mapping[str, Any], category: str) -> ToolSpec:
 
 
 def plain(schema: Any, definitions: Mapping[str, Any], level: int = 0) -> Any:
-    """A schema without references and alternatives: of several alternatives, the first that is not null is kept."""
+    """A schema without references and alternatives; the first alternative that is not null is kept."""
     if not isinstance(schema, dict) or level > _MOST_DEPTH:
         return schema
     if isinstance(where := schema.get("$ref"), str):
@@ -321,7 +321,7 @@ def _alternatives(schema: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
 
 
 UNFINISHED = "unfinished"
-"""The `termination` of a run that a limit of the planner or an error ended, and neither the agent nor the user."""
+"""The `termination` of a run that was ended by a planner's limit or an error, not by the agent or the user."""
 ROLE = Section(
     "role",
     (
@@ -344,7 +344,7 @@ def measure(world: Tau2World, trajectory: Trajectory) -> Mapping[str, Any]:
 async def examine(world: Tau2World, judged: Examine, trajectory: Trajectory, evaluator: Evaluator) -> Mapping[str, Any]:
     """reward, reward_parts and success, with a judge's verdicts on the task's statements.
 
-    And plan_* for a plan, if any.
+    If there is a plan, also plan_*.
     """
     plan = await judged(trajectory, evaluator)
     return {**plan, **await _stated(world, trajectory, evaluator)}
@@ -364,7 +364,7 @@ async def _stated(world: Tau2World, trajectory: Trajectory, evaluator: Evaluator
 
 
 def baselines(world: Tau2World) -> Mapping[str, bool]:
-    """The success of a run that ends the work at once, and of a run that transfers the customer at once.
+    """The success of a run that ends at once, and of a run that transfers the customer at once and then ends.
 
     A success that only a judge can decide is left out.
     """
@@ -379,7 +379,7 @@ def baselines(world: Tau2World) -> Mapping[str, bool]:
 
 
 def assertion_prompt(talk: Talk, trajectory: Trajectory, statement: str) -> Prompt:
-    """The question whether a statement is true of a run. The prompt shows all calls and messages of the run."""
+    """A prompt that asks whether a statement is true of a run, and shows all of the run's calls and messages."""
     lines = [line for step in trajectory.steps if step.call for line in _step(step.call, step.observation)]
     if talk.said and not talk.said[-1].by_user:
         lines.append(f"Agent, at the end: {talk.said[-1].text}")

@@ -1,8 +1,8 @@
 """The world of a τ²-bench task: the package's tools on databases that never change, and a user to talk to.
 
-Calls have the same effects as in the package's environment: what a failed call changed before it failed stays changed,
-and failed calls are recorded too. A call makes a new version of the databases. A state has one version, with the calls
-and messages so far. The readers of a task's files are here too.
+Calls have the same effects as in the package's environment: changes that a failed call made before its failure are
+kept, and failed calls are recorded too. A call creates a new version of the databases. A state has one version, and the
+calls and messages so far. This module also reads a task's files.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ from grid.worlds.functions import MOST_SHOWN
 from grid.worlds.simulated import Said, User
 
 STOP_TOKENS = ("###STOP###", "###TRANSFER###", "###OUT-OF-SCOPE###")
-"""The user ends the conversation by a message with one of these texts, which the data's guidelines for users define."""
+"""The user ends the conversation with a message that contains one of these texts (from the data's guidelines)."""
 GREETING = Said(False, "Hi! How can I help you today?")
 SAY = ToolSpec(
     "message_user",
@@ -56,7 +56,7 @@ TRANSFER = "transfer_to_human_agents"
 
 @dataclass(frozen=True)
 class Tau2World:
-    """One task. `begun` has the databases before `Task.begins` is run. If `solo`, the agent has the user's tools too.
+    """One task. `begun` has the databases before `Task.begins` is run. If `solo`, the agent also has the user's tools.
 
     A run ends after `max_errors` failed calls, as in the package's runner. If there is a `user`, the agent can send
     messages to the user, who follows `scenario`. The user's first message is `first`.
@@ -73,7 +73,7 @@ class Tau2World:
     branches: ClassVar[bool] = True
 
     def opening(self) -> tuple[Said, ...]:
-        """The agent's words before the user's first message."""
+        """The agent's message before the user's first message."""
         return (GREETING,)
 
     def talked_to(self, user: User, first: str) -> Tau2World:
@@ -90,7 +90,7 @@ class Tau2World:
         return Talk(past, self._started, said=said, ended="user_stop" if _stops(self.first) else None)
 
     async def apply(self, state: State, call: ToolCall) -> tuple[Talk, Observation]:
-        """The state after a call, and the tool's result; for a message, the user's reply."""
+        """The state after a call, and the tool's result or, for a message, the user's reply."""
         talk = own_state(state, Talk)
         if talk.ended:
             return talk, failed("the work is over")
@@ -99,7 +99,7 @@ class Tau2World:
         return self.call(talk, call)
 
     def call(self, talk: Talk, call: ToolCall) -> tuple[Talk, Observation]:
-        """The same as `apply`, only for the package's tools. A failed call is recorded among the calls too."""
+        """The same as `apply`, but only for the package's tools. A failed call is recorded too."""
         requestor = self._whose(call.tool)
         if requestor is None:
             found = Called(talk.databases, f"Tool '{call.tool:.80}' not found.", True)
@@ -115,19 +115,19 @@ class Tau2World:
         return own_state(state, Talk).ended is not None
 
     def ended(self, state: State, answer: str | None) -> Talk:
-        """The state after the agent has ended the work; its answer is its last message."""
+        """The state after the agent has ended the work; the agent's answer is its last message."""
         talk = own_state(state, Talk)
         if talk.ended:
             return talk
         return talk.behind(f"end {answer or ''}", *([Said(False, answer)] if answer else []), ended="agent_stop")
 
     def resolved(self, state: State) -> bool:
-        """Whether the run ended properly and all parts of the reward are 1, except parts that only a judge can give."""
+        """Whether the run ended properly and all parts of the reward are 1, except those that need a judge."""
         talk = own_state(state, Talk)
         return talk.ended in PROPERLY and all(part in (1.0, None) for part in self.parts(talk).values())
 
     def answer(self, state: State) -> str | None:
-        """None: actions are scored, not answers."""
+        """None, because actions are scored, not answers."""
         return None
 
     def parts(self, talk: Talk) -> Parts:
@@ -138,7 +138,7 @@ class Tau2World:
     def gold(self) -> Databases:
         """The databases after the gold actions.
 
-        As in the package's evaluator, no action is followed by a synchronization.
+        As in the package's evaluator, the databases are not synchronized after actions.
         """
         databases = self._started
         for action in self.task.actions:
@@ -148,7 +148,7 @@ class Tau2World:
 
     @property
     def broken(self) -> str | None:
-        """The first function in `Task.begins` that fails, with the reason; None if no function fails."""
+        """The first function in `Task.begins` that fails, with the reason; None if none fails."""
         return self._beginning[1]
 
     @property
@@ -171,7 +171,7 @@ class Tau2World:
         return "assistant" if tool in self.domain.names("assistant") else None
 
     async def _told(self, talk: Talk, call: ToolCall, user: User) -> tuple[Talk, Observation]:
-        """The state after a message of the agent, and the reply."""
+        """The state after a message from the agent, and the reply."""
         text = call.arguments.get("message")
         if call.arguments.keys() != {"message"} or not isinstance(text, str) or not text.strip():
             return talk, failed("message_user takes one argument: message, a text that is not empty")
@@ -195,11 +195,11 @@ def _without_tokens(message: str) -> str:
     return message.strip()
 
 
-# A task's reward: the product of the parts in its basis, each 0 or 1 (τ²-bench; as in the package's evaluators).
+# A task's reward: the product of the parts in its basis, each 0 or 1 (τ²-bench, as in the package's evaluators).
 
 
 Parts: TypeAlias = Mapping[Basis, float | None]
-"""The parts of a reward by their names, each 0 or 1; None if a model has to decide."""
+"""The parts of a reward by name, each 0 or 1; None if a model must decide."""
 
 
 def parts(domain: Domain, task: Task, gold: Databases, talk: Talk) -> Parts:
@@ -208,7 +208,7 @@ def parts(domain: Domain, task: Task, gold: Databases, talk: Talk) -> Parts:
 
 
 def reward(found: Parts, talk: Talk) -> float | None:
-    """The product of the parts, or 0 if the run did not end properly. Otherwise None if a part is not known."""
+    """0 if the run did not end properly; otherwise the product of the parts, or None if a part is unknown."""
     if talk.ended not in PROPERLY:
         return 0.0
     known = [part for part in found.values() if part is not None]
@@ -218,19 +218,20 @@ def reward(found: Parts, talk: Talk) -> float | None:
 def same_databases(domain: Domain, gold: Databases, talk: Talk) -> bool | None:
     """Whether a run ended properly and left the same databases as the gold actions.
 
-    None for telecom: in the package the gold actions give different databases each time, as bills get random numbers.
+    None for telecom, where in the package the gold actions produce different databases each time, because bills get
+    random numbers.
     """
     return None if domain.name == "telecom" else talk.ended in PROPERLY and talk.databases.same(gold)
 
 
 def told(information: Sequence[str], said: Sequence[Said]) -> bool:
-    """Whether each piece of information is in a message of the agent, ignoring case and the commas of the messages."""
+    """Whether each piece of information is in one of the agent's messages, ignoring case and the messages' commas."""
     messages = [message.text.lower().replace(",", "") for message in said if not message.by_user]
     return all(any(one.lower() in message for message in messages) for one in information)
 
 
 def holds(domain: Domain, talk: Talk, assertion: Assertion) -> bool:
-    """Whether an assertion holds; it does not if its function fails or returns no truth value."""
+    """Whether an assertion holds; it does not if its function fails or does not return a boolean."""
     found = run(domain, talk.databases, assertion)
     return not found.failed and found.result is assertion.value
 
@@ -250,12 +251,12 @@ def _part(basis: Basis, domain: Domain, task: Task, gold: Databases, talk: Talk)
             return None if task.nl_assertions else 1.0
 
 
-# τ²-bench's files: the tasks of a domain, with the errors in a task, its databases and policies.
+# τ²-bench's files: a domain's tasks, with checks for errors, and its databases and policies.
 
 
 DOMAINS: tuple[DomainName, ...] = get_args(DomainName)
 BASE: tuple[DomainName, ...] = ("airline", "retail", "telecom")
-"""The domains of the published comparison; `mock` is for trials."""
+"""The domains of the published comparison; `mock` is for testing."""
 _TELECOM = ("main_policy_solo.md", "tech_support_manual.md")
 FILES: Mapping[DomainName, tuple[str, ...]] = {
     "airline": ("tasks.json", "db.json", "policy.md"),
@@ -274,14 +275,14 @@ _DEFAULT_BASIS = ("DB", "COMMUNICATE")
 
 
 class Folders(NamedTuple):
-    """A domain's folder and, if there is one, the folder of the user's guidelines."""
+    """A domain's folder and, if there is one, the folder with the guidelines for the user."""
 
     domain: Path
     user: Path
 
 
 def folders(path: str | None, name: DomainName, talks: bool) -> Folders:
-    """The folders of a domain's files. `path` is the folder `data/tau2`, or the folder that contains `data/tau2`.
+    """The folders with a domain's files. `path` is the folder `data/tau2`, or the folder that contains `data/tau2`.
 
     Raises:
         ConfigError: a file is missing (the error names `dataset.path`). The guidelines are needed only if the user
@@ -295,7 +296,7 @@ def folders(path: str | None, name: DomainName, talks: bool) -> Folders:
 
 
 def base_ids(where: Path) -> list[str] | None:
-    """The ids of a domain's base split, which published figures use; None if no file names it. Raises DataError."""
+    """The ids of a domain's base split, which published figures use; None if no file defines it. Raises DataError."""
     file = where / _SPLIT
     if not file.is_file():
         return None
@@ -307,7 +308,7 @@ def base_ids(where: Path) -> list[str] | None:
 
 
 def database(file: Path, model: Any) -> Any:
-    """A database of the package, from JSON or TOML. Raises DataError if it is not a database."""
+    """A database of the package, from JSON or TOML. Raises DataError if the file does not contain one."""
     try:
         if file.suffix == ".toml":
             if file.stat().st_size > _MOST_BYTES:
@@ -356,7 +357,7 @@ def task_of(row: Mapping[str, Any], domain: Domain, solo: bool) -> Task:
     """A task, checked against the tools that the installed package has.
 
     Raises:
-        UnusableError: the row does not have the known form, or names functions or tools that do not exist.
+        UnusableError: the row does not have the expected form, or names functions or tools that do not exist.
     """
     if depth(cast(Json, row)) > MAX_DEPTH:
         raise UnusableError(f"the task is nested more than {MAX_DEPTH} levels deep")
@@ -475,7 +476,7 @@ def _text(given: Mapping[str, Any], key: str, must: bool = True) -> str:
     return (found or "").strip()[:_MOST_TEXT]
 
 
-# The texts about the user: for the model that plays the user or, without such a model, for the agent as a ticket.
+# The texts about the user, for the model that plays the user or, without such a model, as a ticket for the agent.
 
 
 PARTS = {
@@ -493,13 +494,13 @@ TICKET = (
 
 
 def scenario(guidelines: str, task: Task) -> tuple[str, ...]:
-    """The texts for the player of the user: the data's guidelines, the persona, if there is one, and instructions."""
+    """The texts for the user's player: the data's guidelines, the persona (if there is one), and the instructions."""
     persona = ("Persona:", task.persona) if task.persona else ()
     return (guidelines, *persona, "Instructions:", *_users_instructions(task))
 
 
 def ticket(task: Task) -> str:
-    """The user's instructions as a ticket. It tells the agent from the start what it would have to ask a user for."""
+    """The user's instructions as a ticket, which gives the agent all information that it would have to ask for."""
     return "\n".join((*TICKET, *_users_instructions(task)))
 
 

@@ -1,14 +1,14 @@
 """TRAJECT-Bench, the released `public_data` folder as cases (traject_bench §3, §4.1).
 
-Each domain has a file that defines its tools. Many tools are in several files; in a case, the category of such a tool
-is the case's domain if that domain has the tool. 250 of the 587 names that the files define are in two to five files,
-mostly with the same definition; the first definition counts. The model sees the same facts about a tool as in the
+Each domain has a file that defines its tools. Many tools are in several files: 250 of the 587 names that the files
+define are in two to five files, mostly with the same definition; the first definition counts. In a case, the category
+of such a tool is the case's domain if that domain has the tool. The model sees the same facts about a tool as in the
 authors' prompts: its name, its description, and its parameters with types, descriptions and defaults.
 
-A quarter of the sequential queries (315 of 1,270) call tools that no file defines (25 tools). Without these queries
-most of Mapping and half of Gaming would be left out. So `library` defines each such tool from the records that call it:
-the records give its name, its description and its parameters. Its domain offers it like all other tools. `skipped`
-names each such tool.
+A quarter of the sequential queries (315 of 1,270) call tools that no file defines (25 tools). Without these queries,
+most of Mapping and half of Gaming would be missing. Therefore `library` defines each such tool from the records that
+call it, which give its name, its description and its parameters. The tool's domain offers it like any other tool.
+`skipped` names each such tool.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ from grid.datasets.traject_bench.records import (
 from grid.metrics.failure_patterns import Likeness, failure_patterns
 from grid.worlds.lookup import Entry, LookupSimulator
 
-# The tools of TRAJECT-Bench: those in the domains' files, and those that only the queries' records name.
+# TRAJECT-Bench's tools: those in the domains' files, and those that only the queries' records name.
 
 
 _TYPES = {"number": "number", "string": "string", "enum": "string", "boolean": "boolean", "date": "date"}
@@ -78,7 +78,7 @@ class Tools:
     undefined: frozenset[str]
 
     def of_domain(self, domain: str) -> dict[str, ToolSpec]:
-        """The library as a domain's cases see it: the category of each tool that the domain has is this domain."""
+        """The library as seen by a domain's cases, where each of the domain's tools has this domain as its category."""
         own = self.by_domain.get(domain, frozenset())
         return {
             name: replace(spec, category=domain) if name in own and spec.category != domain else spec
@@ -89,9 +89,9 @@ class Tools:
 def library(files: Mapping[str, Iterable[Mapping[str, Any]]], records: Iterable[Record]) -> Tools:
     """The tools that the domains' files define (the first definition of each name), then tools that only records name.
 
-    A tool that no file defines is made from all records that call it. It has the first description that these records
-    give, and each parameter that they give. A parameter is required if every such record lists it as required; its type
-    follows from its values.
+    A tool that no file defines is made from all records that call it. It has the first description in these records,
+    and all parameters in them. A parameter is required if every such record lists it as required; its type follows from
+    its values.
     """
     specs: dict[str, ToolSpec] = {}
     by_domain: dict[str, set[str]] = {domain: set() for domain in files}
@@ -115,7 +115,7 @@ def library(files: Mapping[str, Iterable[Mapping[str, Any]]], records: Iterable[
 def respelled(records: Iterable[Record], names: Iterable[str]) -> list[Record]:
     """The records, with tools' names spelt as in the files.
 
-    Two spellings are of the same name if they differ only in upper and lower case.
+    Two spellings denote the same name if they differ only in case.
     """
     known = set(names)
     by_letters = {name.casefold(): name for name in known}
@@ -132,7 +132,7 @@ def respelled(records: Iterable[Record], names: Iterable[str]) -> list[Record]:
 
 
 def _spec(row: Mapping[str, Any], domain: str) -> ToolSpec:
-    """A file's definition as a tool. Its description of outputs, in prose, is left out here, as in the benchmark."""
+    """A file's definition as a tool. The prose description of outputs is left out, as in the benchmark."""
     found = {
         item["name"].strip(): _parameter(item, key == "required")
         for key in ("optional", "required")
@@ -172,7 +172,7 @@ def _type(values: list[Any]) -> str:
 
 
 ADAPTER = 1
-"""Increase it when the same files give other cases, tools or outcomes."""
+"""Increase this when the same files yield different cases, tools or outcomes."""
 PUBLIC = "public_data"
 
 
@@ -184,14 +184,14 @@ class _Read(NamedTuple):
 
 @dataclass(config=STRICT)
 class TrajectBench(RecordDataset[Record]):
-    """The queries of one kind (`parallel` with `level` simple or hard, or `sequential`), of one domain or of all.
+    """The queries of one kind (`parallel` with `level` simple or hard, or `sequential`), from one domain or all.
 
-    A parallel query's calls have no order. A case is resolved when every recorded call was made with its arguments, in
-    any order and whatever else was called. A case's `own` tools are the tools of its reference, because the benchmark
-    names no candidates. A record's final answer is used only if every step of the record succeeded: otherwise the
-    answer rests on a failed call. `without` names domains whose queries are left out; their tools stay in the library.
-    The authors' scripts leave out Finance in this way if all of its tools would be in the prompt. `limit` draws a
-    sample in which domains, numbers of calls and clusters have their shares (`order`).
+    A parallel query's calls have no order. A case is resolved when every recorded call has been made with its
+    arguments, in any order and regardless of any other calls. A case's `own` tools are the tools of its reference,
+    because the benchmark names no candidates. A record's final answer is used only if all steps of the record
+    succeeded, because it otherwise depends on a failed call. `without` names domains whose queries are left out; their
+    tools stay in the library. The authors' scripts leave out Finance in this way if all of its tools would be in the
+    prompt. `limit` draws a sample in proportion to the domains, numbers of calls and clusters (`order`).
     """
 
     provides: ClassVar[frozenset[str]] = frozenset({BRANCHING, EXAMINED, REFERENCES})
@@ -210,7 +210,7 @@ class TrajectBench(RecordDataset[Record]):
 
     @cached_property
     def root(self) -> Path:
-        """The `public_data` folder; its parent is accepted too."""
+        """The `public_data` folder; its parent folder is accepted too."""
         needed = f"{PUBLIC}, with {TOOLS}/*{SUFFIX} and {self.kind}/*/{self._file}"
         if self.path is None:
             raise ConfigError("dataset.path", None, f"the released folder {needed}")
@@ -227,7 +227,7 @@ class TrajectBench(RecordDataset[Record]):
 
     @cached_property
     def tools(self) -> Mapping[str, ToolSpec]:
-        """All domains' tools. A tool's category is the configured domain if it has the tool, else its first domain."""
+        """All domains' tools. A tool's category is the configured domain if that has it, else its first domain."""
         found = self._read.tools
         return self._library(self.domain) if self.domain else MappingProxyType(found.specs)
 
@@ -242,15 +242,15 @@ class TrajectBench(RecordDataset[Record]):
         return self._read.records
 
     def strata(self) -> Sequence[Stratum]:
-        """Domains, numbers of calls inside a domain, and clusters inside a number of calls."""
+        """Domains, numbers of calls within a domain, and clusters within a number of calls."""
         records = self.records
         return lambda name: records[name].domain, lambda name: str(len(records[name].steps)), self.cluster
 
     def cluster(self, case_id: str) -> str:
         """The trajectory.
 
-        The simple and the hard query for a parallel trajectory are one cluster. Sequential queries with the same
-        template, which is the list of tools, are one cluster.
+        The simple and the hard query for a parallel trajectory form one cluster, as do sequential queries with the same
+        template, which is the list of tools.
         """
         record = self.records[case_id]
         if self.kind == "parallel":
@@ -284,7 +284,7 @@ class TrajectBench(RecordDataset[Record]):
         )
 
     def unsolved(self, case_id: str) -> Mapping[str, Any]:
-        """The scores of an episode that broke off: the lowest score, and a wrong answer if there is a right one."""
+        """The scores of an aborted episode: the lowest score, and a wrong answer if there is a right one."""
         right = _answer(self.records[case_id])
         return {"traj_satisfy": 0.0, "accuracy": False if right else None}
 
@@ -369,11 +369,11 @@ def _measured(reference: Reference, likeness: Likeness, found: Trajectory) -> Ma
     return {"failure_patterns": failure_patterns(found.steps, reference, likeness)}
 
 
-# TRAJECT-Bench's scores of a finished trajectory by a model: Traj-satisfy and Accuracy (traject_bench §4.1).
+# TRAJECT-Bench's scores that a model gives to a finished trajectory: Traj-satisfy and Accuracy (traject_bench §4.1).
 
 
 DESCRIBED = 120
-"""The number of characters of a tool's description that the evaluator sees."""
+"""Maximum number of characters of a tool's description that the evaluator sees."""
 SATISFY = Section(
     "role",
     (
@@ -405,7 +405,7 @@ async def examined(
 
     traj_satisfy: the evaluator's score, 0 to 10, for the called tools; the evaluator sees their names and the first 120
     characters of their descriptions. accuracy: whether the evaluator says that the trajectory's answer matches the
-    `right` one. It is False, without a question, if the trajectory ended without an answer or never came to its end. It
+    `right` one. It is False, without asking the evaluator, if the trajectory ended without an answer or did not end. It
     is None if there is no right answer, or if the planner gives no answer because it writes its whole plan before any
     call is run.
     """
@@ -451,22 +451,22 @@ def _described(name: str, tool: ToolSpec | None) -> str:
 
 
 ERROR, MESSAGE = "error", "message"
-"""The fields of the result of a call that matches no recorded step: the kind of error, and a message."""
-_MOST = 20  # parameters that a message names
+"""The result fields of a call that matches no recorded step: the kind of error, and a message."""
+_MOST = 20  # maximum number of parameters that a message names
 
 
 @plain_dataclass(frozen=True)
 class RecordedTools(LookupSimulator):
-    """A call that equals a recorded step returns the step's output; any other returns an error without right values.
+    """A call that equals a recorded step returns the step's output; any other returns an error without correct values.
 
-    The lookup simulator's rules decide which calls are equal. If the recorded output is a failure, the call fails too,
-    and the state records that the call was made. `tools` is the library.
+    The lookup simulator's rules decide which calls are equal. If the recorded output is a failure, the call also fails,
+    and the state records that it was made. `tools` is the library.
     """
 
     tools: Mapping[str, ToolSpec] = field(default_factory=dict)
 
     def missed(self, call: ToolCall) -> Observation:
-        """The error of a call that equals no recorded step: an error in its form, or `no_result` for a right form."""
+        """The error for a call that equals no recorded step: an error in its form, or `no_result` if there is none."""
         kind, message = _fault(call, self.tools.get(call.tool))
         return Observation({ERROR: kind, MESSAGE: message}, failed=True)
 
@@ -486,14 +486,14 @@ def _fault(call: ToolCall, tool: ToolSpec | None) -> tuple[str, str]:
 
 
 def arguments(step: Recorded) -> dict[str, Json]:
-    """A step's arguments as they were recorded."""
+    """A step's arguments as recorded."""
     return {name: given.value for name, given in step.parameters.items()}
 
 
 def entries(steps: Mapping[str, Recorded], tools: Mapping[str, ToolSpec]) -> tuple[Entry, ...]:
-    """The table of a case; equal calls are one entry, which returns the output of the first of them.
+    """The table of a case; equal calls form one entry, which returns the output of the first of them.
 
-    Two kinds of arguments are not compared, because no planner could know them: arguments that the tool does not
+    Two kinds of arguments are not compared, because planners cannot know them: arguments that the tool does not
     declare, and arguments that the tool requires but the record lacks. Entries with fewer such arguments come first, so
     that a call is matched with the entry that compares most of its arguments.
     """
@@ -515,7 +515,7 @@ def entries(steps: Mapping[str, Recorded], tools: Mapping[str, ToolSpec]) -> tup
 
 
 def world(steps: Mapping[str, Recorded], tools: Mapping[str, ToolSpec]) -> RecordedTools:
-    """A case's tools. The case is resolved when every recorded call was made."""
+    """A case's tools. The case is resolved when every recorded call has been made."""
     return RecordedTools(entries(steps, tools), frozenset(steps), tools=tools)
 
 
@@ -528,18 +528,18 @@ def called(steps: Sequence[Recorded]) -> dict[str, Recorded]:
 
 
 OUTPUT = "output"
-"""The name of the field that has an outcome which is not an object."""
-_LONGEST = 100_000  # characters of a text that is read as a literal; the release has 2,048 at most
-_DEEPEST = 32  # levels of nesting
-_MOST_BITS = 1024  # of an integer: what a double can hold
+"""The name of the field for an outcome that is not an object."""
+_LONGEST = 100_000  # maximum length of a text that is parsed as a literal; the release has at most 2,048 characters
+_DEEPEST = 32  # maximum levels of nesting
+_MOST_BITS = 1024  # maximum bits of an integer, so that a double can hold it
 _ERROR = "ERROR:"
 
 
 def outcome(text: str, failed: bool = False) -> Observation:
     """The outcome of a step: an object's fields, or otherwise the whole output as the field `output`.
 
-    A text that is no literal stays text. So does a text that the release cut off, as it does with long outputs. The
-    outcome is a failure if the record says so (`failed`), or if the output begins with `ERROR:`.
+    A text that is not a literal stays a text, and so does a long output that the release truncated. The outcome is a
+    failure if the record says so (`failed`), or if the output begins with `ERROR:`.
     """
     value = read(text)
     content = value if isinstance(value, dict) and value else {OUTPUT: value}
@@ -562,9 +562,9 @@ def read(text: str) -> Json:
 
 
 def _json(value: object, depth: int = 0) -> Json:
-    """The value with lists in place of tuples and texts as keys.
+    """The value with lists instead of tuples, and with texts as keys.
 
-    Raises ValueError if JSON or a table cannot store it.
+    Raises ValueError if JSON or a table cannot store the value.
     """
     if isinstance(value, dict) and depth < _DEEPEST:
         return {_text(str(name)): _json(item, depth + 1) for name, item in value.items()}
@@ -582,5 +582,5 @@ def _json(value: object, depth: int = 0) -> Json:
 
 
 def _text(text: str) -> str:
-    text.encode()  # half a surrogate pair raises UnicodeEncodeError, which is a ValueError
+    text.encode()  # an unpaired surrogate raises UnicodeEncodeError, which is a ValueError
     return text

@@ -33,7 +33,7 @@ PUBLISHED: Mapping[str, tuple[int, int, int, int]] = {
     "Education": (89, 200, 200, 200),
     "Music": (137, 200, 200, 200),
 }
-"""For each domain the number of tools in table 8, and of simple, hard and sequential queries in table 9.
+"""For each domain, the number of tools in table 8, and of simple, hard and sequential queries in table 9.
 
 Table 8 has "Mews Media", table 9 "Mews_Media". The tables' sums are 1,228 tools and 5,870 queries; the text (§3.2.2)
 has 1,228 and 5,670.
@@ -41,14 +41,14 @@ has 1,228 and 5,670.
 
 
 class Found(NamedTuple):
-    """The counts of a file: all entries (`entries`), and distinct tools or possible cases among them (`usable`)."""
+    """The counts for a file: all entries (`entries`), and distinct tools or possible cases among them (`usable`)."""
 
     entries: int
     usable: int
 
 
 def tools(root: Path) -> dict[str, Found]:
-    """The numbers of definitions and of different names in each domain's file. Raises DataError."""
+    """The numbers of definitions and of distinct names in each domain's file. Raises DataError."""
     read = {path.name.removesuffix(SUFFIX): read_tools(path) for path in (root / TOOLS).glob(f"*{SUFFIX}")}
     return {
         domain: Found(len(rows), len({plain(row["tool name"]) for row in rows}))

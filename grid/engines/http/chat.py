@@ -1,4 +1,4 @@
-"""OpenAI's chat interface: a prompt as messages, and the server's answer."""
+"""OpenAI's chat interface: turns a prompt into messages, and reads the server's answer."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from grid.engines.messages import messages as of_prompt
 from grid.text.native import as_message
 from grid.text.objects import whole
 
-# A message's content: a text, or a list of parts, as from Mistral's and other servers.
+# A message's content: a text or, from Mistral's and some other servers, a list of parts.
 
 
 _TEXT, _THOUGHT, _REFUSAL = ("text", "output_text"), ("thinking", "reasoning", "redacted_thinking"), "refusal"
 
 
 class Content(NamedTuple):
-    """A message's content: the answer's text, the thought before the text, and the words of a refusal."""
+    """A message's content: the answer's text, the thought before the text, and the text of a refusal."""
 
     text: str | None
     thought: str = ""
@@ -35,7 +35,7 @@ def read_content(value: Any) -> Content:
     """Read a message's content: texts are joined; thoughts and refusals are not part of the answer.
 
     Raises:
-        ValueError: the value is no content, or a part of it may be an answer and cannot be read.
+        ValueError: the value is not a message's content, or it has a part that may be an answer but cannot be read.
     """
     if value is None or isinstance(value, str):
         return Content(value)
@@ -67,7 +67,7 @@ def _text(value: Any) -> str:
 
 
 def _thought(part: dict[str, Any]) -> str:
-    """A thought's text, which may be in several parts; empty if the server does not show the thought."""
+    """A thought's text, which may consist of several parts; empty if the server does not show the thought."""
     for name in ("thinking", "reasoning", "text"):
         value = part.get(name)
         if isinstance(value, str):
@@ -77,16 +77,16 @@ def _thought(part: dict[str, Any]) -> str:
     return ""
 
 
-# Facts that a server gives beside an answer: its tokens, and which model and provider gave it.
+# Data that a server sends with an answer: the number of tokens, and the model and provider of the answer.
 
 
-_MAX_NAME = 200  # characters that are kept of a name
+_MAX_NAME = 200  # maximum characters of a name
 
 
 class Beside(BaseModel):
     """A response body's keys for an answer's tokens and source.
 
-    Servers may leave out any key, or fill it in any form.
+    Servers may leave out any key, or give its value in any form.
     """
 
     usage: Any = None
@@ -96,17 +96,17 @@ class Beside(BaseModel):
 
     @property
     def source(self) -> Source:
-        """The source of the answer, as far as the server says."""
+        """The source of the answer, as far as the server names it."""
         return Source(*map(_name, (self.model, self.system_fingerprint, self.provider)))
 
 
 def _name(told: Any) -> str | None:
-    """The name, put on one line and cut to a maximal length; None if the value is no name."""
+    """The name on one line, cut to a maximum length; None if the value is not a name."""
     return (" ".join(told[:_MAX_NAME].split()) or None) if isinstance(told, str) else None
 
 
 REASONING = ("reasoning_content", "reasoning")
-"""A message's keys for a thought that the server gives apart from the message's content."""
+"""A message's keys for a thought that the server returns separately from the message's content."""
 # Control tokens as common chat templates write them.
 _CONTROL = re.compile(r"<\|[^|<>\s]{1,40}\|>|</?s>|\[/?INST\]|<(?:start|end)_of_turn>")
 _CUT = frozenset({"length", "model_length", "max_tokens", "max_output_tokens", "content_filter"})
@@ -118,7 +118,7 @@ OWN = frozenset(
 
 
 class Model(BaseModel):
-    """One model of a server's list."""
+    """One model in a server's list."""
 
     id: str
     owned_by: str | None = None
@@ -133,7 +133,7 @@ class Models(BaseModel):
 class _Message(BaseModel):
     content: Annotated[Content, BeforeValidator(read_content)] = Content(None)
     tool_calls: Any = None
-    function_call: Any = None  # the key that servers had before tool_calls
+    function_call: Any = None  # the key that servers used before tool_calls
     reasoning_content: Any = None
     reasoning: Any = None
     refusal: Any = None
@@ -145,19 +145,19 @@ class _Message(BaseModel):
 
     @property
     def thought(self) -> str:
-        """The thought that the server gives apart from the answer."""
+        """The thought that the server returns separately from the answer."""
         apart = self.reasoning_content or self.reasoning
         return apart if isinstance(apart, str) else self.content.thought
 
     @property
     def reasoning_given(self) -> tuple[str, str] | None:
-        """The key and the text of a thought given apart from the answer; the server may want the thought back."""
+        """The key and text of a thought returned separately from the answer; the server may want the thought back."""
         given = ((key, getattr(self, key)) for key in REASONING)
         return next(((key, told) for key, told in given if isinstance(told, str) and told), None)
 
     @property
     def misplaced(self) -> str:
-        """The call or object that the server mistook for the end of a thought.
+        """The call or object that the server wrongly treated as the end of a thought.
 
         Empty if the message has content or calls.
         """
@@ -177,7 +177,7 @@ class Answer(BaseModel):
 
     @property
     def text(self) -> str:
-        """The answer, without the thought that some servers leave in it."""
+        """The answer, without a thought, which some servers leave in the answer."""
         text = self.message.content.text or self.message.misplaced
         _, end, answer = text.rpartition("</think>")
         if end:
@@ -186,14 +186,14 @@ class Answer(BaseModel):
 
     @property
     def with_calls(self) -> str:
-        """The answer to a request with tools: its text or, with calls, JSON of the text and the server's calls."""
+        """The answer to a request with tools: the text or, if there are calls, JSON of the text and the calls."""
         if not self.message.calls:
             return self.text
         return as_message(self.text, self.message.calls)
 
     @property
     def said(self) -> tuple[str, str]:
-        """Everything that took tokens, in two parts: the thought, and the text (with calls as JSON) or the refusal."""
+        """Everything that used tokens, in two parts: the thought, and the text (with calls as JSON) or the refusal."""
         message = self.message
         text = message.content.text or message.content.refusal
         if message.calls:
@@ -207,7 +207,7 @@ class Answer(BaseModel):
 
     @property
     def cut_off(self) -> bool:
-        """Whether the answer was cut before its first word, because all tokens went into thinking."""
+        """Whether the answer was cut before its first word, because the thought used all tokens."""
         return self.cut and not self.with_calls.strip()
 
 
@@ -220,7 +220,7 @@ class Chat(Beside):
 def question(
     prompt: Prompt, structured: bool, padded: bool = False, strict: bool = False, reasoning: bool = True
 ) -> dict[str, Any]:
-    """A request's keys for a prompt: messages; and the functions or, if `structured`, the answer's schema.
+    """A request's keys for a prompt: the messages, and the functions or, if `structured`, the answer's schema.
 
     `strict`: use OpenAI's strict mode if the schema has a strict form. `reasoning`: as for `messages`.
     """
@@ -236,7 +236,7 @@ def question(
 
 
 def told(prompt: Prompt, answer: Answer, strict: bool = False) -> str:
-    """The answer in a completion: the text and, if the prompt has functions, the calls too."""
+    """The answer in a completion: the text and, if the prompt has functions, also the calls."""
     if isinstance(prompt.answer, FunctionsAnswer):
         return answer.with_calls
     return without_nulls(answer.text) if strict and isinstance(prompt.answer, JsonAnswer) else answer.text
@@ -251,23 +251,23 @@ def messages(prompt: Prompt, padded: bool = False, reasoning: bool = True) -> li
 
 
 def plain(text: str) -> str:
-    """The text, in which everything that looks like a control token is broken up."""
+    """The text, with everything that looks like a control token broken up."""
     return _CONTROL.sub(lambda match: f"{match[0][0]}\u200b{match[0][1:]}", text)
 
 
-# OpenAI's strict mode: a JSON schema in the mode's form, and an answer under it in the form of the original schema.
+# OpenAI's strict mode: converts a JSON schema to the strict form, and an answer back to the original schema's form.
 #
-# In strict mode all properties of an object are required and no others are allowed, so that an optional property may be
-# null instead; every part has a type, and the root is an object (the guide "Structured model outputs").
+# In strict mode all properties of an object are required and no others are allowed, so an optional property may be null
+# instead. Every part has a type, and the root is an object (the guide "Structured model outputs").
 
 
 _NULL = {"type": "null"}
 
 
 def strict_schema(schema: dict[str, Any]) -> dict[str, Any] | None:
-    """The schema in strict form; None if it has none.
+    """The schema in strict form; None if it has no strict form.
 
-    A schema has no strict form if a list or object in it may have arbitrary contents, or if its root is not a single
+    A schema has no strict form if an array or object in it may have arbitrary contents, or if its root is not a single
     object.
     """
     if schema.get("type") != "object":
@@ -279,7 +279,7 @@ def strict_schema(schema: dict[str, Any]) -> dict[str, Any] | None:
 
 
 class _UnsayableError(Exception):
-    """A part of a schema that has no strict form."""
+    """A part of a schema has no strict form."""
 
 
 def _strict(schema: dict[str, Any]) -> dict[str, Any]:
@@ -307,7 +307,7 @@ def _or_null(schema: dict[str, Any]) -> dict[str, Any]:
 
 
 def without_nulls(text: str) -> str:
-    """An answer without the arguments that are null; an answer without such arguments, or not in JSON, is unchanged."""
+    """The answer without arguments that are null; if there are none, or the answer is not JSON, it is unchanged."""
     if "null" not in text:
         return text
     try:
@@ -325,17 +325,17 @@ def _left_out(value: Json, arguments: bool) -> Json:
     return {name: item if arguments else _left_out(item, name == "arguments") for name, item in kept.items()}
 
 
-# A server's `usage` as counts: it is read only if exactly one way of reading it explains all its numbers.
+# Converts a server's `usage` to token counts, but only if exactly one interpretation explains all its numbers.
 #
-# Servers leave it out, fill it with zeros, count cached tokens apart from the prompt's, or a thought's tokens apart
-# from the completion's.
+# Some servers leave `usage` out, fill it with zeros, do not count cached tokens as part of the prompt, or do not count
+# a thought's tokens as part of the completion.
 
 
-_MOST = 2**27  # tokens: more than any model's context
+_MOST = 2**27  # tokens; larger than any model's context
 
 
 class Counts(NamedTuple):
-    """Numbers of tokens: of the prompt, of its cached part, of the generated text, and of the thought in that text."""
+    """The numbers of tokens in the prompt, in its cached part, in the generated text, and in that text's thought."""
 
     input: int
     cached: int
@@ -343,7 +343,7 @@ class Counts(NamedTuple):
     reasoning: int
 
     def usage(self, **more: int) -> Usage:
-        """The counts as a Usage, together with the further counts in `more`."""
+        """The counts as a Usage, together with the additional counts in `more`."""
         return Usage(
             input_tokens=self.input,
             cached_input_tokens=self.cached,
@@ -356,10 +356,10 @@ class Counts(NamedTuple):
 def counts(usage: Any, said: bool) -> Counts | None:
     """The counts in a server's `usage` for an answer; None if the `usage` has no counts or contradicts itself.
 
-    `said`: whether the answer has a text, a call or a thought, which take tokens. A server may count cached tokens
-    apart from the prompt's tokens, and a thought's tokens apart from the completion's. The server's total, if given,
-    shows which way it counts. If there are more cached tokens than prompt tokens, the cached tokens must be counted
-    apart, whether or not the total includes them.
+    `said`: whether the answer has a text, a call or a thought, which use tokens. A server may count cached tokens
+    separately from the prompt's tokens, and a thought's tokens separately from the completion's tokens. The server's
+    total, if given, shows how the server counts. If there are more cached tokens than prompt tokens, the cached tokens
+    must be counted separately, whether or not the total includes them.
     """
     try:
         return _explained(usage, said)
@@ -387,16 +387,17 @@ def _explained(usage: Any, said: bool) -> Counts | None:
 
 
 def _readings(whole: int, part: int, beside: bool) -> set[int]:
-    """The possible true values of a count `whole`, whose `part` the server may count inside or apart.
+    """The possible true values of a count `whole`, if the server may count its `part` in it or separately.
 
-    They are `whole` if it is large enough to include the part, and the sum if it is not or if `beside`.
+    `whole` itself is possible if it is large enough to include the part. The sum of `whole` and `part` is possible if
+    `whole` is too small, or if `beside` is set.
     """
     within = {whole} if part <= whole else set[int]()
     return within | {whole + part} if beside or not within else within
 
 
 def _told(found: Any, *path: str) -> int | None:
-    """The number at a path of keys; None if nothing is there. Raises ValueError if the value is no count of tokens."""
+    """The number at a path of keys; None if there is no value. Raises ValueError if the value is not a token count."""
     for name in path:
         found = found.get(name) if isinstance(found, Mapping) else None
     if found is None:
@@ -408,14 +409,14 @@ def _told(found: Any, *path: str) -> int | None:
     return int(found)
 
 
-# Whose failure a server's error is, according to its codes and words: the prompt's, the model's or else the server's.
+# Finds what caused a server's error, from the error's codes and words: the prompt, the model or else the server.
 
 
-_MAX_READ = 2000  # characters of each text
+_MAX_READ = 2000  # maximum characters read of each text
 _SERVER_S = frozenset({401, 402, 404, 408, 429})
-"""Statuses that identify the problem by themselves: the key, the bill, the address or the rate."""
-# How OpenAI, vLLM, SGLang, TGI, TensorRT-LLM, llama.cpp, LM Studio, Ollama, Mistral, Anthropic, Google, Bedrock,
-# Cohere, Together, Groq, xAI, Moonshot and Alibaba word a prompt that does not fit.
+"""Statuses that alone identify the problem: the key, the bill, the address or the rate."""
+# Messages for a prompt that does not fit, from OpenAI, vLLM, SGLang, TGI, TensorRT-LLM, llama.cpp, LM Studio, Ollama,
+# Mistral, Anthropic, Google, Bedrock, Cohere, Together, Groq, xAI, Moonshot and Alibaba.
 _TOO_LONG = re.compile(
     r"context_length_exceeded|exceed_context_size|string_above_max_length|context ?(?:size|window|limit)"
     r"|context length (?:of|is|exceeded)|maximum (?:context|model|prompt|input|sequence) length"
@@ -429,7 +430,8 @@ _TOO_LONG = re.compile(
     r"|overflows\. however, the model is loaded with context",
     re.IGNORECASE,
 )
-# The model's text is not what its server expects: Groq, harmony's parser in vLLM and others, Ollama, llama.cpp, Google.
+# Messages for a model's text that its server cannot read, from Groq, Ollama, llama.cpp, Google, and harmony's parser in
+# vLLM and other servers.
 _UNFIT = re.compile(
     r"tool_use_failed|json_validate_failed|output_parse_failed|failed_generation|failed to call a function"
     r"|tool call validation failed|harmonyerror(?!.{0,60}(?:vocab|load))|tokens remaining in message header"
@@ -437,7 +439,8 @@ _UNFIT = re.compile(
     r"|malformed_function_call|model (?:output|generated output).{0,40}(?:parse|invalid)",
     re.IGNORECASE,
 )
-# A filter stopped the answer: OpenAI, Azure, OpenRouter, xAI, DeepSeek, Alibaba, Moonshot, Zhipu, MiniMax, Bedrock.
+# Messages for an answer stopped by a filter, from OpenAI, Azure, OpenRouter, xAI, DeepSeek, Alibaba, Moonshot, Zhipu,
+# MiniMax and Bedrock.
 _FILTERED = re.compile(
     r"content[_ ]?filter|content (?:management )?policy|content_policy|responsibleaipolicyviolation"
     r"|data_?inspection_?failed|content exists risk|considered high risk|\bflagged\b|prohibited_content"
@@ -447,7 +450,7 @@ _FILTERED = re.compile(
 )
 
 
-# The context's size in the words of vLLM, OpenAI, SGLang, TGI and Anthropic.
+# The context's size in the error messages of vLLM, OpenAI, SGLang, TGI and Anthropic.
 _SIZE = (
     re.compile(r"\+ [\d,]+ > (\d[\d,]*)"),
     re.compile(r"(?:context (?:length|limit|size|window)|must be <=)\D{0,20}(\d[\d,]*)", re.IGNORECASE),
@@ -456,7 +459,7 @@ _NUMBER = re.compile(r"\d[\d,]*")
 
 
 class Complaint(NamedTuple):
-    """An error's code (or type), its message, and all texts in which the error may say what is wrong."""
+    """An error's code (or type), its message, and all texts that may describe the problem."""
 
     code: str
     message: str
@@ -464,14 +467,14 @@ class Complaint(NamedTuple):
 
 
 def complaint(error: Any, text: str) -> Complaint:
-    """The contents of an error, in any form that servers and gateways use; `text` is the whole error."""
+    """The contents of an error in any form used by servers and gateways; `text` is the whole error."""
     if not isinstance(error, dict):
         return Complaint("", str(error), str(error)[:_MAX_READ])
     codes = [error[name] for name in ("code", "type", "error_type") if isinstance(error.get(name), str)]
     message = str(error.get("message") or error.get("detail") or text)
     inner, about = error.get("innererror"), error.get("metadata")
     further = inner.get("code") if isinstance(inner, dict) else None
-    raw = about.get("raw") if isinstance(about, dict) else None  # from a gateway: the upstream server's words
+    raw = about.get("raw") if isinstance(about, dict) else None  # from a gateway: the upstream server's message
     words = [*codes, message[:_MAX_READ], *(str(part)[:_MAX_READ] for part in (further, raw) if part)]
     return Complaint(codes[0] if codes else "", message, " ".join(words))
 
@@ -480,8 +483,8 @@ def whose(status: int, words: str) -> Literal["context", "model"] | None:
     """The cause of an error with this HTTP status and these words: the context, the model, or (None) the server itself.
 
     `context`: the prompt does not fit. `model`: the server does not pass on the model's answer, because the server
-    could not read it or a filter stopped it. Servers report these errors with many statuses, also with statuses of
-    failures that may pass.
+    could not read it or a filter stopped it. Servers report these errors with many statuses, some of which normally
+    mean a temporary failure.
     """
     if status in _SERVER_S or status < 400:
         return None
@@ -491,7 +494,7 @@ def whose(status: int, words: str) -> Literal["context", "model"] | None:
 
 
 def room(words: str, asked: int) -> int | None:
-    """The tokens that a context has left after a prompt, if an error's words say so; `asked` tokens were too many.
+    """The number of tokens left in the context after the prompt, if the error's text shows it; `asked` was too many.
 
     Servers state the context's size, and either the prompt's size or the sum of the prompt's size and `asked`.
     """

@@ -1,4 +1,4 @@
-"""JSON over HTTP from one untrusted server: limited in size and time, and tried again; no message shows the key."""
+"""JSON over HTTP from one untrusted server, with size and time limits and retries; no message shows the key."""
 
 from __future__ import annotations
 
@@ -22,20 +22,20 @@ from grid.engines.hosted import Span
 from grid.engines.http.chat import Complaint, complaint, read_content, room, whose
 from grid.text.http import PASSING, is_loopback, plain_url, retry_after
 
-MAX_BYTES = 16 * 2**20  # of an answer
-_MAX_MESSAGE, _MAX_READ = 200, 2000  # characters of a server's message: shown in an error, and read
-_SPENT = frozenset({"insufficient_quota", "credit_balance_exhausted"})  # 429s that no waiting helps
+MAX_BYTES = 16 * 2**20  # maximum size of an answer
+_MAX_MESSAGE, _MAX_READ = 200, 2000  # maximum characters of a server's message shown in an error, and read
+_SPENT = frozenset({"insufficient_quota", "credit_balance_exhausted"})  # with status 429, but waiting does not help
 _DIED = frozenset({"error", "abort", "aborted", "insufficient_system_resource", "engine_overloaded"})
-"""Finish reasons that mean that the server failed, not that the model ended its answer."""
+"""Finish reasons which mean that the server failed, not that the model ended its answer."""
 _SAID = ("tool_calls", "function_call", "reasoning_content", "reasoning", "refusal")
-_FIRST_WAIT, _LONGEST_WAIT = 0.5, 30.0  # seconds of backoff: the first, and where doubling stops
+_FIRST_WAIT, _LONGEST_WAIT = 0.5, 30.0  # seconds of backoff: the first wait, and the limit of doubling
 
 Shape = TypeVar("Shape", bound=BaseModel)
 T = TypeVar("T")
 
 
 class Answered(NamedTuple, Generic[Shape]):
-    """A server's answer, the number of times the request was sent again, and the time span of the last try."""
+    """A server's answer, the number of retries, and the time span of the last attempt."""
 
     value: Shape
     again: int
@@ -43,14 +43,14 @@ class Answered(NamedTuple, Generic[Shape]):
 
 
 class RefusedError(EngineError):
-    """The server will refuse the request every time; `status` is the HTTP status, 200 for an answer that is useless."""
+    """The server would refuse the request every time; `status` is the HTTP status (200 if an answer cannot be used)."""
 
     def __init__(self, message: str, status: int) -> None:
         self.status = status
         super().__init__(message)
 
     def __reduce__(self) -> tuple[type[RefusedError], tuple[str, int]]:
-        """Let the error travel between processes."""
+        """Let the error be pickled, so that it can pass between processes."""
         return type(self), (str(self), self.status)
 
 
@@ -59,7 +59,7 @@ class WithheldError(ModelError):
 
 
 class TryAgainError(Exception):
-    """A failure that may pass; `wait` is the number of seconds that the server asks to wait."""
+    """A failure that may be temporary; `wait` is the number of seconds that the server asks to wait."""
 
     def __init__(self, message: str, wait: float = 0.0) -> None:
         self.wait = wait
@@ -70,7 +70,7 @@ class Serving(BaseModel):
     """How requests are sent; no result depends on these keys.
 
     `api_key_env` names, in capital letters, the environment variable that holds the key; null: no key.
-    `max_wait_seconds`: a request is given up if the server asks to wait longer (Retry-After).
+    `max_wait_seconds`: a request is abandoned if the server asks to wait longer (Retry-After).
     """
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
@@ -82,13 +82,13 @@ class Serving(BaseModel):
 
 
 class Client(ABC):
-    """Requests JSON in OpenAI's form, and tries again after failures that may pass; a subclass carries the requests.
+    """Requests JSON in OpenAI's form, and retries after failures that may be temporary; a subclass sends the requests.
 
-    A request that waits to be tried again still counts as in flight, so that a rate limit slows down all requests.
+    A request that waits for a retry still counts as in flight, so that a rate limit slows down all requests.
 
     Args:
-        serving: sets how many requests are at the server at once, the time-out of one try (body included), and the
-            tries of one request.
+        serving: sets the maximum number of requests in flight, the time limit of one attempt (including the body), and
+            the maximum number of attempts per request.
         secrets: texts that no message may show.
     """
 
@@ -107,7 +107,7 @@ class Client(ABC):
 
     @abstractmethod
     async def _exchange(self, url: str, content: bytes | None) -> tuple[int, Mapping[str, str], bytes]:
-        """Try once: return status, headers (names in any case) and body; raises TryAgainError if there is no answer."""
+        """Send once; return status, headers (names in any case) and body; raises TryAgainError if no answer comes."""
 
     async def ask(self, url: str, body: Mapping[str, Any] | None, shape: type[Shape]) -> Answered[Shape]:
         """POST `body`, or GET if it is None, and check the shape of the answer.
@@ -115,8 +115,8 @@ class Client(ABC):
         Raises:
             ContextError: the prompt does not fit the model's context.
             WithheldError: the server could not read the model's answer, or a filter stopped it.
-            RefusedError: a failure that will not pass.
-            EngineError: a failure that did not pass in `tries` tries.
+            RefusedError: a permanent failure.
+            EngineError: a failure that persisted through `tries` attempts.
         """
         self.waiting += 1
         try:
@@ -148,7 +148,7 @@ class Client(ABC):
         raise EngineError(f"{url}: {last} (tried {self._tries} times)")
 
     async def _once(self, url: str, content: bytes | None, shape: type[Shape], limit: int) -> Shape:
-        """Try once; raises TryAgainError for failures that may pass."""
+        """Send the request once; raises TryAgainError for failures that may be temporary."""
         try:
             async with asyncio.timeout(self._seconds):
                 status, headers, data = await self._exchange(url, content)
@@ -187,7 +187,7 @@ class Client(ABC):
             raise TryAgainError(f"the answer does not have the expected form: {shown}") from None
 
     def shown(self, text: str | None) -> str:
-        """The part of a server's text that an error may show: one short line, without a key."""
+        """The part of a server's text that an error message may show: one short line, without a key."""
         text = text or ""
         for secret in self._secrets:
             text = text.replace(secret, "***")
@@ -195,10 +195,10 @@ class Client(ABC):
 
 
 class HTTPClient(Client):
-    """Asks one server, at any of its URLs.
+    """Sends requests to one server, at any of its URLs.
 
     Args:
-        key: sent as bearer token; None: no token is sent.
+        key: sent as a bearer token; None: no token is sent.
         proxies: whether the environment's proxies are used.
         serving: as for `Client`.
     """
@@ -207,14 +207,15 @@ class HTTPClient(Client):
         import httpx
 
         super().__init__(serving, (key,) if key else ())
-        # A compressed answer could grow beyond the limit while it is unpacked.
+        # A compressed answer could exceed the size limit once it is unpacked.
         headers = {"Accept-Encoding": "identity", "Content-Type": "application/json"}
         self._http = httpx.AsyncClient(
             headers=headers | ({"Authorization": f"Bearer {key}"} if key else {}),
             timeout=None,  # noqa: S113 - asyncio's holds for the whole request
-            # Connections are dropped before servers drop them (often after 5 s): else a request on one would be lost.
+            # Idle connections are closed before servers close them (often after 5 s); otherwise a request could be
+            # lost.
             limits=httpx.Limits(max_connections=serving.max_in_flight, keepalive_expiry=2.0),
-            follow_redirects=False,  # a key would go elsewhere
+            follow_redirects=False,  # a redirect would send the key to another server
             trust_env=proxies,
         )
 
@@ -237,7 +238,7 @@ class HTTPClient(Client):
 
 
 async def gathered(jobs: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
-    """The results of jobs that run side by side; if one fails, the others are cancelled."""
+    """The results of jobs that run concurrently; if one fails, the others are cancelled."""
     tasks = [asyncio.ensure_future(job) for job in jobs]
     try:
         return await asyncio.gather(*tasks)
@@ -247,7 +248,7 @@ async def gathered(jobs: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
 
 
 def _complaint(data: bytes) -> Complaint:
-    """The contents of an error's body; if the body is not JSON, its whole text."""
+    """The error in a response body; if the body is not JSON, the whole text is the error."""
     text = data.decode(errors="replace")
     try:
         found = loads(text)
@@ -257,9 +258,9 @@ def _complaint(data: bytes) -> Complaint:
 
 
 def _failed_inside(value: Any) -> tuple[int, Complaint] | None:
-    """The status and words of an upstream server's failure that came with HTTP 200; None without a failure.
+    """The status and text of an upstream server's failure that was sent with HTTP 200; None if there was no failure.
 
-    If the upstream server dies after the answer has begun, a gateway sends one of these: the body of an error, an error
+    If the upstream server dies after the answer has begun, a gateway sends one of these: an error as the body, an error
     in the choice, a finish reason that no model gives, or an empty answer of 0 tokens.
     """
     if not isinstance(value, dict):
@@ -272,7 +273,7 @@ def _failed_inside(value: Any) -> tuple[int, Complaint] | None:
         return status, complaint(error, to_json(error))
     reason, message, usage = choice.get("finish_reason"), choice.get("message"), value.get("usage")
     if isinstance(reason, str) and (reason.lower() in _DIED or (whose(500, reason) and not _says(message))):
-        own = choice.get("native_finish_reason")  # the upstream server's
+        own = choice.get("native_finish_reason")  # the upstream server's finish reason
         told = f"finish_reason {reason!r}" + (f" ({own})" if isinstance(own, str) and own != reason else "")
         return 500, complaint(told, told)
     counted = usage.get("completion_tokens") if isinstance(usage, dict) else None
@@ -288,11 +289,11 @@ def _says(message: Any) -> bool:
     try:
         return any(read_content(message.get("content"))) or any(map(message.get, _SAID))
     except ValueError:
-        return True  # in an unknown form
+        return True  # its content has an unknown form
 
 
 def _limit(body: Mapping[str, Any] | None) -> int:
-    """The most tokens that a request asks for; 0 if the request sets no limit."""
+    """The maximum number of tokens that a request allows; 0 if the request sets no limit."""
     asked = body or {}
     return int(asked.get("max_completion_tokens") or asked.get("max_tokens") or 0)
 
@@ -301,7 +302,7 @@ def checked_url(url: str, key: bool) -> str:
     """The URL without a slash at its end.
 
     Raises:
-        ConfigError: a URL that is invalid, has a password, or would let a key travel in the clear.
+        ConfigError: the URL is invalid, has a password, or would cause a key to be sent unencrypted.
     """
     found = plain_url("model.base_url", url, "http://127.0.0.1:8000/v1")
     if urlsplit(url).scheme == "http" and key and not is_loopback(url):
@@ -311,7 +312,7 @@ def checked_url(url: str, key: bool) -> str:
 
 
 def read_key(name: str | None) -> str | None:
-    """The key in an environment variable; raises ConfigError, which does not show the value, if the value is no key."""
+    """The key in an environment variable; raises ConfigError, without showing the value, if the value is not a key."""
     if name is None:
         return None
     key = os.environ.get(name)
@@ -323,7 +324,7 @@ def read_key(name: str | None) -> str | None:
     return key
 
 
-# The sampler's keys in a request to a server, so that no default of the server shapes the distribution.
+# The sampler's keys in a request to a server, sent so that no server default shapes the distribution.
 
 
 Sampling = Literal["plain", "top_p", "server"]
@@ -341,13 +342,13 @@ _FILLING = ("vllm", "sglang")  # servers that fill in the sampler of the model's
 def keys(
     sampling: Sampling | None, exact_choice: bool, extra: Mapping[str, Any], omit: Collection[str]
 ) -> dict[str, Any]:
-    """A request's keys: the sampler's keys except those in `omit`, and the keys in `extra`, which override them."""
+    """A request's keys: the sampler's keys except those in `omit`, and the keys in `extra`, which take precedence."""
     own = _KEYS[sampling or ("plain" if exact_choice else "top_p")]
     return {**{key: value for key, value in own.items() if key not in omit}, **extra}
 
 
 def told(sent: Mapping[str, Any], omit: Collection[str]) -> str:
-    """The sampler as result rows show it: keys sent, keys left out, and that the server's defaults hold for all others.
+    """The sampler as shown in result rows: keys sent, keys left out, and a note that the server sets all other keys.
 
     If `temperature` is left out, no planner's temperature reaches the server.
     """
@@ -356,7 +357,7 @@ def told(sent: Mapping[str, Any], omit: Collection[str]) -> str:
 
 
 def check_omitted(omit: Sequence[str], extra: Mapping[str, Any]) -> None:
-    """Raise ConfigError for a key that requests cannot do without, and for a key that `extra` sets."""
+    """Raise ConfigError for an omitted key that requests cannot do without or that `extra` sets."""
     unknown = [key for key in omit if key not in OMITTED]
     if unknown:
         raise ConfigError(
@@ -368,7 +369,7 @@ def check_omitted(omit: Sequence[str], extra: Mapping[str, Any]) -> None:
 
 
 def check(sampling: Sampling | None, exact_choice: bool, owners: Iterable[str | None]) -> None:
-    """Raise ConfigError if the config sets no sampler and the server (known from `owners`) would fill in its own."""
+    """Raise ConfigError if the config sets no sampler and the server, according to `owners`, would fill in its own."""
     filling = sorted(set(_FILLING).intersection(filter(None, owners)))
     if sampling is None and not exact_choice and filling:
         allowed = f"plain or server; if null, {filling[0]}'s server uses the sampler of the model's generation config"

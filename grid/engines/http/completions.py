@@ -1,7 +1,7 @@
 """The common part of engines that get a model's answers in OpenAI's form, over HTTP or through a library.
 
-It stands apart from `http/engine`, since `providers` uses it too: both have the same requests, answers, usage and
-probes.
+It stands apart from `http/engine` because `providers` also uses it: both engines have the same requests, answers, usage
+and probes.
 """
 
 from __future__ import annotations
@@ -23,40 +23,41 @@ from grid.engines.http import client as http_sampler
 from grid.engines.http.chat import OWN, Chat, Counts, counts, question, told
 from grid.engines.http.client import Answered, Client, RefusedError, Serving, WithheldError, gathered
 
-_SEED_BITS = 31  # servers accept no more
+_SEED_BITS = 31  # the maximum that servers accept
 
 
 @dataclass(config=STRICT, kw_only=True)
 class Completions:
-    """A model that answers chats in OpenAI's form; a subclass's `load` sets the `Client` that carries the requests.
+    """A model that answers chats in OpenAI's form; a subclass's `load` sets the `Client` that sends the requests.
 
     Args:
         base_url: the server's address.
         model: the model's name at the server.
-        identity: distinguishes models to which their servers give the same name; it is not part of any request.
-        max_tokens: the longest completion, whatever a planner asks for.
-        reasoning_tokens: additional tokens for thinking, since servers count a thought's tokens as part of the answer.
-        limit_key: the key of the token limit in requests: OpenAI's reasoning models accept only
+        identity: distinguishes models that have the same name on different servers; it is not part of any request.
+        max_tokens: the maximum number of tokens in a completion, even if a planner asks for more.
+        reasoning_tokens: tokens added to the limit for thinking, since servers count a thought as part of the answer.
+        limit_key: the name of the key for the token limit in requests; OpenAI's reasoning models accept only
             `max_completion_tokens`, older servers only `max_tokens`.
-        tools: `prompt` lists them in the prompt; `native` sends them as the request's `tools`, `tool_choice` is auto.
-        history: the form of the steps so far: lines of the prompt (`text`), or `messages` of a conversation: answers
-            with their calls, and the result of each call. If the server gives thoughts and accepts them back, answers
-            include their thoughts. Null: messages if tools are native.
-        structured: JSON answers are sampled under their schema; choices and native tool calls are never sampled under
-            one.
-        strict: use OpenAI's strict mode, in which omitted arguments are null; without it OpenAI takes the schema only
-            as a hint.
+        tools: `prompt` lists tools in the prompt; `native` sends them as the request's `tools`, with `tool_choice`
+            auto.
+        history: how earlier steps are shown: as lines of the prompt (`text`), or as the `messages` of a conversation
+            (answers with their calls, and the result of each call). If the server returns thoughts and accepts them
+            back, answers include their thoughts. Null: messages if tools are native.
+        structured: whether JSON answers are sampled under their schema; choices and native tool calls never are.
+        strict: use OpenAI's strict mode, in which omitted arguments are null; without this mode, OpenAI treats the
+            schema only as a hint.
         sampling: the sampler's keys in requests. `plain` switches off top_p, top_k, min_p and the repetition penalty,
-            which vLLM's server otherwise fills in from the model's generation config. `top_p` switches off top_p alone,
-            since OpenAI refuses the other keys. `server` sends no such key. Null: plain with exact_choice, else top_p.
+            which vLLM's server would otherwise fill in from the model's generation config. `top_p` switches off only
+            top_p, since OpenAI refuses the other keys. `server` sends none of these keys. Null: plain with
+            exact_choice, else top_p.
         extra: further keys of chat requests, such as `reasoning_effort`, `top_p` or `chat_template_kwargs`.
-        omit: keys that chat requests leave out because the server refuses them; the server's own values then hold.
-            Without `temperature` no planner's or judge's temperature reaches the server; without `seed` trials cannot
-            be repeated.
+        omit: keys that chat requests leave out because the server refuses them; the server then uses its own values.
+            Without `temperature`, the temperatures of planners and judges do not reach the server; without `seed`,
+            trials cannot be repeated.
 
     Raises:
-        ConfigError: `omit` has a key that cannot be left out, `extra` a key that the engine sets itself, or an API key
-            is given instead of the name of its variable.
+        ConfigError: `omit` has a key that cannot be left out, `extra` has a key that the engine sets itself, or an API
+            key is given instead of the name of its variable.
     """
 
     base_url: str
@@ -79,7 +80,7 @@ class Completions:
     def __post_init__(self) -> None:
         env = self.serving.api_key_env
         if env is not None and not re.fullmatch(r"[A-Z_][A-Z0-9_]*", env):
-            # It may be the key itself, so it is not shown.
+            # The value may be the key itself, so it is not shown.
             allowed = "the name of an environment variable in capital letters, never the key itself"
             raise ConfigError("model.serving.api_key_env", "(not shown)", allowed)
         taken = sorted(set(self.extra) & OWN)
@@ -103,7 +104,7 @@ class Completions:
 
     @property
     def sampler(self) -> str:
-        """The sampler's keys that requests have or leave out; the server's own defaults hold for all other keys."""
+        """The sampler's keys that requests have or leave out; the server uses its own defaults for all other keys."""
         return http_sampler.told(self._keys, self.omit)
 
     @property
@@ -126,7 +127,7 @@ class Completions:
     async def _try_out(self) -> None:
         """Try a short completion, and a conversation if later prompts have one.
 
-        Raises the errors of `probe`, and ConfigError if all tokens go into thinking.
+        Raises the same errors as `probe`, and also ConfigError if thinking uses all tokens.
         """
         probed = await self._probed(Probe(ACTOR, 1.0))
         self.counts = not probed.usage.uncounted_answers
@@ -152,7 +153,7 @@ class Completions:
         return found
 
     async def _converse(self, reasoning: tuple[str, str] | None) -> None:
-        """Try a conversation; if its thought is refused, later requests have no thoughts. Raises as `probe`."""
+        """Try a conversation; if its thought is refused, later requests have no thoughts. Same errors as `probe`."""
         asked = conversation_probe(self.tools == "native", reasoning)
         asked = handed_over(asked) if self.tools == "native" else asked
         for self._takes_reasoning in (True, False) if reasoning else (True,):
@@ -167,13 +168,13 @@ class Completions:
         )
 
     def _refused(self, error: RefusedError, told: str) -> ConfigError:
-        """The error that says what to change if the server refuses a request; `told` describes that request."""
+        """The error for a refused request, which says what to change; `told` describes the request."""
         if error.status in (401, 403):
             allowed = f"the name of an environment variable with a key that the server accepts ({error})"
             return ConfigError("model.serving.api_key_env", self.serving.api_key_env, allowed)
         named = [key for key in sorted(http_sampler.OMITTED) if re.search(rf"\b{key}\b", str(error))]
         if {"temperature", "top_p"} <= set(named):
-            named.remove("temperature")  # the server accepts one of the two
+            named.remove("temperature")  # the server accepts one of these two keys
         if named and not set(named) <= {*self.omit, *self.extra}:
             omit = ", ".join(dict.fromkeys([*self.omit, *named]))
             allowed = f"[{omit}], because this server refuses requests with these keys; {told} ({error})"
@@ -183,28 +184,28 @@ class Completions:
 
     @property
     def capacity(self) -> int:
-        """As many cases as there may be requests at the server at once."""
+        """The number of cases is the maximum number of requests in flight."""
         return self.serving.max_in_flight
 
     async def check(self) -> None:
-        """Check nothing: a server that is gone may come back, and a new process here would not help."""
+        """Check nothing, because a server that is down may come back, and a new process here would not help."""
 
     def occupancy(self) -> Occupancy:
-        """The requests at the server or about to be tried again, and those that wait because of `max_in_flight`."""
+        """The number of requests in flight (including those waiting for a retry), and of those that wait to be sent."""
         return Occupancy(self._client.running, self._client.waiting) if self._client else Occupancy(0, 0)
 
     async def sample(self, prompt: Prompt, *, n: int, temperature: float, max_tokens: int, seed: int) -> Sampled:
         """`n` completions, each from a request with its own seed; a refusal is an empty completion.
 
-        If the server keeps a completion back, because it cannot read the model's answer or a filter stopped it, the
-        completion is empty too: it counts as an unreadable answer of the model, and its number of tokens is unknown.
+        If the server withholds a completion, because it cannot read the model's answer or a filter stopped it, the
+        completion is also empty. It counts as an unreadable answer of the model, and its number of tokens is unknown.
 
-        The completions are not asked for by `n` in one request: vLLM would seed completion i with seed + i, so that
-        neighbouring seeds would have completions in common, and some servers refuse `n`.
+        The completions are not requested with the key `n` in one request, for two reasons: vLLM would seed completion i
+        with seed + i, so that neighbouring seeds would have completions in common, and some servers refuse `n`.
 
         Raises:
             ContextError: the prompt does not fit the model's context.
-            EngineError: the server refuses or does not answer.
+            EngineError: the server refuses a request or does not answer.
         """
         client = self._loaded()
         body = {
@@ -242,13 +243,13 @@ class Completions:
         return Sampled(texts, usage, span, cut, sources, withheld, reasoning)
 
     async def _spent(self, body: Mapping[str, Any], chat: Chat) -> Usage:
-        """An answer's usage: as the server gives it or, if the server gives none that is possible, as counted here."""
+        """An answer's usage: as the server reports it or, if the server reports no plausible usage, as counted here."""
         said = chat.choices[0].said
         found = counts(chat.usage, any(said)) or await self._counted(body, said)
         return found.usage() if found else Usage(uncounted_answers=1)
 
     async def _counted(self, body: Mapping[str, Any], said: Sequence[str]) -> Counts | None:
-        """The tokens of a request and of its answer; None if they cannot be counted."""
+        """The numbers of tokens in a request and in its answer; None if the tokens cannot be counted."""
         return None
 
     @property
@@ -262,7 +263,7 @@ class Completions:
 
 
 async def _asked(client: Client, url: str, body: dict[str, Any]) -> Answered[Chat] | WithheldError:
-    """One completion; if the server keeps it back, the error is returned, so that other requests go on."""
+    """One completion; if the server withholds it, the error is returned, so that other requests continue."""
     try:
         return await client.ask(url, body, Chat)
     except WithheldError as error:

@@ -1,7 +1,7 @@
 """The engine `openai_http`: any server or provider with OpenAI's HTTP interface.
 
-Sampling works with every such server. Exact choices need the log-probabilities of tokens given by id
-(`logprob_token_ids` of /completions), and the server's own tokenizer (/tokenize and /detokenize), as in vLLM's server.
+Sampling works with every such server. Exact choices need a server that returns log-probabilities of tokens by id
+(`logprob_token_ids` of /completions) and gives access to its tokenizer (/tokenize and /detokenize), as vLLM does.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from grid.engines.language_model import Labels, check_labels, number_search
 from grid.engines.messages import Message
 from grid.text.http import is_loopback
 
-_LABELS = 100  # labels whose tokens load() asks for
+_LABELS = 100  # number of labels whose tokens load() requests
 
 
 @dataclass(config=STRICT, kw_only=True)
@@ -41,18 +41,18 @@ class OpenAIHTTP(Completions):
     Args:
         base_url: the URL up to and including the version, such as `http://127.0.0.1:8000/v1`.
         model: the server's name of the model.
-        exact_choice: whether the server returns the data that exact choices need; load() tries this.
-        answer_prefix: a text before every choice's answer, for models whose answers begin with a channel or an empty
-            thought.
+        exact_choice: whether the server returns the data that exact choices need; load() checks this.
+        answer_prefix: a text put before the answer in every choice, for models whose answers begin with a channel or an
+            empty thought.
         mass_bound: exact choices leave out nodes below this share of the mass; with 0 no node is left out.
-        printed_form: algorithm 3 as printed: no one-digit number gets any mass, so there must be at least eleven
-            options.
-        labels: the numbers of options: `natural`, `terminated` or `padded`, as in `LanguageModel`.
+        printed_form: use algorithm 3 as printed. Then no one-digit number gets any mass, so there must be at least
+            eleven options.
+        labels: how options are numbered: `natural`, `terminated` or `padded`, as in `LanguageModel`.
 
     All other keys are those of `Completions`.
 
     Raises:
-        ConfigError: an invalid URL, or a URL that would reveal an API key; a request's key that cannot be left out.
+        ConfigError: the URL is invalid or would reveal an API key, or a key in `omit` cannot be left out of requests.
     """
 
     exact_choice: bool = False
@@ -80,14 +80,14 @@ class OpenAIHTTP(Completions):
         return f"{self.model}@{urlsplit(self.base_url).netloc}"
 
     async def load(self) -> None:
-        """Try what is configured: ask the server for its list of models, one short completion and one choice.
+        """Check the configuration: request the server's list of models, one short completion and one choice.
 
-        `probe` tries further requests, of the kinds and at the temperatures of the sweep.
+        `probe` tries more requests, with the sweep's kinds of answer and temperatures.
 
         Raises:
-            ConfigError: the API key is missing or refused, the server does not have the model, or the server cannot do
-                what is configured.
-            EngineError: a server that does not answer.
+            ConfigError: the API key is missing or refused, the server does not have the model, or the server does not
+                support what is configured.
+            EngineError: the server does not answer.
         """
         key = read_key(self.serving.api_key_env)
         client = HTTPClient(key, proxies=not is_loopback(self.base_url), serving=self.serving)
@@ -111,7 +111,7 @@ class OpenAIHTTP(Completions):
                 raise ConfigError("model.exact_choice", True, allowed) from None
 
     async def _counted(self, body: Mapping[str, Any], said: Sequence[str]) -> Counts | None:
-        """The tokens, counted with the server's tokenizer, if exact choices use that tokenizer; else None."""
+        """The token counts from the server's tokenizer, if exact choices use that tokenizer; else None."""
         if self.exact_choice:
             asked = {key: body[key] for key in ("messages", "tools") if key in body}
             with suppress(EngineError, ContextError):
@@ -119,12 +119,12 @@ class OpenAIHTTP(Completions):
         return None
 
     async def choose(self, prompt: Prompt, *, seed: int) -> Choice:
-        """The exact distribution over the options, level by level of the labels' trie, with the server's own tokens.
+        """The exact distribution over the options, computed level by level of the labels' trie in the server's tokens.
 
         Raises:
-            ConfigError: as `number_search`.
+            ConfigError: as for `number_search`.
             ContextError: the prompt does not fit the model's context.
-            EngineError: the server refuses or does not answer.
+            EngineError: the server refuses a request or does not answer.
             ModelError: no option has any mass.
         """
         if not isinstance(prompt.answer, ChoiceAnswer):
@@ -156,12 +156,12 @@ class OpenAIHTTP(Completions):
         return number_search(self, labels, await server.digits()), ()
 
     async def _check_model(self, client: Client) -> None:
-        """Raise ConfigError if the server does not list the model, or would fill in a sampler of its own."""
+        """Raise ConfigError if the server does not list the model, or would fill in its own sampler."""
         try:
             listed = (await client.ask(f"{self.base_url}/models", None, Models)).value
         except RefusedError as error:
             if error.status in (404, 405, 501):
-                return  # not every provider has a list; the first completion will show
+                return  # not every provider has a list; the first completion will show if the model exists
             raise
         found = [model.id for model in listed.data]
         if self.model not in found:
@@ -181,12 +181,12 @@ class OpenAIHTTP(Completions):
         return self._server
 
 
-# The parts of a server that exact choices need, as vLLM's has them: a tokenizer, and log-probabilities of tokens by id.
+# The parts of a server that exact choices need and vLLM's server has: a tokenizer, and log-probabilities by token id.
 
 
-_BLOCK, _MAX_VOCABULARY = 2048, 2**20  # token ids in one request to /detokenize, and in all
-_BREAK = "\n@~|~@\n"  # between two tokens' texts; no token holds it
-MAX_IDS = 128  # the most that vLLM accepts in `logprob_token_ids`
+_BLOCK, _MAX_VOCABULARY = 2048, 2**20  # maximum token ids in one request to /detokenize, and in all requests
+_BREAK = "\n@~|~@\n"  # between two tokens' texts; no token contains this text
+MAX_IDS = 128  # the maximum number that vLLM accepts in `logprob_token_ids`
 
 Messages = Sequence[Message]
 
@@ -213,7 +213,7 @@ class _Text(BaseModel):
 
 
 class Scored(NamedTuple):
-    """The log-probabilities of tokens, the requests' usage and time spans, and the answers' sources."""
+    """The log-probabilities of tokens, with the requests' usage and time spans and the answers' sources."""
 
     logs: list[float]
     usage: Usage
@@ -222,14 +222,14 @@ class Scored(NamedTuple):
 
 
 class TokenServer:
-    """Prompts and labels as the server's tokens; the server is asked only once for facts about its tokenizer.
+    """Turns prompts and labels into the server's tokens; asks the server for properties of its tokenizer only once.
 
     Args:
-        client: asks the server.
+        client: sends requests to the server.
         base_url: the URL of OpenAI's interface; the tokenizer's URL is the same without `/v1`.
         model: the model's name at the server.
         answer_prefix: the text between the chat template's opening of the answer and the answer itself.
-        chat: further keys of a request that renders a chat.
+        chat: further keys for requests that render a chat.
 
     Every method raises RefusedError if the server or its tokenizer is unsuitable.
     """
@@ -245,7 +245,7 @@ class TokenServer:
     async def encode(self, messages: Messages, room: int) -> list[int]:
         """A chat's tokens up to the start of the answer.
 
-        Raises ContextError if they and `room` more tokens do not fit.
+        Raises ContextError if these tokens and `room` more do not fit into the context.
         """
         await self._read()
         found = await self._rendered(messages)
@@ -255,24 +255,24 @@ class TokenServer:
         return tokens
 
     async def count(self, chat: Mapping[str, Any], said: Sequence[str]) -> Counts:
-        """The tokens of a request (its messages and tools) and of its answer in `said` (a thought and a text)."""
+        """The numbers of tokens in a request (its messages and tools) and its answer `said` (a thought and a text)."""
         found = await self._ids({"add_generation_prompt": True, **chat, **self._chat})
         thought, text = [len(await self._tokens(part)) if part else 0 for part in said]
         return Counts(len(found.tokens), 0, thought + text, thought)
 
     async def labels(self, numbers: Sequence[str]) -> list[Prefix]:
-        """The tokens of the numbers at the start of the answer."""
+        """The tokens of these numbers at the start of the answer."""
         return await self._answers(numbers, [f"the number {number}" for number in numbers])
 
     async def names(self, wanted: Sequence[str]) -> list[tuple[Prefix, ...]]:
-        """The labels of each option's name, which begin at the start of the answer (`choice.beginnings`)."""
+        """The labels of each option's name; a label starts at the beginning of the answer (`choice.beginnings`)."""
         texts = [(text, f"the name {name}") for name in wanted for text in choice.beginnings(name)]
         rows = await self._answers(*zip(*texts, strict=True))
         each = len(rows) // len(wanted)
         return [choice.ways(rows[start : start + each]) for start in range(0, len(rows), each)]
 
     async def _answers(self, texts: Sequence[str], called: Sequence[str]) -> list[Prefix]:
-        """The tokens of these texts at the start of an answer; errors use the names in `called` for the texts."""
+        """The tokens of these texts at the start of an answer; in error messages, `called` names the texts."""
         await self._read()
         async with self._reading:
             fresh = {text: what for text, what in zip(texts, called, strict=True) if text not in self._labels}
@@ -285,7 +285,7 @@ class TokenServer:
         return [self._labels[text] for text in texts]
 
     async def digits(self) -> list[int]:
-        """All tokens that would continue a number: those whose text begins with a digit."""
+        """All tokens that would continue a number, which are those whose text begins with a digit."""
         await self._read()
         async with self._reading:
             if not self._digits:
@@ -293,9 +293,9 @@ class TokenServer:
         return self._digits
 
     async def log_probabilities(self, tokens: list[int], wanted: Sequence[int]) -> Scored:
-        """The raw log-probabilities of the tokens `wanted` after `tokens`.
+        """The raw log-probabilities of each of the tokens `wanted` after the sequence `tokens`.
 
-        If more than MAX_IDS tokens are wanted, there are several requests, each with its own pass.
+        If more than MAX_IDS tokens are wanted, several requests are sent, each of which costs a forward pass.
         """
         body = {"model": self._model, "prompt": tokens, "max_tokens": 1, "logprobs": 1}
         body["return_tokens_as_token_ids"] = True
@@ -312,7 +312,7 @@ class TokenServer:
             told = counts(answer.usage, said=False)
             if told and told.input != len(tokens):
                 raise RefusedError(f"{url}: {len(tokens)} tokens were sent, but the server counts {told.input}", 200)
-            usage += Usage(0, 1, len(tokens), told.cached if told else 0, 0, again)  # known even without its usage
+            usage += Usage(0, 1, len(tokens), told.cached if told else 0, 0, again)  # known even without usage
         names = [f"token_id:{token}" for token in wanted]
         missing = sum(name not in logs for name in names)
         if missing:
@@ -322,7 +322,7 @@ class TokenServer:
         return Scored([logs[name] for name in names], usage, [answer.span for answer in answers], sources)
 
     async def _read(self) -> None:
-        """Read the text and the tokens before an answer, once."""
+        """Get the text and the tokens before an answer, once."""
         async with self._reading:
             if self._opening:
                 return

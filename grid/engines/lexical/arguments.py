@@ -1,4 +1,4 @@
-"""How the lexical engine fills a tool's arguments: by name and type, from outputs and from the prompt's texts."""
+"""Fills a tool's arguments for the lexical engine, by name and type, from outputs and from the prompt's texts."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ from grid.text.words import STOPWORDS, stems
 
 
 Kind = Literal["identifier", "email", "path", "date", "time", "money", "number", "quoted", "name", "field"]
-MAX_CHARACTERS = 20_000  # of a text; the rest is not read
-MAX_RUN = 200  # characters of a value without a blank
-# The characters that the patterns below repeat without a limit. The patterns look at a run from every place in it, so
-# that runs are kept short.
+MAX_CHARACTERS = 20_000  # characters read from a text; the rest is ignored
+MAX_RUN = 200  # maximum characters of a value without a blank
+# Runs of characters that the patterns below repeat without a limit. The patterns examine a run from every position in
+# it, so long runs are removed.
 _LONG_RUN = re.compile(rf"(?<![\w.,/+@&'’%-])[\w.,/+@&'’%-]{{{MAX_RUN + 1},}}")
 _MONTH = (
     r"(?:January|February|March|April|May|June|July|August|September|October|November|December"
@@ -64,7 +64,7 @@ _PATTERNS: tuple[tuple[Kind, re.Pattern[str]], ...] = (
     ("name", re.compile(r"\b[A-Z][\w'&]*(?:[ -][A-Z][\w'&-]*)*")),
 )
 _LABELLED = re.compile(r"[(,]\s*([A-Za-z][\w' ]{1,40}): ([^():]+?)(?=, [A-Za-z][\w' ]{1,40}: |\)|$)")
-_LABEL = 20  # characters of an entry's label at most
+_LABEL = 20  # maximum characters of an entry's label
 _RETURNED = " returned "
 _SENTENCE, _EXTRACTION_CLAUSE = re.compile(r"[.!?]\s"), re.compile(r"[,;.!?](?:\s|$)")
 _OPENING = re.compile(r"(?:^|[.!?:]\s)$")
@@ -74,7 +74,7 @@ _BEFORE, _EXTRACTION_AFTER = 48, 24  # characters of context on either side of a
 @hashed_once
 @dataclass(frozen=True)
 class Found:
-    """A value seen in a text, with the stems before and after it (the nearest count most) and its position."""
+    """A value found in a text, with its position and the stems before and after it, of which the nearest count most."""
 
     kind: Kind
     value: Json
@@ -85,10 +85,10 @@ class Found:
 
 @lru_cache(maxsize=16384)
 def values_in(text: str) -> tuple[Found, ...]:
-    """The values in a text, in order; no two values overlap, and the most specific kind of value is read first.
+    """The values in a text, in order; no two values overlap, and the most specific kinds of value take precedence.
 
     The words before a value reach back to the previous value; the words after it reach to the next punctuation mark or
-    value. Only the part in `readable` is read, in time linear in the text's length.
+    value. Only the part of the text in `readable` is read; the time is linear in the text's length.
     """
     text = readable(text)
     spans: list[tuple[int, int, Kind, str]] = []
@@ -106,7 +106,7 @@ def values_in(text: str) -> tuple[Found, ...]:
                 taken[start:end] = b"\1" * (end - start)
     spans.sort()
     found = []
-    # A single capitalised word may be a label (`SKU`), so it is no border.
+    # A single capitalised word may be a label (`SKU`), so the context of other values may include it.
     borders = [(start, end) for start, end, kind, value in spans if kind != "name" or " " in value]
     begins, stops = [0, *(begin for begin, _ in borders), len(text)], [0, *(stop for _, stop in borders)]
     for start, end, kind, value in spans:
@@ -119,14 +119,14 @@ def values_in(text: str) -> tuple[Found, ...]:
 
 
 def readable(text: str) -> str:
-    """The first MAX_CHARACTERS of a text, with blanks in place of every run that is longer than a value (MAX_RUN)."""
+    """The first MAX_CHARACTERS of a text, with blanks in place of every run longer than any value (MAX_RUN)."""
     return _LONG_RUN.sub(lambda match: " " * len(match[0]), text[:MAX_CHARACTERS])
 
 
 def _proper(name: str, opens: bool) -> str:
-    """A capitalised phrase without its leading words that are no name; empty if nothing is left.
+    """A capitalised phrase without its leading words that are not part of a name; empty if no words remain.
 
-    `opens`: the phrase begins a sentence, so that its first word may be capitalised for that reason only.
+    `opens`: the phrase begins a sentence, so its first word may be capitalised only for that reason.
     """
     words = name.split(" ")
     first = 1 if opens and len(words) != 2 else 0
@@ -144,14 +144,14 @@ def unlabelled(entry: str) -> str:
 
 @lru_cache(maxsize=16384)
 def labelled_in(text: str) -> tuple[Found, ...]:
-    """Values written as `(Label: value, Label: value)`; `before` has the stems of the value's label."""
+    """Values written as `(Label: value, Label: value)`; `before` has the stems of the label."""
     matches = _LABELLED.finditer(text[:MAX_CHARACTERS])
     return tuple(Found("field", m[2].rstrip() or m[2][:1], stems(m[1]), (), m.start()) for m in matches)
 
 
 @lru_cache(maxsize=65536)
 def fields_in(entry: str) -> tuple[Found, ...]:
-    """The result fields that a history entry shows after 'returned'; `before` has the stems of the field's name."""
+    """The result fields that a history entry shows after 'returned'; `before` has the stems of a field's name."""
     place = entry.find(_RETURNED + "{")
     if place < 0:
         return ()
@@ -179,7 +179,7 @@ _KINDS_OF_TYPE: dict[str, frozenset[Kind]] = {
     "number": frozenset({"money", "number", "field"}),
     "string": frozenset(get_args(Kind)),
 }
-# Kinds that a string argument accepts only if its name asks for them.
+# Kinds that a string argument accepts only if the argument's name calls for them.
 _TELLING = frozenset({"date", "time", "email", "number", "money"})
 _IDENTIFYING = frozenset(
     stems("id sku code number reference identifier key barcode receipt postcode passcode phone digits four")
@@ -193,14 +193,15 @@ _KINDS_OF_NAME: tuple[tuple[frozenset[str], frozenset[Kind]], ...] = (
     (frozenset(stems("content text message note title reason")), frozenset({"quoted"})),
     (frozenset(stems("amount quantity count price days rooms people limit")), frozenset({"number", "money"})),
 )
-# The least score at which a value seen in a text is used; for a date or a number, the type speaks too.
+# The minimum score at which a value found in a text is used. For a date or a number the type also counts, so less is
+# enough.
 _ENOUGH = {"string": 1.05}
 _ENOUGH_TYPED = 0.5
 _SUBSTEP_BONUS, _FIELD_BONUS, _LABEL_BONUS = 0.5, 1.5, 1.0
-_ANY_IDENTIFIER, _ANY_OUTPUT = 1.8, 0.6  # an output of another name, if nothing fits better
+_ANY_IDENTIFIER, _ANY_OUTPUT = 1.8, 0.6  # an output with a different name, if nothing fits better
 _PHRASE = 1.3  # words that follow the parameter's own name in a text
 _AFTER = 0.6  # the weight of a word after a value, relative to a word before it
-_OLDER = 0.01  # the loss for each step back in the history or the outline
+_OLDER = 0.01  # the penalty for each step back in the history or the outline
 
 
 class _Source(NamedTuple):
@@ -212,9 +213,9 @@ def fill(tool: ToolSpec, prompt: Prompt, results: Sequence[str] | None = None) -
     """The arguments for which a fitting value is found; each value is used once, and the best fits are assigned first.
 
     If the prompt has no history, an argument without a fitting value refers to an earlier substep. If tools take
-    results (`results`: the available ones, the latest first), all arguments are filled. An argument for a result gets
-    the latest result not yet used. An argument with listed values gets the first of them that the substep names. A text
-    for which nothing fits gets the substep's words.
+    results (`results`: the available results, the latest first), all arguments are filled. An argument that takes a
+    result gets the latest unused result. An argument with listed values gets the first listed value that the substep
+    names. A text argument without a fitting value gets the substep's words.
     """
     seen = _seen(prompt)
     offers = [
@@ -238,7 +239,7 @@ def fill(tool: ToolSpec, prompt: Prompt, results: Sequence[str] | None = None) -
 
 
 def _exact(tool: ToolSpec, found: dict[str, Json], prompt: Prompt, results: Sequence[str]) -> dict[str, Json]:
-    """All arguments of a tool that takes results, with the values `found` for its texts."""
+    """All arguments of a tool that takes results; `found` has the values found for its text arguments."""
     words = unlabelled(next(iter(prompt.entries("request")[-1:]), ""))
     earlier, filled = list(results), dict[str, Json]()
     for parameter in tool.parameters:
@@ -253,11 +254,11 @@ def _exact(tool: ToolSpec, found: dict[str, Json], prompt: Prompt, results: Sequ
 
 
 class _Seen(NamedTuple):
-    """The values and texts of a prompt: fields and labelled values, the latest entry's first.
+    """The values and texts of a prompt: fields and labelled values, with those of the latest entry first.
 
-    The texts are the query and the present substep, as far as the prompt has them.
+    The texts are the query and the present substep, if the prompt has them.
 
-    Each text comes with the bonus that its values' scores get.
+    Each text is paired with a bonus for the scores of its values.
     """
 
     fields: list[tuple[Found, ...]]
@@ -275,7 +276,7 @@ def _seen(prompt: Prompt) -> _Seen:
 
 
 def _sources(parameter: Parameter, seen: _Seen) -> Iterator[_Source]:
-    """Every value that could be the argument, with a score of its fit."""
+    """Every value that could be the argument, with a score of how well it fits."""
     any_output = _ANY_IDENTIFIER if _IDENTIFYING & set(stems(parameter.name)) else _ANY_OUTPUT
     for age, fields in enumerate(seen.fields):
         for found in fields:
@@ -300,7 +301,7 @@ def _sources(parameter: Parameter, seen: _Seen) -> Iterator[_Source]:
 
 @lru_cache(maxsize=262144)
 def _name_match(parameter: Parameter, field: tuple[str, ...]) -> float:
-    """3 for the same name; else twice the Jaccard overlap of the words, or 0 if that overlap is below a half."""
+    """3 if the names are equal; else twice the Jaccard overlap of their words, or 0 if the overlap is below a half."""
     wanted = stems(parameter.name)
     if wanted == field:
         return 3.0
@@ -312,7 +313,7 @@ def _name_match(parameter: Parameter, field: tuple[str, ...]) -> float:
 def _fit(parameter: Parameter, found: Found) -> float | None:
     """How well a value in a text fits a parameter, by the value's kind and the words around it.
 
-    The fit is None if the value is of a wrong kind.
+    The fit is None if the value has a wrong kind.
     """
     name, described = stems(parameter.name), stems(parameter.description)
     if found.kind not in _KINDS_OF_TYPE.get(parameter.type, _KINDS_OF_TYPE["string"]):
@@ -329,29 +330,29 @@ def _fit(parameter: Parameter, found: Found) -> float | None:
 
 
 def _names_itself(value: str, name: str) -> bool:
-    """Whether the letters of an identifier begin a word of the argument's name: ORD-1 for order_id, SKU-2 for sku."""
+    """Whether a word of the argument's name begins with an identifier's letters: ORD-1 for order_id, SKU-2 for sku."""
     letters = re.match(r"#?([A-Za-z]{2,})", value)
     return letters is not None and any(word.startswith(letters[1].lower()) for word in name.lower().split("_"))
 
 
 def _phrases(parameter: Parameter, text: str) -> Iterator[Found]:
-    """Words that follow the parameter's name in a text: `damage: broken corner;` for damage."""
+    """Words that follow the parameter's name in a text, as in `damage: broken corner;` for damage."""
     name = r"[\s_-]".join(re.escape(word) for word in parameter.name.split("_"))
     for match in re.finditer(rf"\b{name}(?: is| of|:)? ([a-z][\w -]{{2,40}}?)(?=[,;.)]|$| and | as | by )", text, re.I):
         yield Found("field", match[1], (), (), match.start())
 
 
 def _nearness(words: tuple[str, ...], name: tuple[str, ...], described: tuple[str, ...]) -> float:
-    """How often the words beside a value (nearest first) occur in the parameter's name or description.
+    """A weighted count of the words beside a value (nearest first) that occur in the parameter's name or description.
 
-    Near words count more.
+    Nearer words count more.
     """
     weights = (1.0 if stem in name else 0.4 if stem in described else 0.0 for stem in words)
     return sum(weight / (1 + 0.25 * min(distance, 8)) for distance, weight in enumerate(weights))
 
 
 def _typed(parameter: Parameter, found: Found) -> Json:
-    """The value as a number if the parameter wants a number, else as it is in the text."""
+    """The value as a number if the parameter requires a number, else as written in the text."""
     text = str(found.value)
     if parameter.type in ("integer", "number"):
         digits = re.sub(r"[^\d.]", "", text).rstrip(".")
@@ -365,7 +366,7 @@ def _looks_like_id(value: Json) -> bool:
 
 
 def _outline_before(prompt: Prompt) -> tuple[str, ...]:
-    """The plan's lines that come before the present substep."""
+    """The outline's lines before the present substep."""
     place = _place(prompt)
     lines = prompt.entries("task")[2:]
     here = next((index for index, line in enumerate(lines) if line.split(" ", 1)[0] == place), 0)
@@ -373,13 +374,13 @@ def _outline_before(prompt: Prompt) -> tuple[str, ...]:
 
 
 def _place(prompt: Prompt) -> str:
-    """The number of the present substep; empty if the request names none."""
+    """The number of the present substep; empty if the request does not name a substep."""
     found = re.search(r"\d+(?:\.\d+)*", next(iter(prompt.entries("request")[-1:]), ""))
     return found[0] if found else ""
 
 
 def _earlier(parameter: Parameter, prompt: Prompt) -> str | None:
-    """The earlier substep that shares most stems with the parameter's name; of several, the latest."""
+    """The earlier substep that shares the most stems with the parameter's name; if several do, the latest."""
     wanted = set(stems(parameter.name))
     lines = list(enumerate(_outline_before(prompt)))
     if not lines:
@@ -388,11 +389,11 @@ def _earlier(parameter: Parameter, prompt: Prompt) -> str | None:
     return line.split(" ", 1)[0]
 
 
-# Whether a substep needs a tool: the stems that speak for a tool and the stems that speak against one.
+# Decides whether a substep needs a tool, from lists of stems that indicate a tool and stems that indicate no tool.
 #
-# They were learned from one half of SLATE's workflows (`tests/studies/lexical_needs.py` makes the lists anew): they are
-# the stems that are twice as frequent there in one kind of substep as in the other. The other half, and all of
-# UltraTool, were not looked at.
+# The lists were learned from one half of SLATE's workflows (`tests/studies/lexical_needs.py` recreates them). They have
+# the stems that are twice as frequent there in one kind of substep as in the other kind. The other half of SLATE, and
+# all of UltraTool, were not used.
 
 
 _NONE = (
@@ -408,12 +409,12 @@ FOR_NONE, FOR_TOOL = frozenset(_NONE.split()), frozenset(_TOOL.split())
 
 
 def needs_none(stems: Collection[str]) -> bool:
-    """Whether more of a substep's stems speak against a tool than for one."""
+    """Whether more of a substep's stems indicate no tool than indicate a tool."""
     found = set(stems)
     return len(found & FOR_NONE) > len(found & FOR_TOOL)
 
 
-# The lexical engine's point in a case: the outline's substeps or, without an outline, the query's clauses in order.
+# Where the lexical engine is in a case: it follows the outline's substeps or, without an outline, the query's clauses.
 
 
 _CLAUSE = re.compile(r"(?<=[.!?;])\s+|\n+|,? (?:and )?then |, and (?=[a-z])")
@@ -429,7 +430,7 @@ def outline(prompt: Prompt) -> tuple[str, ...]:
 
 @lru_cache(maxsize=4096)
 def clauses(query: str) -> tuple[str, ...]:
-    """A query's parts, each of which may need a call; at least one part."""
+    """A query's clauses, each of which may need a call; there is at least one."""
     parts = [part.strip(" .,;") for part in _CLAUSE.split(query)]
     return tuple(part for part in parts if len(stems(part)) > 1)[:_MOST] or (query,)
 
@@ -440,12 +441,12 @@ def query(prompt: Prompt) -> str:
 
 
 def steps_done(prompt: Prompt) -> int:
-    """The number of steps that the history shows since the user's last message."""
+    """The number of steps in the history since the user's last message."""
     return max(len(prompt.entries("history")) - 1, 0) - _last_said(prompt)[0]
 
 
 def _last_said(prompt: Prompt) -> tuple[int, str]:
-    """The number of steps before the user's last message, and the message; empty if the prompt has no query."""
+    """The number of steps before the user's last message, and the message (empty if the prompt has no query)."""
     for place, line in reversed([*enumerate(prompt.entries("history"))]):
         _, said, message = line.partition(f"\n{USER}")
         if said:
@@ -454,7 +455,7 @@ def _last_said(prompt: Prompt) -> tuple[int, str]:
 
 
 def rejected_before(prompt: Prompt) -> int:
-    """The number of answers to this prompt that could not be used so far, which a retry's text gives."""
+    """The number of unusable answers to this prompt so far, as given in the text of a retry."""
     found = next((_TRY.match(entry) for entry in prompt.entries("retry")), None)
     return int(found[1]) - 1 if found else 0
 
@@ -472,12 +473,12 @@ def first_number(prompt: Prompt) -> int:
 
 
 def is_done(prompt: Prompt) -> bool:
-    """Whether there is no outline, and every clause of the query has had its step."""
+    """Whether there is no outline and every clause of the query already has a step."""
     return not outline(prompt) and steps_done(prompt) >= len(clauses(query(prompt)))
 
 
 def at(prompt: Prompt, place: int) -> Prompt:
-    """The prompt, with a request for the step at this place in the outline or in the query's clauses."""
+    """The prompt with a request for the step at this index in the outline or in the query's clauses."""
     lines = outline(prompt) or tuple(f"{number} {text}" for number, text in enumerate(clauses(query(prompt))))
     request = Section("request", (f"Present substep: {lines[min(place, len(lines) - 1)]}",))
     others = tuple(section for section in prompt.sections if section.kind != "request")
@@ -490,21 +491,22 @@ def id_of(prompt: Prompt) -> str:
 
 
 def pointed(prompt: Prompt) -> Prompt:
-    """The prompt with a present substep, which is added if the prompt names none."""
+    """The prompt with a present substep; if the prompt does not name one, it is added."""
     return prompt if prompt.entries("request") else at(prompt, steps_done(prompt))
 
 
-# The lexical engine's use of a prompt's memory: the calls made elsewhere at substeps with similar words.
+# How the lexical engine uses a prompt's memory: it looks for earlier calls at substeps with similar words.
 
 
 _STEP = re.compile(r"[\d.]+ (?P<text>.+?) -> (?:.*?\{\"tool\": \"(?P<tool>[^\"]+)\"|.*no tool$)")
 
 
 def shares(prompt: Prompt, options: Sequence[str], words: Set[str]) -> np.ndarray:
-    """For each option, how similar the present substep is to a substep at which a trace took the option's tool.
+    """For each option, the similarity of the present substep to the substeps where a trace used the option's tool.
 
-    The most similar substep counts. The similarity of two substeps is the number of words that both have, divided by
-    the number of words that either has; shape (options,). Without an outline, a trace's steps have no words.
+    The result has the shape (options,). The most similar substep counts. The similarity of two substeps is the number
+    of words that both have, divided by the number of words that either has. Without an outline, a trace's steps have no
+    words.
     """
     found: dict[str, float] = {}
     for trace in prompt.entries("memory")[1:]:

@@ -1,14 +1,15 @@
-"""The lexical engine: a training-free policy that reads a prompt's words. It is not a language model.
+"""The lexical engine: a training-free policy that matches words. It is not a language model.
 
-It sees only the prompt's sections, as a language model would. Options are scored by BM25 (with the square root of the
-usual IDF) against the present substep and, with less weight, its goal, the whole query and the latest history. 'No
-tool' has no words of its own: its score rises only if the substep's words, as learned from data, speak against a tool
-(`arguments.needs_none`). An option's score rises if a trace in the prompt's memory took that option at a substep with
-similar words (`arguments`). A temperature turns the scores into a distribution; samples are drawn with Gumbel noise
-from the request's seed. Arguments are filled by name and type from the history's outputs and the values in the texts.
-Without an outline the engine goes through the query's clauses one after another (`arguments.clauses`). If a prompt has
-demonstrations, the engine's plans are adapted from the nearest demonstration. It is good for smoke runs, for statistics
-and for measuring the grid; its results say nothing about language models.
+The engine sees only the prompt's sections, as a language model would. Options are scored by BM25 (with the square root
+of the usual IDF) against the present substep and, with less weight, its goal, the whole query and the latest history.
+The option 'no tool' has no words of its own; its score rises only if the substep's words indicate, according to lists
+learned from data, that no tool is needed (`arguments.needs_none`). An option's score rises if a trace in the prompt's
+memory chose that option at a substep with similar words (`arguments`). A temperature turns the scores into a
+distribution; samples are drawn with Gumbel noise from the request's seed. Arguments are filled by name and type from
+the history's outputs and the values in the texts. Without an outline the engine works through the query's clauses one
+by one (`arguments.clauses`). If a prompt has demonstrations, the engine adapts its plans from the nearest
+demonstration. The engine is useful for smoke runs, for statistics and for measuring the grid; its results say nothing
+about language models.
 """
 
 from __future__ import annotations
@@ -61,15 +62,15 @@ from grid.text.words import stems
 
 T = TypeVar("T")
 MOST_AHEAD = 64
-"""The most calls of a plan whose next steps are used."""
+"""The maximum number of calls in a plan of which only the next steps are used."""
 
 
 @dataclass(frozen=True, config=STRICT)
 class Lexical:
-    """The engine `lexical`. `temperature` divides the BM25 scores; the weights belong to the parts of a prompt.
+    """The engine `lexical`. `temperature` divides the BM25 scores; the weights are for the parts of a prompt.
 
-    `least_temperature`: a lower temperature of a planner is raised to this one. At 0 all trials of a case would be
-    equal.
+    `least_temperature`: if a planner's temperature is lower, it is raised to this one. At temperature 0 all trials of a
+    case would be equal.
     """
 
     temperature: Annotated[float, Field(gt=0)] = 0.7
@@ -86,7 +87,7 @@ class Lexical:
     version: str = field(default="lexical-6", init=False)
 
     async def sample(self, prompt: Prompt, *, n: int, temperature: float, max_tokens: int, seed: int) -> Sampled:
-        """`n` completions as JSON, or as a text if the answer is one. Sample i depends on seed and i only."""
+        """`n` completions as JSON, or as text if the answer is a text. Sample i depends only on seed and i."""
         answer, temperature = prompt.answer, max(temperature, self.least_temperature)
         if isinstance(answer, ChoiceAnswer | FunctionsAnswer | SchemaAnswer):
             raise TypeError("choose() answers a choice; this engine cannot answer with functions or free schemas")
@@ -110,7 +111,7 @@ class Lexical:
         return Sampled(tuple(texts), Usage(n, 0, n * prompt_tokens(prompt), 0, output))
 
     async def choose(self, prompt: Prompt, *, seed: int) -> Choice:
-        """softmax(score / temperature) over the options; counts as one scoring pass."""
+        """Return softmax(score / temperature) over the options; this counts as one scoring pass."""
         if not isinstance(prompt.answer, ChoiceAnswer):
             raise TypeError("choose() needs a ChoiceAnswer")
         usage = Usage(forward_passes=1, input_tokens=prompt_tokens(prompt))
@@ -130,21 +131,21 @@ class Lexical:
         return Choice(tuple(probabilities.tolist()), usage)
 
     def _ways(self, prompt: Prompt) -> list[tuple[list[Call], float]]:
-        """The calls that are left in each demonstration's plan, with the plan's score; empty without demonstrations."""
+        """The remaining calls of each demonstration's plan, with the plan's score; empty without demonstrations."""
         if not prompt.entries("demonstrations"):
             return []
         question = Counter(stems(arguments.query(prompt)))
         return plans_left(prompt, lambda texts: bm25(question, texts) / self.temperature)
 
     def _outline(self, prompt: Prompt) -> Sequence[str]:
-        """The nearest demonstration's calls in words, or the query's clauses."""
+        """The calls of the nearest demonstration as text, or the query's clauses."""
         ways = self._ways(prompt)
         best = max(ways, key=lambda way: way[1])[0] if ways else []
         texts = [" ".join([str(call["tool"]), *map(str, arguments_of(call).values())]) for call in best]
         return texts or arguments.clauses(arguments.query(prompt))
 
     def _plan(self, prompt: Prompt, answer: PlanAnswer, temperature: float, seed: int, index: int) -> list[Call]:
-        """The rest of a demonstration's plan, or a call for each outline or query part that is left."""
+        """The rest of a demonstration's plan, or a call for each remaining part of the outline or query."""
         offered = {tool.name for tool in answer.tools}
         ways = [way for way in self._ways(prompt) if all(call["tool"] in offered for call in way[0])]
         if ways:
@@ -166,7 +167,7 @@ class Lexical:
     def _predicted(
         self, prompt: Prompt, answer: ChainAnswer | MessagesAnswer, temperature: float, seed: int, index: int
     ) -> str:
-        """The plan as a chain, or the plan's next steps as messages; never a refusal, and never a changed draft."""
+        """The plan as a chain, or its next steps as messages; the engine never refuses and never changes a draft."""
         guided = bool(arguments.outline(prompt))
         if not guided and {tool.name for tool in answer.tools} <= {REJECT}:
             return plan_text(answer, [])
@@ -200,22 +201,22 @@ class Lexical:
         return texts
 
     def _votes(self, prompt: Prompt, n: int, temperature: float, seed: int) -> list[str]:
-        """Votes for the candidate whose words fit the request best."""
+        """Votes for the candidate whose words best match the request."""
         candidates = next(section for section in prompt.sections if section.kind == "candidates").options
         scores = self._scores(arguments.pointed(prompt), candidates) / self.temperature
         votes = [_order(scores, temperature, seed, index)[0] for index in range(n)]
         return [to_json({"best": vote, "explanation": "Its words fit best."}) for vote in votes]
 
     def _at(self, prompt: Prompt, answer: ToolCallAnswer, results: Sequence[str]) -> _Point:
-        """A decision with its options, without refusing and, if there are no results, without tools that take results.
+        """A decision with its options, except for refusing and, if there are no results, tools that take results.
 
-        If no option would be left, all options stay.
+        If no option would remain, all options are kept.
         """
         options = _options(prompt, answer.may_decline)
         scores = self._scores(prompt, options) / self.temperature
         out = {tool.name for tool in answer.tools if not results and tool.takes_results} | {REJECT}
         kept = [place for place, option in enumerate(options) if name_of(option) not in out]
-        if not kept:  # a tool that was already chosen gets its arguments
+        if not kept:  # the tool is already chosen, and only its arguments are filled
             kept = list(range(len(options)))
         return _Point(prompt, [options[place] for place in kept], scores[kept], results)
 
@@ -252,18 +253,18 @@ def _options(prompt: Prompt, may_decline: bool) -> tuple[str, ...]:
 
 
 def _with_answer(calls: list[Call], prompt: Prompt, first: int) -> list[Call]:
-    """The plan up to its finish, which answers with the plan's last result; `first` is the first call's number."""
+    """The plan up to its finish, which gets the plan's last result as answer; `first` is the first call's number."""
     kept = list(takewhile(lambda call: call["tool"] != FINISH, calls))
     return [*kept, _answered(reference(str(first + len(kept) - 1), RESULT) if kept else last_result(prompt))]
 
 
 def _answered(last: str | None) -> Call:
-    """A finish that answers with a result, or with UNKNOWN if there is none."""
+    """A finish that answers with a result, or with UNKNOWN if there is no result."""
     return {"tool": FINISH, "arguments": {"answer": last or UNKNOWN}}
 
 
 class _Point(NamedTuple):
-    """A decision: its prompt, its options with their scores, and the results that calls may take, the latest first."""
+    """A decision: its prompt, its options with their scores, and the results that calls may use (the latest first)."""
 
     prompt: Prompt
     options: Sequence[str]
@@ -271,12 +272,12 @@ class _Point(NamedTuple):
     results: Sequence[str]
 
     def drawn(self, temperature: float, seed: int, index: int) -> str:
-        """The option that is drawn; after rejected answers, the option that comes next in the drawn order."""
+        """The option that is drawn; after rejected answers, the next option in the drawn order."""
         order = _order(self.scores, temperature, seed, index)
         return self.options[order[arguments.rejected_before(self.prompt) % len(order)]]
 
     def filled(self, answer: ToolCallAnswer, option: str) -> Call:
-        """The call of an option; a call of `no_tool` if the answer has no tool of the option's name."""
+        """The call of an option; a call of `no_tool` if the answer has no tool with the option's name."""
         tool = next((tool for tool in answer.tools if tool.name == name_of(option)), None)
         if tool is None:
             return {"tool": NO_TOOL, "arguments": {}}
@@ -294,7 +295,7 @@ def _softmax(logits: np.ndarray) -> np.ndarray:
 
 
 def _order(logits: np.ndarray, temperature: float, seed: int, index: int) -> list[int]:
-    """The places in drawn order: the first is an exact sample of softmax(logits / temperature)."""
+    """The indices in drawn order; the first is an exact sample of softmax(logits / temperature)."""
     if temperature > 0:
         uniform = np.random.default_rng((seed, index)).random(len(logits))
         logits = logits / temperature - np.log(-np.log(uniform))
@@ -303,7 +304,7 @@ def _order(logits: np.ndarray, temperature: float, seed: int, index: int) -> lis
 
 
 def _nth(ranked: Sequence[T], rank: int) -> T:
-    """Of the distinct entries, the one after `rank` rejected entries; after the last entry the first comes again."""
+    """The distinct entry that follows `rank` rejected entries; after the last entry, the first comes again."""
     if not rank:
         return ranked[0]
     others = {to_json(one): one for one in reversed(ranked)}
@@ -311,7 +312,7 @@ def _nth(ranked: Sequence[T], rank: int) -> T:
     return distinct[rank % len(distinct)]
 
 
-# The lexical engine's texts: a thought, a lesson, a critique of a draft. They are made without understanding.
+# The lexical engine's texts: a thought, a lesson or a critique of a draft, written without understanding.
 
 
 def said(prompt: Prompt) -> str:
@@ -329,7 +330,7 @@ def thought(prompt: Prompt) -> str:
 
 
 def lesson(prompt: Prompt) -> str:
-    """A reflection without understanding: the step whose call shares fewest words with its substep."""
+    """A reflection without understanding: it names the step whose call shares the fewest words with its substep."""
     calls = [entry for entry in prompt.entries("history") if " returned " in entry]
     if not calls:
         return "No tool was called; look again at which substeps take one."
@@ -344,7 +345,7 @@ def lesson(prompt: Prompt) -> str:
 
 
 def critique(prompt: Prompt) -> str:
-    """Which planned call shares fewest words with the request."""
+    """A critique that names the planned call that shares the fewest words with the request."""
     draft: Predicted = read_draft(prompt.entries("draft")[-1])
     request, calls = set(stems(arguments.query(prompt))), [call for call in draft.calls if call]
     if not calls:
@@ -359,7 +360,7 @@ def critique(prompt: Prompt) -> str:
     return f"The call {least[:200]!r} shares fewest words with the request; another tool may be meant there."
 
 
-# BM25 over a prompt's options, each a document.
+# BM25 over a prompt's options, each of which is a document.
 
 
 K1, B = 1.2, 0.6  # saturation and length normalisation
@@ -367,7 +368,7 @@ _NO_WORDS: tuple[Counter[str], int] = (Counter(), 0)
 
 
 def bm25(query: Mapping[str, float], options: Sequence[str]) -> np.ndarray:
-    """BM25 of each option (a document) for the weighted query, with the square root of the IDF; shape (options,)."""
+    """The BM25 score of each option for the weighted query, with the square root of the IDF; shape (options,)."""
     found = documents(tuple(options))
     scores = [0.0] * len(options)
     for stem, weight in query.items():
@@ -382,7 +383,7 @@ def bm25(query: Mapping[str, float], options: Sequence[str]) -> np.ndarray:
 class Documents(NamedTuple):
     """Options prepared for BM25.
 
-    They have (option, frequency) pairs by stem, each option's length norm, and the places of `no_tool` and `finish`.
+    They have (option, frequency) pairs by stem, each option's length norm, and the indices of `no_tool` and `finish`.
     """
 
     postings: dict[str, list[tuple[int, int]]]
@@ -391,7 +392,7 @@ class Documents(NamedTuple):
     finish: tuple[int, ...]
 
 
-@lru_cache(maxsize=256)  # of some 100 kB each
+@lru_cache(maxsize=256)  # each entry has about 100 kB
 def documents(options: tuple[str, ...]) -> Documents:
     """The prepared options; each set of options is prepared once."""
     names = [name_of(option) for option in options]
@@ -413,18 +414,18 @@ def _counts(option: str) -> tuple[Counter[str], int]:
     return Counter(tokens), len(tokens)
 
 
-# The lexical engine's plans: the nearest demonstration's, with its slots filled from the question. No language model.
+# The lexical engine's plans, without a language model: the nearest demonstration's plan, with its slots filled anew.
 #
-# A value that occurs in the demonstration's question is a slot. Both questions are aligned word by word, and the slot
-# gets the words that the prompt's question has in its place. Everything else in the plan stays.
+# A value in the plan that occurs in the demonstration's question is a slot. Both questions are aligned word by word,
+# and the slot gets the words at its place in the prompt's question. The rest of the plan stays the same.
 
 
 Call = dict[str, Json]
 _TOKEN = re.compile(r"\w+|[^\w\s]")
 _STEP = re.compile(r"(\d{1,4})(?:\.\d+)* .*?-> (?:.*? )?(\{\"tool\".*\}) (returned|failed:) \{")
 _UNSEEN = re.compile(r"(\d{1,4})(?:\.\d+)* .*?-> (?:.*? )?(\{\"tool\".*\})$")
-_MOST_WORDS = 300  # of a question that are aligned with another's
-_MADE_WEIGHT = 5.0  # of a made step that a plan contains, relative to BM25 scores
+_MOST_WORDS = 300  # words of each question that are aligned
+_MADE_WEIGHT = 5.0  # weight of each step already taken that a plan contains, relative to BM25 scores
 
 
 @plain_dataclass(frozen=True)
@@ -437,12 +438,12 @@ class _Made:
 
 
 def plans_left(prompt: Prompt, scores: Callable[[Sequence[str]], np.ndarray]) -> list[tuple[list[Call], float]]:
-    """The rest of each demonstration's plan, with the plan's fit.
+    """The rest of each demonstration's plan, with a score for the plan's fit.
 
-    A plan is left out if one of the calls in its rest has failed before.
+    A plan is left out if one of its remaining calls has failed before.
 
     Args:
-        prompt: has demonstrations, a query, and in its history the steps made so far.
+        prompt: has demonstrations, a query, and the steps so far in its history.
         scores: gives the similarity of texts to the query, shape (texts,).
     """
     solved = [pair for pair in map(_solved, prompt.entries("demonstrations")) if pair]
@@ -459,7 +460,7 @@ def plans_left(prompt: Prompt, scores: Callable[[Sequence[str]], np.ndarray]) ->
 
 
 def last_result(prompt: Prompt) -> str | None:
-    """A reference to the result of the last step that did not fail; None if there is no such step.
+    """A reference to the result of the last successful step; None if there is no such step.
 
     A result is skipped if a finish with this result was refused.
     """
@@ -470,7 +471,7 @@ def last_result(prompt: Prompt) -> str | None:
 
 
 def _solved(entry: str) -> tuple[str, list[Call]] | None:
-    """A demonstration's question, of one line or several, and its plan."""
+    """A demonstration's question, which may have several lines, and its plan."""
     solved, found, behind = entry.partition("\nPlan: ")
     if not found:
         return None
@@ -495,7 +496,7 @@ def _made(entry: str) -> _Made | None:
 
 
 def _left(plan: Sequence[Call], made: Sequence[_Made], following: int) -> list[Call]:
-    """The plan's calls that were not made yet; their references use the steps' numbers in the whole path."""
+    """The plan's calls that have not been made yet; their references use the steps' numbers in the whole path."""
     places: dict[int, int] = {}
     left: list[Call] = []
     for index, call in enumerate(plan):
@@ -519,9 +520,9 @@ def _renumber(value: Json, places: Mapping[int, int]) -> Json:
 
 
 def _adapted(plan: Sequence[Call], solved: str, question: str, listed: Mapping[str, frozenset[str]]) -> list[Call]:
-    """The plan, with the question's words in its slots.
+    """The plan with the question's words in its slots.
 
-    An argument with `listed` values changes only to one of them.
+    An argument with `listed` values changes only to one of these values.
     """
     slots = _Slots(solved, question)
     adapted = []
@@ -536,7 +537,7 @@ def _adapted(plan: Sequence[Call], solved: str, question: str, listed: Mapping[s
 
 
 def _listed(prompt: Prompt) -> dict[str, frozenset[str]]:
-    """The possible values, by `tool.argument`, of each argument whose values its tool lists."""
+    """The possible values of each argument for which a tool lists values, keyed by `tool.argument`."""
     tools = prompt.answer.tools if isinstance(prompt.answer, ToolCallAnswer | PlanAnswer) else ()
     return {
         f"{tool.name}.{one.name}": frozenset(values)
@@ -562,7 +563,7 @@ class _Slots:
         self._blocks = SequenceMatcher(None, self._words, here, autojunk=False).get_opcodes()
 
     def fill(self, value: str) -> str:
-        """The prompt's words in the value's place in the solved question.
+        """The words of the prompt's question at the place where the solved question has the value.
 
         If the solved question does not have the value, the value itself is returned.
         """
@@ -577,7 +578,7 @@ class _Slots:
         return value
 
     def _place(self, place: int, end: int) -> int:
-        """The place in the prompt's question of a word boundary `place` of the solved question.
+        """The word boundary in the prompt's question that corresponds to the boundary `place` in the solved question.
 
         `end` is 1 for the boundary after a value, else 0.
         """

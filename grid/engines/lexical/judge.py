@@ -1,9 +1,9 @@
-"""The lexical engine's scores as a judge, made from words and without understanding.
+"""The lexical engine's scores as a judge, computed from words without understanding.
 
-Before a call: the share of the words of its tool and values that are also in the request or in earlier results. After
-the call: the share of the outcome's fields that are not empty; 0 if the call failed. For all steps together: the share
-of calls that did not fail. For two texts: the number of words that both have, divided by the number of words that
-either has.
+Before a call, the score is the share of the words in its tool and values that also occur in the request or in earlier
+results. After the call, it is the share of the outcome's fields that are not empty, or 0 if the call failed. For all
+steps together, it is the share of calls that did not fail. For two texts, it is the number of words that both have,
+divided by the number of words that either has.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _FINISH = f'{{"tool": "{FINISH}"'
 
 
 def is_judging(prompt: Prompt) -> bool:
-    """Whether the options of a choice are scores of a call or of two texts."""
+    """Whether the options of a choice are scores for a call or for two texts."""
     scores = isinstance(prompt.answer, ChoiceAnswer) and len(prompt.answer.options) == MAX_SCORE + 1
     return scores and bool(prompt.entries("proposal") or prompt.entries("texts"))
 
@@ -70,7 +70,7 @@ def _relevance(prompt: Prompt) -> float:
 
 
 def _alike(one: str, other: str) -> float:
-    """The share of common words; numbers count as words, because texts that differ in a number say different things."""
+    """The share of common words; numbers count as words, because texts with different numbers differ in meaning."""
     mine, its = ({*stems(text), *re.findall(r"\d+", text)} for text in (one, other))
     return len(mine & its) / len(mine | its) if mine | its else 0.0
 
@@ -93,7 +93,7 @@ def _read(text: str) -> Json:
 def _texts(value: Json) -> list[str]:
     """The texts and numbers within a value, without the names of fields."""
     pending, texts = [value], list[str]()
-    for found in pending:  # the list grows
+    for found in pending:  # the list grows during the loop
         if isinstance(found, dict | list):
             pending += found.values() if isinstance(found, dict) else found
         elif found is not None and found != "":

@@ -1,10 +1,10 @@
-"""The lexical engine's verdicts on plans, made without understanding: it compares names and words.
+"""The lexical engine's verdicts on plans, reached without understanding by comparing names and words.
 
 E6: the plan calls a tool that is not listed. E5: a required argument is missing, an unknown argument is given, or the
-plan calls a tool that the prompt names as useless. E4: an argument refers to a step that does not come before the call.
-E2, if the prompt shows a known solution: the plan does not call one of the solution's tools. E2, without a known
-solution: the plan calls nothing. E1, without a known solution: the words of a whole plan include less than a third of
-the request's words. The judge never names E3, and calls every refusal right.
+plan calls a tool that the prompt names as useless. E4: an argument refers to a step that does not precede the call. E2,
+if the prompt shows a known solution: the plan omits one of the solution's tools. E2, without a known solution: the plan
+has no calls. E1, without a known solution: a whole plan contains less than a third of the request's words. The judge
+never reports E3, and accepts every refusal as right.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def _errors(prompt: Prompt) -> set[str]:
 
 
 def _alternative(prompt: Prompt) -> bool:
-    """Whether the called tool is more like the failed tool, in its words, than half of the other tools are."""
+    """Whether the called tool is, by its words, more similar to the failed tool than half of the other tools are."""
     lines = {name_of(line): set(stems(line)) for line in prompt.entries("tools")[1:]}
     done, taken = _calls(prompt.entries("history")), _calls(prompt.entries("proposal"))
     if not done or not taken or taken[0][1] not in lines:
@@ -88,14 +88,14 @@ def _covered(prompt: Prompt, calls: list[Call]) -> float:
 
 
 def _calls(lines: tuple[str, ...]) -> list[Call]:
-    """Number, tool and arguments of each line that has a call."""
+    """The number, tool and arguments of each line that has a call."""
     found: list[Call] = []
     for line in lines:
         match = _STEP.match(line)
         if not match:
             continue
         try:
-            call, _ = DECODER.raw_decode(line, match.end())  # its result may follow
+            call, _ = DECODER.raw_decode(line, match.end())  # the call's result may follow
         except (ValueError, RecursionError):
             continue
         if isinstance(call, dict) and isinstance(call.get("arguments"), dict):
@@ -104,7 +104,7 @@ def _calls(lines: tuple[str, ...]) -> list[Call]:
 
 
 def _tools(prompt: Prompt) -> dict[str, tuple[set[str], set[str]]]:
-    """By tool name: the tool's required arguments, and all its arguments."""
+    """For each tool name, the required arguments and all arguments of the tool."""
     found = {}
     for line in prompt.entries("tools")[1:]:
         name = name_of(line)
@@ -114,6 +114,6 @@ def _tools(prompt: Prompt) -> dict[str, tuple[set[str], set[str]]]:
 
 
 def _inside(line: str, at: int) -> str:
-    """The text within the brackets that begin at a place of a tool's line; empty if none begin there."""
+    """The text in the brackets that open at index `at` of a tool's line; empty if no bracket opens there."""
     end = line.find(")", at)
     return f"{line[at + 1 : end]}" if end > at and line[at : at + 1] == "(" else ""

@@ -1,12 +1,12 @@
-"""The simulated engine: a policy of planted skill. It is not a language model, and no agent either.
+"""The simulated engine: a policy with planted skill. It is neither a language model nor an agent.
 
-It is the only engine that gets each case's reference: the run layer gives it the reference, not a planner. It answers
-as a model would, in text that goes through the same parsers, and is right with known probabilities. So it can show that
-a planner gains as much as theory predicts, that a results table distinguishes planners that differ, and how many cases
-this takes.
+It is the only engine that gets each case's reference, which comes from the run layer and not from a planner. The engine
+answers as a model would, in text that goes through the same parsers, and is right with known probabilities. It can
+therefore show that a planner gains as much as theory predicts, that a results table tells different planners apart, and
+how many cases are needed for this.
 
 A step has the effects e_case ~ N(0, case_spread) and e_step ~ N(0, step_spread), the same for all trials and planners.
-At the step, the policy calls the right tool with probability sigmoid(logit(tool_skill) + e_case + e_step). If the tool
+At this step, the policy calls the right tool with probability sigmoid(logit(tool_skill) + e_case + e_step). If the tool
 is right, the arguments are right with probability sigmoid(logit(argument_skill) + e_case + e_step).
 """
 
@@ -46,34 +46,34 @@ class Simulated:
     Args:
         tool_skill: the probability of the right tool at a step of average difficulty.
         argument_skill: the probability of the right arguments at such a step, given the right tool.
-        foresight: the loss of both skills, in logits, at a step that is planned without the observations before it.
+        foresight: the loss in both skills, in logits, at a step that is planned without the preceding observations.
         insight: the probability that a reflection names the step that went wrong.
-        case_spread: standard deviation of the cases' effects, in logits.
-        step_spread: standard deviation of the steps' effects, in logits.
+        case_spread: the standard deviation of the cases' effects, in logits.
+        step_spread: the standard deviation of the steps' effects, in logits.
         calibration: the share of steps at which `choose` returns the distribution from which `sample` draws.
-        confusion: the share of the wrong tools' probability that is divided according to the similarity of these tools
-            to the right tool.
-        judge_auc: the probability that a judge scores a right call above a wrong call. If a planner offers to give up,
-            the policy gives up if, as a judge, it would score the steps so far below 3 of 10. As a judge of whole
+        confusion: the share of the wrong tools' probability that is divided according to their similarity to the right
+            tool.
+        judge_auc: the probability that a judge scores a right call above a wrong call. If a planner allows giving up,
+            the policy gives up when, as a judge, it would score the steps so far below 3 of 10. As a judge of whole
             plans, the engine calls a plan right if its score is above 5, and decides at random if the score is 5
             (`PlantedVerdicts`).
         malformed: the share of sampled answers that cannot be read.
-        misspelt: the share of wrong arguments that are the right arguments with one name in their values misspelt, if
-            there is a name; forgiving tools may read the name as it was meant.
+        misspelt: the share of wrong arguments that are right except for one misspelt name in their values, if they have
+            a name; forgiving tools may read the name as intended.
         recovery: the share of cases in which, after a tool has failed, the policy calls the tool's replacement
-            (`RecoveringPlaces`; `robustness=broken_tool`). The paper's best model replaces a failed tool in over 77% of
-            cases, the worst in under 45% (agent_planning_benchmark §4.2.3).
-        refusal: the probability that the policy refuses a case that cannot be solved, if refusing is offered.
-        overrefusal: the probability that the policy refuses a case that can be solved.
-        repair: the probability that a critique of a plan names a given wrong step; the rewriting then corrects the
-            step.
-        overcorrection: the probability that a critique names a given right step; the rewriting then makes the step
-            wrong.
-        taxonomy: the amount added to `repair` if the critique goes through the kinds of error.
-        memory: the gain of both skills, in logits, at a step whose right tool (or `no_tool`) occurs in a trace in the
+            (`RecoveringPlaces`; `robustness=broken_tool`). In the paper, the best model replaces a failed tool in over
+            77% of cases, and the worst model in under 45% (agent_planning_benchmark §4.2.3).
+        refusal: the probability that the policy refuses an unsolvable case, if refusing is an option.
+        overrefusal: the probability that the policy refuses a solvable case.
+        repair: the probability that a critique of a plan names a given wrong step, which is then corrected when the
+            plan is rewritten.
+        overcorrection: the probability that a critique names a given right step, which then becomes wrong when the plan
+            is rewritten.
+        taxonomy: the amount added to `repair` if the critique goes through a list of error types.
+        memory: the gain in both skills, in logits, at a step whose right tool (or `no_tool`) occurs in a trace in the
             prompt's memory.
-        least_temperature: a lower temperature of a planner is raised to this one. At 0 all trials of a case would be
-            equal.
+        least_temperature: if a planner's temperature is lower, it is raised to this one. At temperature 0 all trials of
+            a case would be equal.
     """
 
     tool_skill: _Share = 0.95
@@ -102,7 +102,7 @@ class Simulated:
     version: str = field(default="simulated-1", init=False)
 
     def told(self, reference: Reference, tools: Mapping[str, ToolSpec], seed: int) -> Engine:
-        """The policy on one case."""
+        """The policy for one case."""
         difficulty = Difficulty(seed, self.case_spread, self.step_spread)
         return Policy(
             places_of(reference, self._minded(reference, seed)),
@@ -119,7 +119,7 @@ class Simulated:
         )
 
     def knowing(self, truth: Verdict, seed: int) -> Engine:
-        """The judge of one plan."""
+        """The judge for one plan."""
         return PlantedVerdicts(truth, self.judge_auc, self.malformed, seed, self.version)
 
     def _minded(self, reference: Reference, seed: int) -> frozenset[str]:
@@ -142,23 +142,24 @@ class Simulated:
         return expected_success(skill, single)
 
     async def sample(self, prompt: Prompt, *, n: int, temperature: float, max_tokens: int, seed: int) -> Sampled:
-        """Not possible before the engine is told a reference."""
+        """Not possible before the engine is given a reference."""
         raise RuntimeError("the simulated engine answers for a case whose reference it is told")
 
     async def choose(self, prompt: Prompt, *, seed: int) -> Choice:
-        """Not possible before the engine is told a reference."""
+        """Not possible before the engine is given a reference."""
         raise RuntimeError("the simulated engine answers for a case whose reference it is told")
 
 
-# A judge of plans with a planted accuracy: it knows the plan's true verdict, and gives it as often as configured.
+# A judge of plans with a planted accuracy: it knows a plan's true verdict, and returns it as often as configured.
 #
-# Its accuracy follows from `judge_auc`: it scores the plan like a call, and calls it right above the middle of the
-# scale, by lot in the middle. So it is equally often right about right plans and about wrong plans. If it errs, it
-# names one error, drawn evenly, in a plan that has none, and no error in a plan that has some.
+# The judge's accuracy follows from `judge_auc`: it scores a plan like a call, and calls the plan right if the score is
+# above the middle of the scale; if the score is in the middle, it decides at random. It is therefore equally accurate
+# for right plans and for wrong plans. If it errs, it reports one error, drawn uniformly, in a plan without errors, and
+# no error in a plan with errors.
 
 
 UNREADABLE = "The plan looks good to me on the whole."
-_FLAWED = 0.6  # the grade of a right plan in which it finds an error
+_FLAWED = 0.6  # the grade of a right plan in which the judge finds an error
 
 
 def accuracy(auc: float) -> float:
@@ -170,7 +171,7 @@ def accuracy(auc: float) -> float:
 
 @plain_dataclass(frozen=True)
 class PlantedVerdicts:
-    """The engine for one plan whose true verdict is `truth`; it samples verdicts and nothing else."""
+    """The engine for one plan whose true verdict is `truth`; it only samples verdicts."""
 
     truth: Verdict
     auc: float
@@ -191,7 +192,7 @@ class PlantedVerdicts:
         return Sampled(texts, Usage(n, 0, n * prompt_tokens(prompt), 0, sum(map(count_tokens, texts))))
 
     async def choose(self, prompt: Prompt, *, seed: int) -> Choice:
-        """A judge of plans has no choices."""
+        """Never possible, because a judge of plans has no choices."""
         raise TypeError("a judge of plans gives verdicts")
 
     def _own_seed(self, prompt: Prompt) -> int:
@@ -216,12 +217,12 @@ class PlantedVerdicts:
         return to_json(found | {"is_correct": correct})
 
 
-# The probability that a single pass of the simulated policy succeeds: closed but for an integral over difficulty.
+# The success probability of a single pass of the simulated policy: a closed form except for integrals over difficulty.
 #
-# Given the case's effect c, the steps' effects are independent, so that the probability that a pass succeeds is the
-# product of each step's mean over its own effect; the expected probability is the mean of this product over c. Both
-# means are Gauss-Hermite quadratures. A plan of the whole case is followed stage by stage, since its loss depends on
-# where it is made anew.
+# Given the case's effect c, the steps' effects are independent. The probability that a pass succeeds is therefore the
+# product of the steps' means, each taken over the step's own effect; the expected probability is the mean of this
+# product over c. Both means are computed by Gauss-Hermite quadrature. A plan for the whole case is followed stage by
+# stage, since the loss from foresight depends on where a new plan is made.
 
 
 NODES = 61
@@ -229,7 +230,7 @@ NODES = 61
 
 
 class Skill(NamedTuple):
-    """The policy's keys on which a single pass depends."""
+    """The policy's parameters on which a single pass depends."""
 
     tool: float
     arguments: float
@@ -255,7 +256,7 @@ _State = tuple[bool, int, frozenset[int]]
 """Whether the next stage is the first of its plan, the number of new plans so far, and the stages that have failed."""
 
 
-@lru_cache(maxsize=16384)  # most cells repeat another trial's, or a case of the same form
+@lru_cache(maxsize=16384)  # most cells are another trial of the same case, or a case of the same form
 def expected_success(skill: Skill, single: SinglePass) -> float:
     """The probability that a pass succeeds: the mean over cases of this form, their steps and all draws."""
     by_case = _one_by_one(skill, single) if single.replans is None else _planned(skill, single, single.replans)
@@ -264,7 +265,7 @@ def expected_success(skill: Skill, single: SinglePass) -> float:
 
 def _one_by_one(skill: Skill, single: SinglePass) -> np.ndarray:
     readable = 1 - skill.malformed**single.answers
-    by_case = np.full(NODES, readable if single.fatal and not single.outlined else 1.0)  # of the decision to finish
+    by_case = np.full(NODES, readable if single.fatal and not single.outlined else 1.0)  # for the decision to finish
     for place, stage in enumerate(single.stages):
         if stage.needed:
             by_case = by_case * _odds(skill, stage, single.blind and place > 0).right
@@ -305,7 +306,7 @@ def _quiet(skill: Skill, stage: Stage, odds: _Odds, broken: bool) -> tuple[np.nd
     """
     if not stage.calls:
         return 1 - odds.wrong_tool, np.zeros(NODES)
-    declining = (1 - skill.confusion) / stage.others if stage.others else 0.0  # it is similar to no tool
+    declining = (1 - skill.confusion) / stage.others if stage.others else 0.0  # declining is similar to no tool
     return np.zeros(NODES) if broken else odds.right, odds.wrong_tool * declining
 
 

@@ -1,4 +1,4 @@
-"""The simulated policy's texts: calls, drafts, refusals, drafts rewritten after a critique, and scores."""
+"""Texts written by the simulated policy: calls, drafts, refusals, drafts rewritten after a critique, and scores."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def predicted(policy: Policy, prompt: Prompt, wanted: ChainAnswer | MessagesAnsw
     if isinstance(wanted, ChainAnswer):
         asked = PlanAnswer(wanted.tools, wanted.least, wanted.most, wanted.may_decline)
     else:
-        outlined = policy.places.is_outlined(prompt)  # otherwise a turn may end before so many messages
+        outlined = policy.places.is_outlined(prompt)  # without one, a turn may have fewer messages
         asked = PlanAnswer(wanted.tools, wanted.count if outlined else 1, wanted.count, outlined)
     calls = plan(policy, prompt, asked, base, index, wanted.may_refuse)
     if calls and calls[0]["tool"] == REJECT:
@@ -64,7 +64,7 @@ def predicted(policy: Policy, prompt: Prompt, wanted: ChainAnswer | MessagesAnsw
 def plan(
     policy: Policy, prompt: Prompt, wanted: PlanAnswer, base: int, index: int, may_refuse: bool = False
 ) -> list[dict[str, Json]]:
-    """The calls for the rest of the case; all but the first are planned without the observations before them."""
+    """The calls for the rest of the case; all but the first are planned without the preceding observations."""
     draft, may_refuse = Draft.of(prompt), may_refuse or REJECT in options(wanted)
     if draft and not (draft.refused and says(prompt, UNFOUNDED)):
         if draft.refused or says(prompt, CANNOT):
@@ -93,7 +93,7 @@ def _refusal(policy: Policy, prompt: Prompt, wanted: PlanAnswer) -> list[dict[st
 def _rewritten(
     policy: Policy, prompt: Prompt, wanted: PlanAnswer, draft: Draft, uniform: float
 ) -> list[dict[str, Json]]:
-    """The draft, changed at the steps that the critique names: wrong steps are corrected, right steps made wrong."""
+    """The draft, changed at the steps that the critique names: wrong steps become right, right steps become wrong."""
     named, names, before = faults(prompt), options(wanted), results(prompt)
     answers, calls = takes_answer(wanted.tools), list[dict[str, Json]]()
     ends = FINISH in names
@@ -112,7 +112,7 @@ def _rewritten(
 
 
 def _spoilt(place: Place, names: tuple[str, ...], uniform: float) -> tuple[str, Arguments]:
-    """A right step made wrong: with wrong arguments if the call has arguments, else with another tool."""
+    """A right step made wrong: it gets wrong arguments if the call has arguments, else a different tool."""
     others = [name for name in names if name not in (place.right, NO_TOOL, FINISH, GIVE_UP, REJECT)]
     if (place.call and place.call.arguments) or place.right == FINISH or not others:
         return place.right, "wrong"
@@ -121,10 +121,10 @@ def _spoilt(place: Place, names: tuple[str, ...], uniform: float) -> tuple[str, 
 
 # The planted behaviour in the simulated policy's plans: refusals, critiques of a draft, and rewritten drafts.
 #
-# A critique names each step that is not the reference's with probability `repair`, and each step that is with
-# probability `overcorrection`. The rewriting believes the critique: a named wrong step is corrected, a named right step
-# is spoilt, all others stay. So a share `repair` of the wrong steps is corrected, whoever criticises; a critique by
-# another engine, which does not name steps in this form, changes nothing.
+# A critique names each wrong step with probability `repair`, and each right step with probability `overcorrection`. The
+# rewriting trusts the critique: a named wrong step is corrected, a named right step is made wrong, and all other steps
+# stay. So a share `repair` of the wrong steps is corrected, whichever role criticises. A critique by another engine
+# changes nothing, since it does not name steps in this form.
 
 
 CANNOT = "The request cannot be carried out with these tools."
@@ -137,7 +137,7 @@ REASON = "What is asked for cannot be had with what there is."
 
 @dataclass(frozen=True)
 class Planted:
-    """The policy's keys on which plans and refusals depend."""
+    """The policy's parameters on which plans and refusals depend."""
 
     refusal: float = 0.4
     overrefusal: float = 0.01
@@ -150,7 +150,7 @@ class Planted:
         return uniform < (self.refusal if unsolvable else self.overrefusal)
 
     def seen(self, prompt: Prompt) -> float:
-        """The probability that a critique sees a fault: higher if the prompt lists the kinds of error."""
+        """The probability that a critique sees a fault, which is higher if the prompt lists the kinds of error."""
         return min(self.repair + (self.taxonomy if prompt.entries("errors") else 0.0), 1.0)
 
 
@@ -158,7 +158,7 @@ class Planted:
 class Draft:
     """A draft in a prompt: its calls in order (None for a step without a call), and whether the draft refuses.
 
-    `whole`: the draft has to plan all steps that are left, so that steps may be missing from it.
+    `whole`: the draft has to plan all remaining steps, so it may lack some of them.
     """
 
     calls: tuple[ChainCall | None, ...]
@@ -178,12 +178,12 @@ class Draft:
         return cls(tuple(kept), found.refusal is not None or len(kept) < len(found.calls), not messages)
 
     def at(self, index: int) -> dict[str, Json]:
-        """The draft's call at an index, in the form of an answer; a call of `no_tool` if the draft has none there."""
+        """The draft's call at an index, in the form of an answer; a call of `no_tool` if there is no call there."""
         call = self.calls[index] if index < len(self.calls) else None
         return {"tool": call.name, "arguments": dict(call.arguments)} if call else {"tool": NO_TOOL, "arguments": {}}
 
     def right(self, index: int, place: Place | None) -> bool:
-        """Whether the draft's step at an index is the reference's step at the place."""
+        """Whether the draft's step at an index equals the reference's step at the place."""
         call = self.calls[index] if index < len(self.calls) else None
         if place is not None and place.call is not None:
             wanted = place.call.tool, dict(place.call.arguments)
@@ -235,12 +235,12 @@ def says(prompt: Prompt, what: str) -> bool:
 
 
 LESSON = 2.0
-"""The gain of both skills, in logits, at a step that a lesson names: it multiplies the odds by 7.4."""
+"""The gain in both skills, in logits, at a step that a lesson names; it multiplies the odds by 7.4."""
 
 
 @dataclass(frozen=True)
 class Difficulty:
-    """The effects of one case and its steps: normal around 0 with the two spreads, and equal for all planners."""
+    """The effects of one case and its steps: normal around 0 with the two spreads, and the same for all planners."""
 
     seed: int
     case_spread: float
@@ -248,9 +248,9 @@ class Difficulty:
     _known: dict[tuple[str, str], float] = field(default_factory=dict)
 
     def effect(self, step: str, drawing: str = "") -> float:
-        """A step's effect, above 0 if the step is easy.
+        """A step's effect, which is above 0 if the step is easy.
 
-        Another `drawing` gives the effect of a similar step in another case.
+        A different `drawing` gives the effect of a similar step in another case.
         """
         found = self._known.get((step, drawing))
         if found is None:
@@ -261,7 +261,7 @@ class Difficulty:
 
 
 def logit(skill: float) -> float:
-    """ln(p / (1 - p)); infinite for 0 and 1, so that a skill of 1 is right at any difficulty."""
+    """ln(p / (1 - p)); infinite for 0 and 1, so that with a skill of 1 the policy is right at any difficulty."""
     if skill in (0, 1):
         return math.inf if skill else -math.inf
     return math.log(skill / (1 - skill))
@@ -273,27 +273,27 @@ def chance(skill: float, effect: float) -> float:
 
 
 def chances(skill: float, effects: np.ndarray) -> np.ndarray:
-    """As `chance`, for many effects at once."""
+    """Like `chance`, for many effects at once."""
     result: np.ndarray = 0.5 * (1 + np.tanh((logit(skill) + effects) / 2))
     return result
 
 
 def normal(seed: int, *key: object) -> float:
-    """A standard normal number that depends on seed and key only."""
+    """A standard normal number that depends only on seed and key."""
     return random.Random(derive_seed(seed, *key)).gauss(0.0, 1.0)
 
 
 def uniforms(*key: int) -> tuple[float, float, float]:
-    """Three numbers in [0, 1) that depend on the key only."""
+    """Three numbers in [0, 1) that depend only on the key."""
     digest = hashlib.blake2b(",".join(map(str, key)).encode(), digest_size=24).digest()
     first, second, third = (int.from_bytes(digest[place : place + 8], "big") >> 11 for place in (0, 8, 16))
     return first * 2**-53, second * 2**-53, third * 2**-53
 
 
-# The simulated policy's calls, right or wrong: all have the form that their tools require.
+# The simulated policy's calls, right or wrong, which all have the form that their tools require.
 #
-# If a call does not fit a tool that takes results, it is not run but asked for again: a policy that made its errors in
-# such calls would be right more often than configured.
+# If a call does not have the form required by a tool that takes results, the call is not run, and the policy is asked
+# again. If the policy's errors were such calls, it would be right more often than configured.
 
 
 _NUMBER = re.compile(r"[0-9]{1,4}(?:\.[0-9]{1,4})*(?= )")
@@ -301,7 +301,7 @@ _TEXTS = ("string", "date")
 
 
 def results(prompt: Prompt) -> dict[str, bool]:
-    """By number and in order: whether each step that a prompt shows may have a result.
+    """For each step that a prompt shows, by number and in order: whether the step may have a result.
 
     A call that is shown without its outcome may have a result.
     """
@@ -310,7 +310,7 @@ def results(prompt: Prompt) -> dict[str, bool]:
 
 
 def told(answer: str | None, before: Mapping[str, bool]) -> str:
-    """The answer with which the policy finishes: a result, or UNKNOWN if the step of that result has no result."""
+    """The answer with which the policy finishes: the given result, or UNKNOWN if its step has no result."""
     if answer is None or any(before.get(step) is False for step, _ in found_in(ToolCall(FINISH, {"answer": answer}))):
         return UNKNOWN
     return answer
@@ -318,7 +318,7 @@ def told(answer: str | None, before: Mapping[str, bool]) -> str:
 
 @dataclass(frozen=True)
 class Writer:
-    """Writes calls of the tools. `offered` are the names of the options; empty if they do not matter."""
+    """Writes calls of the tools. `offered` has the names of the options; it is empty if the options do not matter."""
 
     tools: Mapping[str, ToolSpec]
     offered: tuple[str, ...] = ()
@@ -327,11 +327,11 @@ class Writer:
         """A call of a tool, in the form of an answer.
 
         Args:
-            tool: its name, or `no_tool`.
+            tool: the tool's name, or `no_tool`.
             known: the right call, if it is a call of this tool.
-            right: whether the call gets the right arguments. If not, the call has every required argument, but
-                arguments that are plain texts have wrong values.
-            before: for each earlier step, by number: whether it may have a result.
+            right: whether the call gets the right arguments. If not, the call has every required argument, but text
+                arguments without listed values have wrong values.
+            before: whether each earlier step, by number, may have a result.
         """
         if tool in (NO_TOOL, FINISH, GIVE_UP):
             return {"tool": tool, "arguments": {}}
@@ -347,10 +347,10 @@ class Writer:
     def _exact(
         self, spec: ToolSpec, known: ToolCall | None, right: bool, before: Mapping[str, bool]
     ) -> dict[str, Json]:
-        """A call of a tool that takes results, right or wrong as asked.
+        """A call of a tool that takes results, right or wrong as requested.
 
-        If the tool cannot be called in this way, another tool that is offered is called instead, in a call that will
-        fail; if no other tool is possible, the call of this tool is wrong in its form, too.
+        If the tool cannot be called in this way, the result is a call of another offered tool, which will fail. If no
+        other tool is possible, the result is a call of this tool that also has a wrong form.
         """
         given: Mapping[str, Json] = known.arguments if known else {}
         texts = [one.name for one in spec.parameters if one.type in _TEXTS and not one.values]
@@ -358,14 +358,14 @@ class Writer:
         if not right:
             arguments |= dict.fromkeys(texts, UNKNOWN)
         call = ToolCall(spec.name, arguments)
-        # Some planners are shown nothing of the steps before: the results that the right call uses exist all the same.
+        # Some planners do not see the earlier steps, but the results that the right call uses exist nevertheless.
         lost = any(before.get(step) is False for step, _ in found_in(call)) if right else misplaced(call, before)
         if misfit(call, spec) or lost or not (right or texts):
             return self._failing() or {"tool": spec.name, "arguments": arguments}
         return {"tool": spec.name, "arguments": arguments}
 
     def _failing(self) -> dict[str, Json] | None:
-        """A call that can be made at any step, and asks for something that does not exist; None if there is none."""
+        """A call that is possible at any step and asks for something that does not exist; None if there is none."""
         free = (tool for tool in self.tools.values() if tool.parameters and not tool.takes_results)
         offered = (tool for tool in free if not self.offered or tool.name in self.offered)
         tool = min(offered, key=lambda one: one.name, default=None)
@@ -375,33 +375,34 @@ class Writer:
 
 
 def _any(parameter: Parameter, before: Mapping[str, bool]) -> Json:
-    """A value that the argument may have: the latest result, the first listed value, or UNKNOWN."""
+    """A possible value of the argument: the latest result, the first listed value, or UNKNOWN."""
     if parameter.type != RESULT:
         return parameter.values[0] if parameter.values else UNKNOWN
     latest = next((step for step, has_result in reversed([*before.items()]) if has_result), UNKNOWN)
     return reference(latest, RESULT)
 
 
-# Scores with a planted AUC: the probability that a right call scores higher than a wrong one, ties counted half.
+# Scores with a planted AUC, which is the probability that a right call scores above a wrong call (ties count half).
 #
-# A right call's hidden score is normal around `d`, a wrong one's around 0, both with variance 1; ten thresholds around
-# d/2 turn it into one of eleven numbers, and d is chosen so that the AUC of these numbers is the planted one.
+# The hidden score of a right call is normal around `d`, and the hidden score of a wrong call is normal around 0, both
+# with variance 1. Ten thresholds around d/2 turn a hidden score into one of eleven numbers, and d is chosen so that the
+# AUC of these numbers is as planted.
 
 
-_STEP = 0.5  # between two thresholds
-_FARTHEST = 20.0  # the most of d; no AUC that a double distinguishes from 1 needs more
+_STEP = 0.5  # distance between two thresholds
+_FARTHEST = 20.0  # the maximum of d; no AUC below 1 in double precision needs more
 _HALVINGS = 60
 
 
 def score(auc: float, right: bool, uniform: float) -> int:
-    """A judge's score of a right or wrong call, 0 to MAX_SCORE, drawn by a uniform random number."""
+    """A judge's score for a right or wrong call, 0 to MAX_SCORE, drawn with a uniform random number."""
     wrong_shares, right_shares = shares(auc)
     return min(bisect_right(list(accumulate(right_shares if right else wrong_shares)), uniform), MAX_SCORE)
 
 
 @lru_cache(maxsize=64)
 def shares(auc: float) -> tuple[tuple[float, ...], tuple[float, ...]]:
-    """The probability of each score: for a wrong call, and for a right call."""
+    """The probability of each score, first for a wrong call and then for a right call."""
     if auc == 1:
         last = (0.0,) * MAX_SCORE
         return (1.0, *last), (*last, 1.0)
@@ -423,5 +424,5 @@ def _of_distance(distance: float) -> tuple[tuple[float, ...], tuple[float, ...]]
 
 
 def area(wrong: tuple[float, ...], right: tuple[float, ...]) -> float:
-    """The AUC of two distributions over scores: of wrong and of right calls."""
+    """The AUC of two distributions over scores, one for wrong calls and one for right calls."""
     return sum(share * (sum(wrong[:score]) + wrong[score] / 2) for score, share in enumerate(right))

@@ -61,11 +61,11 @@ from grid.engines.simulated.plans import (
 from grid.text.calls import listed, misspelt
 from grid.text.words import stems
 
-# The policy's option at a place: the distribution that it samples from, and the distribution that `choose` returns.
+# The policy's decision at a place: the distribution from which it samples, and the distribution that `choose` returns.
 
 
 Shares = dict[str, float]
-"""The probability of each option with a probability above 0."""
+"""The probabilities of all options whose probability is above 0."""
 
 
 @dataclass(frozen=True)
@@ -88,23 +88,23 @@ class Deciding:
         The right option has the probability sigmoid(logit(tool_skill) + effects + bonus); the wrong options share the
         rest.
 
-        The policy finishes after the last call, and never before. A right option that is not offered has no share.
+        The policy finishes after the last call, never earlier. If the right option is not offered, it has no share.
         """
         return self._of(place, names, bonus)[0]
 
     def draw(self, place: Place, names: tuple[str, ...], bonus: float, uniform: float) -> str:
-        """The option drawn by a uniform random number, whatever the order of the names."""
+        """The option drawn with a uniform random number; the order of the names does not matter."""
         shares, bounds = self._of(place, names, bonus)
         return [*shares][min(bisect_right(bounds, uniform), len(shares) - 1)]
 
     def told(self, place: Place, names: tuple[str, ...], bonus: float = 0.0) -> Shares:
-        """The distribution that `choose` returns: that of `sampled` at a share `calibration` of the steps.
+        """The distribution that `choose` returns: at a share `calibration` of the steps, the same as `sampled`.
 
         These steps are drawn once for a case.
 
-        At the other steps only the best option is the same. The probabilities are those of a step of another
-        difficulty, and all options but the best get them in random order, so that they show neither where the policy is
-        wrong nor which option is right.
+        At the other steps, only the best option is the same. The probabilities are those of a step with a different
+        difficulty, assigned in random order to all options except the best, so that they show neither where the policy
+        is wrong nor which option is right.
         """
         true = self.sampled(place, names, bonus)
         if place.step is None:
@@ -146,11 +146,11 @@ class Deciding:
 
 
 def shared(right: ToolSpec | None, wrong: Sequence[ToolSpec | None], confusion: float) -> list[float]:
-    """How the wrong options (None: no tool) share the probability that the right option leaves; the shares sum to 1.
+    """The share of each wrong option (None: no tool) in the probability that the right option leaves; the sum is 1.
 
-    The part `confusion` is divided by similarity to the right tool: the most similar tool gets half, the next tool half
-    of the remainder, and so on, since a wrong model mostly mistakes one tool for one other tool. The remaining part is
-    divided evenly among all wrong options. The option to call no tool is not similar to any tool.
+    The part `confusion` is divided by similarity to the right tool: the most similar tool gets half, the next tool gets
+    half of the remainder, and so on, since a model that errs mostly mistakes one tool for one other tool. The rest of
+    the probability is divided evenly among all wrong options. The option to call no tool is not similar to any tool.
     """
     tools = [place for place, other in enumerate(wrong) if right and other]
     even = (1 - confusion if tools else 1.0) / len(wrong)
@@ -167,7 +167,7 @@ def shared(right: ToolSpec | None, wrong: Sequence[ToolSpec | None], confusion: 
 
 @lru_cache(maxsize=262144)
 def _likeness(first: ToolSpec | None, second: ToolSpec | None) -> float:
-    """The number of words that two tools' names and descriptions share, divided by the number of all their words."""
+    """The number of words shared by two tools' names and descriptions, divided by the number of all their words."""
     one, other = _words(first), _words(second)
     return len(one & other) / len(one | other) if one | other else 0.0
 
@@ -185,13 +185,13 @@ UNREADABLE = (
 """Answers in which even a lenient reader finds no object of the requested form."""
 NO_LESSON = "It is not clear which step was at fault. Go through all of them with care."
 NOTHING_TO_DO = "See that nothing has to be done."
-_LOW = 3  # of MAX_SCORE; below this score the policy gives up
-_MOST_CHARACTERS = 400  # of a drafted substep
+_LOW = 3  # of MAX_SCORE; the policy gives up below this score
+_MOST_CHARACTERS = 400  # maximum length of a drafted substep
 
 
 @dataclass(frozen=True)
 class Policy:
-    """An engine for one cell. A step that is planned without the observations before it loses `foresight` of skill."""
+    """An engine for one cell. A step that is planned without the preceding observations loses `foresight` in skill."""
 
     places: Places
     deciding: Deciding
@@ -210,10 +210,10 @@ class Policy:
     sampler: ClassVar[None] = None
 
     async def sample(self, prompt: Prompt, *, n: int, temperature: float, max_tokens: int, seed: int) -> Sampled:
-        """`n` answers as text. Each answer is right with the configured skill, at any temperature above 0.
+        """`n` answers as text. At any temperature above 0, each answer is right with the configured skill.
 
-        At temperature 0 the same prompt always gets the same answer, whatever the seed; over cases, the answers are
-        right equally often.
+        At temperature 0 the same prompt always gets the same answer, whatever the seed; over many cases, the answers
+        are right just as often.
         """
         drawn = max(temperature, self.least_temperature) > 0
         base, answer = seed if drawn else self._own_seed(prompt), self._answering(prompt)
@@ -223,8 +223,8 @@ class Policy:
     async def choose(self, prompt: Prompt, *, seed: int) -> Choice:
         """The distribution over options that the policy reports; as a judge, it puts all probability on one score.
 
-        Nothing tells it which option is right if none of them is a tool, `no_tool`, `finish` or the like: then all have
-        the same probability.
+        If no option is a tool, `no_tool`, `finish` or the like, the policy cannot tell which option is right, and all
+        options have the same probability.
         """
         if not isinstance(prompt.answer, ChoiceAnswer):
             raise TypeError("choose() needs a ChoiceAnswer")
@@ -246,7 +246,7 @@ class Policy:
         return tuple(refusing if name == REJECT else told.get(name, 0.0) * (1 - refusing) for name in names)
 
     def _own_seed(self, prompt: Prompt) -> int:
-        """The seed for temperature 0, which depends on the case and the prompt only."""
+        """The seed for temperature 0, which depends only on the case and the prompt."""
         text = "".join(section.digest for section in prompt.sections)
         digest = hashlib.blake2b(text.encode(), digest_size=8, key=self.deciding.difficulty.seed.to_bytes(8, "big"))
         return int.from_bytes(digest.digest(), "big")
@@ -258,9 +258,9 @@ class Policy:
         return answer(base, index)
 
     def _answering(self, prompt: Prompt) -> Callable[[int, int], str]:
-        """A function of (seed, sample) that writes an answer of the prompt's kind.
+        """A function of (seed, sample) that writes an answer of the kind that the prompt requires.
 
-        Its random draws are numbered from 1.
+        The function's random draws are numbered from 1.
         """
         wanted = prompt.answer
         if isinstance(wanted, TextAnswer):
@@ -283,12 +283,12 @@ class Policy:
         place, before = self.places.at(prompt), results(prompt)
         names, bonus, answers = plans.options(wanted), self.bonus(prompt, place), takes_answer(wanted.tools)
         hopeless = self._hopeless(prompt) if GIVE_UP in names else None
-        others = names if len(names) > 1 else ()  # asked for a draft of a call that is impossible, it calls any tool
+        others = names if len(names) > 1 else ()  # if asked for a draft of an impossible call, it calls any tool
         written: dict[tuple[str, Arguments], str] = {}
 
         def text(base: int, index: int) -> str:
             tool, arguments = self.decided(place, names, bonus, uniforms(base, index, 1))
-            if len(names) == 1 and tool != names[0]:  # asked for a draft, it writes one, whatever would be right
+            if len(names) == 1 and tool != names[0]:  # if asked for a draft, it writes one, even if it is wrong
                 tool, arguments = names[0], "wrong"
             if hopeless and hopeless(uniforms(base, index)[2]):
                 tool = GIVE_UP
@@ -302,9 +302,9 @@ class Policy:
         return text
 
     def _hopeless(self, prompt: Prompt) -> Callable[[float], bool] | None:
-        """Whether the policy gives up, as a function of a uniform random number; None if no step was made.
+        """A function of a uniform random number that decides whether the policy gives up; None before the first step.
 
-        It gives up if, as a judge, it would give the steps so far a low score.
+        The policy gives up if, as a judge, it would give the steps so far a low score.
         """
         if not prompt.entries("history"):
             return None
@@ -312,7 +312,7 @@ class Policy:
         return lambda uniform: plans.score(self.judge_auc, right, uniform) < _LOW
 
     def refusing(self, prompt: Prompt) -> float:
-        """The probability that the policy refuses at a prompt; it never refuses after the first step."""
+        """The probability that the policy refuses at this prompt; it never refuses after the first step."""
         if prompt.entries("history"):
             return 0.0
         return self.planted.refusal if self.places.reference.unsolvable else self.planted.overrefusal
@@ -332,7 +332,7 @@ class Policy:
         return lines or [NOTHING_TO_DO]
 
     def bonus(self, prompt: Prompt, place: Place, ahead: bool = False) -> float:
-        """The gain in skill from a lesson and a trace at a place, minus the loss for planning without observations."""
+        """The gain in skill from a lesson and a trace at a place, minus the loss from planning without observations."""
         added = LESSON if place.number in named_in_lessons(prompt) else 0.0
         added += self.memory if place.step is not None and in_memory(prompt, place.right) else 0.0
         return added - (self.foresight if ahead or place.blind else 0.0)
@@ -340,7 +340,7 @@ class Policy:
     def decided(
         self, place: Place, names: tuple[str, ...], bonus: float, drawn: tuple[float, float, float]
     ) -> tuple[str, Arguments]:
-        """A tool, and whether its arguments are right, right except for a misspelt name, or wrong."""
+        """The tool to call, and whether its arguments are right, right except for a misspelt name, or wrong."""
         tool = self.deciding.draw(place, names, bonus, drawn[0])
         if tool != place.right or not place.known:
             return tool, "wrong"
@@ -361,8 +361,8 @@ class Policy:
     ) -> dict[str, Json]:
         """The call in the form of an answer; `before` says which earlier steps may have a result.
 
-        `answers`: `finish` requires the answer, which is the result that the reference ends in. Without `answers`,
-        `finish` gets the reference's answer in words if the case wants the answer told. `offered`: as in Writer.
+        `answers`: `finish` requires the answer, which is the final result of the reference. Without `answers`, `finish`
+        gets the reference's answer in words if the case asks for the answer in words. `offered`: as in Writer.
         """
         reference = self.places.reference
         if tool == REJECT:
@@ -389,9 +389,9 @@ class Policy:
         return critique(self.planted, draft, prompt, self.places, base, index)
 
     def _reflection(self, prompt: Prompt, uniform: float) -> str:
-        """With probability `insight`, a lesson that names the first needed step that went wrong.
+        """A lesson that, with probability `insight`, names the first needed step that went wrong.
 
-        Otherwise, the lesson names no step.
+        Otherwise the lesson names no step.
         """
         if uniform >= self.insight:
             return NO_LESSON
@@ -403,7 +403,7 @@ class Policy:
         return to_json({"score": score, "explanation": f"The call is worth {score} of {MAX_SCORE}."})
 
     def _best(self, prompt: Prompt, base: int, index: int) -> int:
-        """The candidate to which the policy, as a judge, would give the highest score; ties are broken at random."""
+        """The candidate that the policy, as a judge, would score highest; ties are broken at random."""
         drawn = [uniforms(base, index, 1 + place) for place in range(len(prompt.entries("candidates")) - 1)]
         ranks = [
             (plans.score(self.judge_auc, right, score), lot)
@@ -416,7 +416,7 @@ class Policy:
 
 
 def _planned(wanted: PlanAnswer, plan: list[dict[str, Json]]) -> dict[str, Json]:
-    """A plan in the form of an answer, after a thought if the answer wants one."""
+    """A plan in the form of an answer, after a thought if the answer requires one."""
     thought: dict[str, Json] = {"thought": f"It takes {len(plan)} steps."} if wanted.thought else {}
     return thought | {"plan": [*plan]}
 

@@ -1,4 +1,4 @@
-"""The engine `huggingface`: a causal language model of transformers on a CPU or one GPU, with micro-batches."""
+"""The engine `huggingface`: runs a causal language model from transformers on a CPU or one GPU, in micro-batches."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ if TYPE_CHECKING:
     from grid.engines.transformers.model import Grammars, TorchModel
 
 
-# A thread that answers requests in micro-batches: requests that wait when a batch is done form the next one.
+# A thread that answers requests in micro-batches: the requests waiting when a batch is done form the next batch.
 
 
 class Answered(NamedTuple):
-    """A request's answer, and the seconds for which its batch was computed."""
+    """A request's answer, and the seconds that its batch took to compute."""
 
     value: Any
     seconds: float
@@ -47,7 +47,7 @@ class _Request:
     item: Any
     size: int
     future: Future[Answered] = field(default_factory=Future)
-    abandoned: bool = False  # nobody waits for it any more
+    abandoned: bool = False  # the caller no longer waits for the answer
 
 
 class AbandonedError(Exception):
@@ -61,9 +61,9 @@ class Ongoing:
         self._requests, self._progress = requests, progress
 
     def step(self) -> None:
-        """Note a step.
+        """Record a step.
 
-        This method has to be called between two steps. Raises AbandonedError if all requests of the batch were
+        This method has to be called between two steps. It raises AbandonedError if all requests of the batch were
         cancelled.
         """
         if self._progress:
@@ -80,16 +80,16 @@ Answer = Callable[[str, Sequence[Any], Ongoing], Sequence[Any]]
 
 
 class Batches:
-    """A thread that answers requests in batches: up to `max_batch` requests of one kind, in the order of their arrival.
+    """A thread that answers requests in batches of up to `max_batch` requests of one kind, in order of arrival.
 
     Args:
-        answer: a function of (kind, items, batch) that returns an answer for each item; an answer that is a GridError
-            is the item's failure. The function calls the batch's `step` between steps, and may leave out items that are
-            not `wanted` any more.
-        max_batch: the most requests in a batch.
-        max_tokens: the most tokens of a batch: the largest `size` of its requests times their number; a request that is
-            alone in its batch may exceed this.
-        progress: is told of requests and steps.
+        answer: a function of (kind, items, batch) that returns an answer for each item, or a GridError if the item
+            failed. The function calls the batch's `step` between steps, and may leave out items that are no longer
+            `wanted`.
+        max_batch: the maximum number of requests in a batch.
+        max_tokens: the maximum number of tokens in a batch, counted as the largest `size` of its requests times their
+            number; a request that is alone in its batch may exceed this.
+        progress: records requests and steps.
     """
 
     def __init__(self, answer: Answer, max_batch: int, max_tokens: int, progress: Progress) -> None:
@@ -102,13 +102,13 @@ class Batches:
         threading.Thread(target=self._serve, daemon=True, name="batches").start()
 
     async def ask(self, kind: str, item: Any, size: int) -> Answered:
-        """The item's answer; `size` is the number of tokens that it may need in memory.
+        """The item's answer; `size` is the number of tokens for which the request may need memory.
 
-        If the request is cancelled while it is computed, it is left out from the next step on.
+        If the request is cancelled during its computation, it is left out from the next step on.
 
         Raises:
-            EngineError: the request failed in its batch, and then also alone.
-            EngineDiedError: `answer` raised it, now or before.
+            EngineError: the request failed in its batch, and failed again when computed alone.
+            EngineDiedError: `answer` raised this error, now or earlier.
         """
         request = _Request(kind, item, size)
         with self._progress.request():
@@ -120,7 +120,7 @@ class Batches:
                 raise
 
     def check(self) -> None:
-        """Raise EngineDiedError if `answer` has raised it, or if no step was made for too long."""
+        """Raise EngineDiedError if `answer` has raised this error, or if no step has been made for too long."""
         if self._died:
             raise self._died
         self._progress.check()
@@ -156,7 +156,7 @@ class Batches:
         return batch
 
     def _run(self, batch: list[_Request]) -> None:
-        """Answer a batch; if it fails as a whole, answer its requests one by one."""
+        """Answer a batch; if the whole batch fails, answer its requests one by one."""
         if not batch:
             return
         failure = self._try(batch)
@@ -168,7 +168,7 @@ class Batches:
                 request.future.set_exception(failure)
 
     def _try(self, batch: list[_Request]) -> GridError | None:
-        """Answer a batch, or return the error with which it failed; the batch's memory is free again on return."""
+        """Answer a batch, or return the error with which it failed; on return, the batch's memory has been freed."""
         if self._died:
             return self._died
         began = time.monotonic()
@@ -194,13 +194,13 @@ INSTALL = "pip install 'agent-grid[huggingface]'"
 
 
 class Serving(BaseModel):
-    """How the model is served: no result depends on it except by rounding.
+    """How the model is served; this changes no result, except through rounding.
 
     Args:
-        max_batch: requests in one batch.
-        max_batch_tokens: the most tokens in a batch's key-value cache, including padding and answers; a request with
-            more tokens is computed alone.
-        gpus: the share of one GPU that a replica uses: below 1, so that several replicas share a GPU; null: a whole
+        max_batch: the maximum number of requests in one batch.
+        max_batch_tokens: the maximum number of tokens in a batch's key-value cache, including padding and answers; a
+            request with more tokens is computed alone.
+        gpus: the share of one GPU that a replica uses, below 1, so that several replicas can share a GPU; null: a whole
             GPU.
         replicas: the number of replicas; null: `cluster.replicas`.
     """
@@ -214,7 +214,7 @@ class Serving(BaseModel):
 
 @plain_dataclass(frozen=True)
 class _Choosing:
-    """A choice to be computed; each try needs a new search."""
+    """A choice to be computed; each attempt needs a new search."""
 
     tokens: Sequence[int]
     search: Callable[[], ChoiceSearch]
@@ -233,11 +233,11 @@ class _Loaded:
 
 @dataclass(config=STRICT, kw_only=True)
 class HuggingFace(LanguageModel):
-    """A model of transformers, served by one thread in batches.
+    """A model from transformers, served by one thread in batches.
 
     Args:
-        device: where it computes.
-        serving: how it is served.
+        device: the device on which the model runs.
+        serving: how the model is served.
     """
 
     device: Literal["cpu", "cuda"] = "cpu"
@@ -251,7 +251,7 @@ class HuggingFace(LanguageModel):
 
     @property
     def version(self) -> str:
-        """The library's version; raises ConfigError if it is not installed."""
+        """The version of transformers; raises ConfigError if it is not installed."""
         try:
             return f"transformers-{metadata.version('transformers')}"
         except metadata.PackageNotFoundError:
@@ -259,7 +259,7 @@ class HuggingFace(LanguageModel):
 
     @property
     def gpus(self) -> float:
-        """The GPUs of a replica: one GPU, a share of one, or none on a CPU."""
+        """The number of GPUs of a replica: 1, a share of one GPU, or 0 on a CPU."""
         return (self.serving.gpus or 1) if self.device == "cuda" else 0
 
     @property
@@ -269,18 +269,18 @@ class HuggingFace(LanguageModel):
 
     @property
     def capacity(self) -> int:
-        """The most requests in a batch."""
+        """The maximum number of requests in a batch."""
         return self.serving.max_batch
 
     async def load(self) -> None:
-        """Load the weights and the tokenizer and start to serve, once.
+        """Load the weights and the tokenizer and start serving, once.
 
         Raises ConfigError if the model can never work.
         """
         await self._ready()
 
     async def check(self) -> None:
-        """Raise EngineDiedError if the GPU has failed for good, or if no step was made for too long."""
+        """Raise EngineDiedError if the GPU has failed permanently, or if no step has been made for too long."""
         if self._loaded:
             self._loaded.batches.check()
 
@@ -291,7 +291,7 @@ class HuggingFace(LanguageModel):
     async def sample(self, prompt: Prompt, *, n: int, temperature: float, max_tokens: int, seed: int) -> Sampled:
         """`n` completions after one prefill.
 
-        The usage counts the prompt's tokens once for each completion: as cached for all but the first.
+        The usage counts the prompt's tokens once for each completion; for all but the first they count as cached.
 
         Raises:
             ContextError: the prompt and `max_tokens` do not fit the model's context.
@@ -319,7 +319,7 @@ class HuggingFace(LanguageModel):
         """The exact distribution over the options, from forward passes alone.
 
         Raises:
-            ConfigError: as `number_search`.
+            ConfigError: as for `number_search`.
             ContextError: the prompt does not fit the model's context.
             ModelError: the logits are not numbers, or no option has any mass.
         """
@@ -383,7 +383,7 @@ class HuggingFace(LanguageModel):
 
 
 def _answer(model: TorchModel, kind: str, items: Sequence[Any], batch: Ongoing) -> Sequence[Any]:
-    """Answer a batch of one kind; raises EngineDiedError if the GPU can compute no more."""
+    """Answer a batch of one kind; raises EngineDiedError if the GPU can no longer compute."""
     import torch
 
     try:

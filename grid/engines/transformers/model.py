@@ -1,7 +1,7 @@
-"""A causal language model of transformers, run step by step: exact choices and samples for several prompts at once.
+"""Runs a causal language model from transformers step by step: exact choices and samples for several prompts at once.
 
-Choices and samples are computed as trees (`Forest`), so that the prompt of a choice's branches, or of several
-completions, is computed and stored only once.
+Choices and samples are computed as trees (`Forest`), so that a prompt is computed and stored only once for all branches
+of a choice, or for several completions.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ NOT_NUMBERS = "the model's logits are not numbers (NaN)"
 
 @dataclass(frozen=True)
 class Drawing:
-    """The wanted completions of one prompt: one for each seed, each with at most `max_tokens`.
+    """The completions to draw for one prompt: one for each seed, each with at most `max_tokens`.
 
-    If `matcher` is given, it makes a matcher for each completion, which the completion obeys (`Grammars`). If
-    `finished` is given, it is asked about the text after each token with a closing brace, and a completion ends when it
-    returns true.
+    If `matcher` is given, it creates a matcher for each completion, which restricts the completion (`Grammars`). If
+    `finished` is given, it is called with the text after each token that has a closing brace, and the completion ends
+    when it returns true.
     """
 
     tokens: Sequence[int]
@@ -50,7 +50,7 @@ class Drawing:
 
 @dataclass
 class _Branch:
-    """One completion that is being drawn."""
+    """A completion that is being drawn."""
 
     row: int
     random: np.random.Generator
@@ -60,7 +60,7 @@ class _Branch:
 
 
 class TorchModel:
-    """Model and tokenizer on one device.
+    """A model and its tokenizer on one device.
 
     Raises:
         ConfigError: the model has attention that is neither full nor sliding, for which trees cannot be masked.
@@ -83,15 +83,15 @@ class TorchModel:
     def choose(
         self, prompts: Sequence[Sequence[int]], searches: Sequence[ChoiceSearch], batch: Ongoing | None = None
     ) -> list[list[Prefix] | ModelError]:
-        """Run the searches to their ends, level by level; returns the nodes computed for each search after its prompt.
+        """Complete the searches, level by level; returns the nodes computed after the prompt for each search.
 
-        For a search that fails, the error is returned instead of nodes; the other searches go on. Raises AbandonedError
-        if all requests of the batch were cancelled.
+        If a search fails, its error is returned instead of nodes, and the other searches continue. Raises
+        AbandonedError if all requests of the batch were cancelled.
         """
         forest = Forest(self._model, prompts, (batch or Ongoing()).step)
         grown: list[dict[Prefix, Node]] = [{} for _ in prompts]
         failed: dict[int, ModelError] = {}
-        logits, wanted = forest.logits, {row: [row] for row in range(len(prompts))}  # rows to places in the logits
+        logits, wanted = forest.logits, {row: [row] for row in range(len(prompts))}  # rows to indices in the logits
         while wanted:
             level: list[Node] = []
             following: dict[int, list[int]] = {}
@@ -112,9 +112,9 @@ class TorchModel:
     def sample(self, drawings: Sequence[Drawing], batch: Ongoing | None = None) -> list[list[list[int]] | ModelError]:
         """Draw all completions together; returns, for each drawing, a list of tokens for each seed.
 
-        If an end token was drawn, it is the last token of its list. A drawing whose logits are not numbers gets an
-        error instead; a drawing whose request was cancelled gets no further tokens. Raises AbandonedError if all
-        requests were cancelled.
+        If an end token was drawn, it is the last token of its list. If a drawing's logits are not numbers, an error is
+        returned for it instead. If a drawing's request was cancelled, it gets no further tokens. Raises AbandonedError
+        if all requests were cancelled.
         """
         batch = batch or Ongoing()
         forest = Forest(self._model, [drawing.tokens for drawing in drawings], batch.step)
@@ -140,7 +140,7 @@ class TorchModel:
         ]
 
     def cut(self, drawn: Sequence[int], drawing: Drawing) -> bool:
-        """Whether a completion reached the limit on tokens without an end token."""
+        """Whether a completion reached the token limit without an end token."""
         return len(drawn) >= drawing.max_tokens and drawn[-1] not in self.ends
 
     def text(self, drawn: Sequence[int]) -> str:
@@ -170,10 +170,10 @@ def _logs(logits: torch.Tensor, tokens: list[int]) -> np.ndarray:
 
 
 def _draw(logits: torch.Tensor, temperatures: list[float], branches: Sequence[_Branch]) -> list[int | None]:
-    """A token for each branch, drawn from softmax(logits / temperature); at temperature 0 the likeliest token.
+    """A token for each branch, drawn from softmax(logits / temperature); at temperature 0, the most probable token.
 
-    The token is None if the logits are not numbers. Each branch uses one random number from its own generator, so that
-    its token does not depend on the rest of the batch.
+    The token is None if the logits are not numbers. Each branch uses one random number from its own generator, so its
+    token does not depend on the rest of the batch.
     """
     scores = logits.double()
     forbid(scores, [branch.matcher for branch in branches])
@@ -190,22 +190,22 @@ def _draw(logits: torch.Tensor, temperatures: list[float], branches: Sequence[_B
 
 # Trees of tokens after prompts, in one key-value cache.
 #
-# Prompts are computed once, padded at the end, and every further token is a node that is appended to its prompt's row
-# of the cache; a mask lets it see only the prompt and its own ancestors.
+# Prompts are computed once, padded at the end. Every further token is a node, appended to its prompt's row of the
+# cache; a mask lets the node see only the prompt and its own ancestors.
 
 
 FULL, SLIDING = "full_attention", "sliding_attention"
-_TOKENS_AT_ONCE = 2048  # of prompts: more is no faster, slower on a CPU, and takes memory
+_TOKENS_AT_ONCE = 2048  # prompt tokens: more would not be faster, would be slower on a CPU, and would use more memory
 
 
 @dataclass
 class Node:
-    """One token after a prompt: the prompt's row, and the cache's columns of the token's ancestors.
+    """One token after a prompt, with the prompt's row and the cache columns of the token's ancestors.
 
-    Once the node is grown, `columns` also has the node's own column.
+    Once the node is computed, `columns` also has the node's own column.
 
-    A `parent` may be a node of the same level that comes before this node: then this node gets the parent's columns
-    when the level is grown.
+    A `parent` may be a node of the same level that precedes this node; then this node gets the parent's columns when
+    the level is computed.
     """
 
     row: int
@@ -215,7 +215,7 @@ class Node:
 
 
 class Forest:
-    """A batch of prompts, each the root of a tree of continuations.
+    """A batch of prompts, each of which is the root of a tree of continuations.
 
     `logits`, shape (rows, vocabulary), are the logits after the prompts.
 
@@ -225,9 +225,9 @@ class Forest:
     def __init__(self, model: Any, prompts: Sequence[Sequence[int]], step: Callable[[], None]) -> None:
         self._model, self._step = model, step
         self._rows = list(range(len(prompts)))
-        self._lengths = [len(prompt) - 1 for prompt in prompts]  # the last tokens are the trees' roots
+        self._lengths = [len(prompt) - 1 for prompt in prompts]  # a prompt's last token is the root of its tree
         self._longest = max(self._lengths)
-        self._positions = np.full((len(prompts), self._longest), -1)  # of every column of the cache; -1 is padding
+        self._positions = np.full((len(prompts), self._longest), -1)  # for every column of the cache; -1 is padding
         for row, length in enumerate(self._lengths):
             self._positions[row, :length] = range(length)
         self._cache = stack(
@@ -239,8 +239,8 @@ class Forest:
     def grow(self, nodes: Sequence[Node]) -> torch.Tensor:
         """Append a level of nodes; returns the logits after each node, shape (nodes, vocabulary).
 
-        The nodes' ancestors were grown earlier or come before them in `nodes`. A row that gets no node is dropped, and
-        can get no node later.
+        A node's ancestors must have been appended earlier or must precede the node in `nodes`. A row that gets no node
+        is dropped, and cannot get nodes later.
         """
         self._keep(sorted({node.row for node in nodes}))
         row_of = {row: index for index, row in enumerate(self._rows)}
@@ -264,7 +264,7 @@ class Forest:
         return logits[[row for row, _ in places], [place for _, place in places]]
 
     def _shares(self) -> list[list[int]]:
-        """The rows in shares of similar length; if a share has several rows, it has at most _TOKENS_AT_ONCE tokens."""
+        """The rows in groups of similar length; a group of several rows has at most _TOKENS_AT_ONCE tokens."""
         shares: list[list[int]] = []
         for row in sorted(self._rows, key=lambda row: -self._lengths[row]):
             longest = self._lengths[shares[-1][0]] if shares else 0
@@ -275,10 +275,10 @@ class Forest:
         return shares
 
     def _computed(self, prompts: Sequence[Sequence[int]]) -> Cache:
-        """The keys and values of all tokens of the prompts but their last tokens, padded at the end."""
+        """The keys and values of all tokens of the prompts except the last token of each, padded at the end."""
         longest = max(map(len, prompts)) - 1
         cache = roomy_cache()
-        if longest:  # a token sees only earlier tokens, so that padding at the end needs no mask
+        if longest:  # a token sees only earlier tokens, so padding at the end needs no mask
             ids = np.array([[*prompt[:-1], *[0] * (longest + 1 - len(prompt))] for prompt in prompts])
             self._forward(cache, ids, np.tile(np.arange(longest), (len(prompts), 1)), None, logits_to_keep=1)
         return cache
@@ -292,7 +292,7 @@ class Forest:
     def _mask(self, seen: np.ndarray, positions: np.ndarray) -> Any:
         """The additive mask for each kind of attention in the model; `seen` has the shape (rows, queries, columns).
 
-        None if every row is one unpadded chain: transformers computes chains faster without a mask.
+        None if every row is one unpadded chain, because transformers computes chains faster without a mask.
         """
         if seen.all():
             return None
@@ -323,7 +323,7 @@ class Forest:
 
 
 def lineage(grown: dict[Prefix, Node], row: int, prefix: Prefix) -> list[Node]:
-    """Add to `grown` the nodes of a prefix that its prompt's tree lacks; return them, the prefix's own node last."""
+    """Add the missing nodes of a prefix to `grown`, the tree of its prompt; return them, the prefix's own node last."""
     fresh: list[Node] = []
     for depth in range(1, len(prefix) + 1):
         if prefix[:depth] not in grown:
@@ -339,7 +339,7 @@ def attention_kinds(config: Any) -> set[str]:
     return set(kinds) if kinds else {SLIDING if getattr(config, "sliding_window", None) else FULL}
 
 
-# Keys and values to which many short steps are appended: a cache with spare room, and attention without copies.
+# For appending many short steps to keys and values: a cache with spare room, and attention without copies.
 
 
 GROUPED = "grouped_sdpa"
@@ -347,10 +347,10 @@ _ROOM = 8, 64  # spare columns: one for every 8 filled columns, and 64 more
 
 
 class RoomyLayer(DynamicLayer):  # type: ignore[misc]  # untyped
-    """A layer's keys and values in a buffer with spare columns; DynamicLayer would copy them all at every step."""
+    """A layer's keys and values in a buffer with spare columns; DynamicLayer would copy everything at every step."""
 
     def lazy_initialization(self, key_states: torch.Tensor, value_states: torch.Tensor) -> None:
-        """Begin empty, in the shape of these states."""
+        """Create an empty buffer in the shape of these states."""
         super().lazy_initialization(key_states, value_states)
         self._hold((key_states, value_states), 0)
 
@@ -374,9 +374,9 @@ class RoomyLayer(DynamicLayer):  # type: ignore[misc]  # untyped
         self._hold((self.keys[indices], self.values[indices]), self.keys.shape[2])
 
     def widen(self, rows: int, parts: Sequence[tuple[Sequence[int], DynamicLayer]], columns: int) -> None:
-        """Copy the parts into a buffer with room for `columns` columns; zeros follow the shorter parts.
+        """Copy the parts into a buffer with room for `columns` columns; shorter parts are padded with zeros.
 
-        Each part has the numbers of its rows in the buffer.
+        Each part is given with the indices of its rows in the buffer.
         """
         share, more = _ROOM
         buffers = []
@@ -402,9 +402,9 @@ def roomy_cache() -> Cache:
 
 
 def stack(rows: int, parts: Sequence[tuple[Sequence[int], Cache]]) -> Cache:
-    """Join caches of some rows each into one cache of all rows.
+    """Join caches that each have some of the rows into one cache of all rows.
 
-    The parts are emptied, and zeros follow shorter rows.
+    The parts are emptied, and shorter rows are padded with zeros.
     """
     whole, parts = roomy_cache(), [(own, cache) for own, cache in parts if cache.layers]
     while parts and parts[0][1].layers:
@@ -415,7 +415,7 @@ def stack(rows: int, parts: Sequence[tuple[Sequence[int], Cache]]) -> Cache:
 
 
 def group_heads(model: Any) -> None:
-    """Set `grouped_attention` in a model that uses torch's attention; other models keep theirs (sinks, soft caps)."""
+    """Set `grouped_attention` in a model that uses torch's attention; others keep their own (sinks, soft caps)."""
     if model.config._attn_implementation == "sdpa":
         AttentionInterface.register(GROUPED, grouped_attention)
         AttentionMaskInterface.register(GROUPED, sdpa_mask)
@@ -432,9 +432,9 @@ def grouped_attention(
     position_bias: torch.Tensor | None = None,
     **others: Any,
 ) -> tuple[torch.Tensor, None]:
-    """Attention of appended tokens, in which heads that share keys are computed as further queries to these keys.
+    """Attention of appended tokens; heads that share keys are computed as additional queries to these keys.
 
-    With a mask, transformers would repeat the keys and values of grouped heads at every step and layer.
+    With a mask, transformers would instead copy the keys and values of grouped heads at every step and layer.
     """
     groups = query.shape[1] // key.shape[1]
     if groups == 1 or attention_mask is None or position_bias is not None or query.shape[2] == key.shape[2]:
@@ -449,7 +449,7 @@ def grouped_attention(
     return answer.reshape(rows, heads, width, size).transpose(1, 2).contiguous(), None
 
 
-# JSON schemas as grammars over one tokenizer's tokens (xgrammar), for samples that must be tool calls.
+# JSON schemas compiled to grammars over one tokenizer's tokens (xgrammar), for samples that must be tool calls.
 
 
 _CACHE_BYTES = 256 * 1024**2
@@ -458,11 +458,11 @@ _CACHE_BYTES = 256 * 1024**2
 class Grammars:
     """Grammars for the schemas of answers; each schema is compiled once.
 
-    The first schema takes most of a second (texts of bounded length over the whole vocabulary), a later schema with 20
-    tools 0.04 s.
+    Compiling the first schema takes most of a second (texts of bounded length over the whole vocabulary); a later
+    schema with 20 tools takes 0.04 s.
 
     Args:
-        tokenizer: a tokenizer of transformers.
+        tokenizer: a tokenizer from transformers.
         vocabulary: the number of columns in the model's logits, which may exceed the tokenizer's size.
         ends: the tokens that end a completion.
 
@@ -483,7 +483,7 @@ class Grammars:
         self._lock = threading.Lock()
 
     def matcher(self, answer: JsonAnswer) -> Callable[[], Any]:
-        """A function that makes a new matcher for a completion; it terminates with the object's closing brace."""
+        """A function that creates a new matcher for a completion; matchers terminate at the object's closing brace."""
         import xgrammar
 
         schema = json.dumps(answer_schema(answer))
@@ -495,7 +495,7 @@ class Grammars:
 def forbid(logits: torch.Tensor, matchers: Sequence[Any]) -> None:
     """Set `logits` (rows, vocabulary) in place to -inf for tokens that a row's matcher forbids.
 
-    None allows all tokens.
+    A matcher that is None allows all tokens.
     """
     import xgrammar
 

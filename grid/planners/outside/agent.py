@@ -26,10 +26,10 @@ from grid.planners.outside.session import Result, Session
 if TYPE_CHECKING:
     from openai import AsyncOpenAI
 
-_LOOK_SECONDS = 0.25  # between two looks at the budget
-_GRACE_SECONDS = 2.0  # for an agent to end by itself after its last step
-_MOST_IN_VARIABLE = 100_000  # bytes: the kernel takes no more than 128 KiB
-_SHOWN = 300  # characters of what a failed agent printed
+_LOOK_SECONDS = 0.25  # between two checks of the budget
+_GRACE_SECONDS = 2.0  # in which an agent may end by itself after its last step
+_MOST_IN_VARIABLE = 100_000  # bytes: the kernel accepts no more than 128 KiB
+_SHOWN = 300  # characters of a failed agent's output
 _OPENAI_EXTRA = "pip install 'agent-grid[agents]'"
 
 
@@ -39,9 +39,9 @@ class _Outside:
 
     Args:
         temperature: the temperature of an answer if the agent's request sets none.
-        max_tokens: the most tokens of one answer.
-        max_calls: the most steps of a path without an outline.
-        demonstrations: solved questions in the query, if the dataset has any.
+        max_tokens: the maximum number of tokens in one answer.
+        max_calls: the maximum number of steps on a path without an outline.
+        demonstrations: the number of solved questions in the query, if the dataset has any.
     """
 
     temperature: Annotated[float, Field(ge=0)] = 1.0
@@ -50,11 +50,11 @@ class _Outside:
     demonstrations: Annotated[int, Field(ge=0, le=1000)] = 10
     needs: ClassVar[frozenset[str]] = frozenset({SAMPLE})
     talks: ClassVar[Literal[True]] = True
-    """Requests are the agent's own messages, so that the acting model has to be a language model."""
+    """Requests are the agent's own messages, so the acting model has to be a language model."""
 
     @kept
     def acting(self) -> Acting:
-        """The keys with which decisions are asked for."""
+        """The settings for requests that ask for decisions."""
         return Acting(
             temperature=self.temperature,
             max_tokens=self.max_tokens,
@@ -66,14 +66,14 @@ class _Outside:
 async def _worked(episode: Episode, session: Session, work: asyncio.Future[Any]) -> bool:
     """Wait until the agent ends or its work is over; returns whether the agent ended by itself.
 
-    If an error, and not a step of the agent, ended the work, this error is raised: BudgetError, an engine's error or
-    another.
+    If the work was ended by an error and not by a step of the agent, the error is raised: BudgetError, an engine's
+    error, or any other exception.
     """
     over = asyncio.create_task(session.over.wait())
     try:
         while not (work.done() or over.done()):
             await asyncio.wait({work, over}, timeout=_LOOK_SECONDS, return_when=asyncio.FIRST_COMPLETED)
-            episode._within()  # an agent that asks nothing uses seconds all the same
+            episode._within()  # an agent uses seconds even if it sends no requests
         if session.error is None and not work.done():
             await asyncio.wait({work}, timeout=_GRACE_SECONDS)
     finally:
@@ -84,12 +84,12 @@ async def _worked(episode: Episode, session: Session, work: asyncio.Future[Any])
 
 
 def _alone(episode: Episode) -> None:
-    """Record that usage is unknown if the agent has sent no request in this episode: it then has a model of its own."""
+    """Record unknown usage if the agent has sent no request in this episode, since it then uses its own model."""
     if not episode.spent[ACTOR].llm_calls:
         episode.spent[ACTOR] += Usage(uncounted_answers=1)
 
 
-# In this process.
+# Agents in this process.
 
 
 class Tools:
@@ -160,7 +160,7 @@ def _client(session: Session) -> AsyncOpenAI:
     return AsyncOpenAI(base_url="http://agent-grid/v1", api_key=session.token, http_client=http, max_retries=0)
 
 
-# A command.
+# Agents that are commands.
 
 
 @dataclass(frozen=True, config=STRICT)
@@ -168,11 +168,12 @@ class Command(_Outside):
     """An agent that is a program, started once for each turn of an episode, or kept.
 
     Args:
-        command: the command, written as for a shell, but run without one. File names in it are relative to the folder
-            in which the sweep starts.
-        environment: the names of the environment variables that the program gets besides PATH.
-        version: the agent's version. Change it with the agent, whose code is not part of the cells' ids.
-        reuse: whether one process works on one turn after another, and gets each turn as a line.
+        command: the command, written as for a shell, but run without a shell. File names in it are relative to the
+            folder in which the sweep starts.
+        environment: the names of the environment variables that the program receives in addition to PATH.
+        version: the agent's version. Change it whenever the agent changes, since its code is not part of the cells'
+            ids.
+        reuse: whether one process works on several turns, one after another, and receives each turn as a line.
     """
 
     command: Annotated[str, Field(min_length=1)] = ""
@@ -184,7 +185,7 @@ class Command(_Outside):
         words_of(self.command)
 
     async def solve(self, episode: Episode) -> Trajectory:
-        """One run of the program; the work ends when the program exits or has made its last step."""
+        """One run of the program; the work ends when the program exits or has taken its last step."""
         session = Session(episode, self.acting)
         with gateway().open(session):
             process = await self._begun(session)
@@ -203,7 +204,7 @@ class Command(_Outside):
         return session.trajectory()
 
     async def _begun(self, session: Session) -> Process | Turn:
-        """Start the program, or give a kept process the turn; raises EngineError if this fails."""
+        """Start the program, or hand the turn to a kept process; raises EngineError if this fails."""
         address = gateway().address()
         told = {
             "OPENAI_BASE_URL": f"{address}/v1",
@@ -212,7 +213,7 @@ class Command(_Outside):
             "AGENT_GRID_MCP_URL": f"{address}/mcp",
             "AGENT_GRID_TOKEN": session.token,
         }
-        if len(session.query.encode()) <= _MOST_IN_VARIABLE:  # in any case it is the server's prompt and resource
+        if len(session.query.encode()) <= _MOST_IN_VARIABLE:  # the server always has it, as a prompt and a resource
             told["AGENT_GRID_QUERY"] = session.query.replace("\0", "")
         if not self.reuse:
             return await Process.start(self.command, self.environment, told, session.token)
@@ -233,5 +234,5 @@ class Command(_Outside):
 
 
 def _printed(text: str) -> list[Message]:
-    """An agent's output as a message for the transcript, although no model was asked; empty if there is no output."""
+    """An agent's output as a message in the transcript, although no model wrote it; empty if there is no output."""
     return [Message(ACTOR, "printed", Prompt((), TextAnswer()), 0, answers=(text,))] if text else []

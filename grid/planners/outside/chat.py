@@ -1,6 +1,6 @@
-"""The supported part of OpenAI's chat completions: how a request is read, and the form of its answer.
+"""The supported part of OpenAI's chat completions: parses requests and formats answers.
 
-It stands apart from `session`, which knows an episode and nothing of this form.
+It stands apart from `session` because that module deals with an episode and not with this format.
 """
 
 from __future__ import annotations
@@ -18,24 +18,24 @@ from grid.core.untrusted import loads_storable
 MODEL = "agent-grid"
 """The name under which agents ask the acting model; agents do not learn the model's real name."""
 _MOST_N = 128
-_MOST = 4096  # messages, and tools
+_MOST = 4096  # for messages and for tools
 
 
 class RefusedError(Exception):
-    """A request is not answered; the error has OpenAI's status and code."""
+    """A request that is not answered; the error has OpenAI's status and code."""
 
     def __init__(self, message: str, status: int = 400, code: str | None = None) -> None:
         self.message, self.status, self.code = message, status, code
         super().__init__(message)
 
     def body(self) -> dict[str, Json]:
-        """The body of the response that tells the agent of the error."""
+        """The body of the response that reports the error to the agent."""
         kind = "invalid_request_error" if self.status < 500 else "server_error"
         return {"error": {"message": self.message, "type": kind, "param": None, "code": self.code}}
 
 
 class Loose(BaseModel):
-    """A part of a request; unknown keys in it are ignored."""
+    """A part of a request, in which unknown keys are ignored."""
 
     model_config = ConfigDict(extra="ignore")
 
@@ -96,11 +96,11 @@ class _Body(Loose):
 
 @dataclass(frozen=True)
 class Asked:
-    """A request to the acting model, as it was read.
+    """A parsed request to the acting model.
 
-    `system` has the system messages at the start; `conversation` has all other messages, as in a prompt's section of
-    this kind. `tools` are the definitions of the request's functions. If `temperature` or `max_tokens` is None, the
-    planner's value holds. `several`: one answer may have several calls.
+    `system` contains the system messages at the start; `conversation` contains all other messages, in the form of a
+    prompt's section of that kind. `tools` are the definitions of the request's functions. If `temperature` or
+    `max_tokens` is None, the planner's value applies. `several`: one answer may contain several calls.
     """
 
     system: str
@@ -124,7 +124,7 @@ Model = TypeVar("Model", bound=Loose)
 
 
 def validated(kind: type[Model], told: object) -> Model:
-    """A value as an object of this kind; raises RefusedError if the value has another form."""
+    """A value as an object of this kind; raises RefusedError if the value does not have the required form."""
     try:
         return kind.model_validate(told)
     except ValidationError as error:
@@ -168,7 +168,7 @@ def read(told: object) -> Asked:
 
 
 def _told(function: _Function) -> dict[str, Any]:
-    """A function's keys that are not null.
+    """The keys of a function that are not null.
 
     Pydantic's `model_dump` would take ten times as long, and a request may have fifty functions.
     """
@@ -181,7 +181,7 @@ def _of_system(message: _Message) -> bool:
 
 
 def _tools(body: _Body) -> tuple[dict[str, Any], ...]:
-    """The functions that may be called: all, the one that `tool_choice` names, or no function."""
+    """The functions that may be called: all functions, the function named by `tool_choice`, or no function."""
     choice, tools = body.tool_choice, body.tools or []
     if choice == "none":
         return ()
@@ -205,7 +205,7 @@ def _text(message: _Message) -> str:
 
 
 def _message(message: _Message) -> dict[str, Any]:
-    """A message in the form of a conversation's line (`episode.conversation`)."""
+    """A message in the form of a line of a conversation (`episode.conversation`)."""
     found: dict[str, Any] = {"role": "user" if _of_system(message) else message.role, "content": _text(message)}
     if message.role == "tool":
         if message.tool_call_id is None:
@@ -227,7 +227,7 @@ def _call(call: _ToolCall) -> dict[str, Any]:
 
 
 def spec_of(definition: Mapping[str, Any]) -> ToolSpec:
-    """A function that the agent defined, as a tool with which answers that call it can be read."""
+    """A function defined by the agent, as a tool, so that answers that call it can be parsed."""
     function = definition["function"]
     schema = function.get("parameters") or {}
     properties, required = schema.get("properties"), schema.get("required")
@@ -248,9 +248,10 @@ def _type(schema: Any) -> str:
 
 @dataclass(frozen=True)
 class Said:
-    """One completion: words, and calls as pairs of a function's name and arguments; `cut`: it reached the token limit.
+    """One completion: its text, and its calls as (function name, arguments); `cut`: it reached the token limit.
 
-    `reasoning`: if the model's server gives thoughts apart, the message's key for the thought, and the thought.
+    `reasoning`: if the model's server returns thoughts separately, the key of the thought in the message, and the
+    thought.
     """
 
     words: str
@@ -262,7 +263,7 @@ class Said:
 def completion(said: Sequence[Said], usage: Usage, number: int) -> dict[str, Any]:
     """The answer to an episode's request number `number`.
 
-    Ids are made from the number, so that cells can be repeated.
+    Ids are derived from the number, so that cells can be reproduced.
     """
     return {
         "id": f"chatcmpl-{number}",

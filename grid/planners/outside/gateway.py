@@ -1,9 +1,9 @@
 """The server for agents from outside: each event loop has one on the loopback, and each episode has a token.
 
-`/v1/chat/completions`, `/v1/responses` and `/v1/models` are OpenAI's, `/mcp` is a Model Context Protocol server of the
-case's tools. An agent in this process asks the same application without a socket. A request without the token of an
-episode at work gets only the status 401. It stands apart from `agent`: this module has everything that an agent can
-reach from outside.
+`/v1/chat/completions`, `/v1/responses` and `/v1/models` follow OpenAI's interface; `/mcp` is a Model Context Protocol
+server for the case's tools. An agent in this process uses the same application without a socket. A request without the
+token of a running episode gets only the status 401. This module stands apart from `agent` because it contains
+everything that an agent can reach from outside.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 HOST = "127.0.0.1"
 MOST_BYTES = 4 * 2**20
-"""The most bytes of one request's body."""
+"""Maximum size of one request's body, in bytes."""
 _BODY_SECONDS = 30.0
 _CLOSING_SECONDS = 1.0
 _SESSION = "agent_grid.session"
@@ -51,7 +51,7 @@ def gateway() -> Gateway:
 
 
 class Gateway:
-    """The sessions at work, and the application that answers their requests; it listens once `address` was called."""
+    """The active sessions, and the application that answers their requests; it listens after `address` was called."""
 
     def __init__(self) -> None:
         self.app = Starlette(
@@ -77,7 +77,7 @@ class Gateway:
             self._sessions.discard(session)
 
     def address(self) -> str:
-        """The server's URL without a path, at which it listens until the event loop ends.
+        """The server's URL, without a path; the server listens there until the event loop ends.
 
         Raises ConfigError if the extra `mcp` is not installed.
         """
@@ -85,14 +85,14 @@ class Gateway:
             listening = socket.create_server((HOST, 0))
             self._port = listening.getsockname()[1]
             self.manager = _manager()
-            # Not in the context of a case: the server's own work is not a case's time.
+            # Not in the context of a case, because time spent by the server itself does not count for any case.
             self._listening = contextvars.Context().run(asyncio.create_task, _listen(self, self.manager, listening))
         return f"http://{HOST}:{self._port}"
 
     def session_of(self, authorization: str) -> Session:
         """The session of a token; raises RefusedError if there is none.
 
-        All tokens are compared, so that the time reveals nothing.
+        All tokens are compared, so that the response time reveals nothing.
         """
         given = authorization.removeprefix("Bearer ").encode("utf-8", "replace")
         found = [one for one in self._sessions if hmac.compare_digest(one.token.encode(), given)]
@@ -117,7 +117,7 @@ class Gateway:
         return _streamed(responses.events(found)) if asked.stream else JSONResponse(found)
 
     async def _answered(self, request: Request, read: Callable[[Any], Asked]) -> tuple[Asked, dict[str, Any]]:
-        """A request as it was read, and the chat completion that answers it.
+        """The parsed request, and the chat completion that answers it.
 
         Raises RefusedError for a refused request.
         """
@@ -139,7 +139,7 @@ def _streamed(events: Iterator[str]) -> Response:
 
 
 async def _body(request: Request) -> bytes:
-    """A request's body; raises RefusedError if the body comes too late or is too long.
+    """A request's body; raises RefusedError if the body arrives too late or is too long.
 
     Bytes beyond the limit are not kept.
     """
@@ -158,7 +158,7 @@ async def _body(request: Request) -> bytes:
 
 
 class _Uvicorn(uvicorn.Server):
-    """A server that handles no signals: they belong to the process, of which it is only one part."""
+    """A server that handles no signals, since signals concern the whole process and the server is only a part."""
 
     @contextmanager
     def capture_signals(self) -> Generator[None, None, None]:
@@ -167,7 +167,7 @@ class _Uvicorn(uvicorn.Server):
 
 
 async def _listen(gateway: Gateway, manager: StreamableHTTPSessionManager, listening: socket.socket) -> None:
-    """Serve until cancelled, at the latest at the event loop's end; no socket stays open afterwards."""
+    """Serve until cancelled, or until the event loop ends; no socket stays open afterwards."""
     config = uvicorn.Config(
         gateway.app, log_config=None, log_level="critical", access_log=False, lifespan="off", ws="none",
         server_header=False, timeout_graceful_shutdown=1,
@@ -185,7 +185,7 @@ async def _listen(gateway: Gateway, manager: StreamableHTTPSessionManager, liste
         listening.close()
 
 
-# The Model Context Protocol: the case's tools as they are at this moment, and the query as a prompt and a resource.
+# The Model Context Protocol: the tools that the case currently offers, and the query as a prompt and a resource.
 
 
 QUERY = "query"
@@ -199,7 +199,7 @@ class _Mcp:
         self._gateway = gateway
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
-        """Answer a request, with 401 if its token is wrong."""
+        """Answer a request; the status is 401 if its token is wrong."""
         try:
             session = self._gateway.session_of(Request(scope).headers.get("authorization", ""))
         except RefusedError as error:

@@ -1,8 +1,8 @@
-"""Agents' processes that outlive an episode: each works on one episode at a time, and waits for the next.
+"""Agent processes that outlive an episode: each works on one episode at a time, then waits for the next.
 
-It stands apart from `agent`, whose event loop ends with a chunk of cells. The kept processes belong to an event loop of
-their own, in a thread that lasts as long as this process: the kernel ends a process together with the thread that
-started it.
+This module stands apart from `agent`, whose event loop ends with a chunk of cells. The kept processes have their own
+event loop, in a thread that lasts as long as this process, because the kernel ends a process together with the thread
+that started it.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from typing import Any, NamedTuple
 from grid.planners.outside.process import Process
 
 MARK = "AGENT_GRID_PROCESS"
-"""The environment variable by which all processes started by a kept process are found; its value gives no access."""
+"""The environment variable that identifies all processes started by a kept process; its value gives no access."""
 IDLE_SECONDS = 60.0
-"""The seconds after which a process that gets no episode is ended."""
+"""Number of seconds after which a process is ended if it gets no episode."""
 _CLOSING_SECONDS = 10.0
 
 
 class Program(NamedTuple):
-    """The program of a process; processes with equal programs can replace each other."""
+    """The program that a process runs; processes with equal programs can replace each other."""
 
     command: str
     environment: tuple[str, ...]
@@ -37,14 +37,14 @@ class Program(NamedTuple):
 
 
 class Turn:
-    """One turn of an episode in a kept process; it has the same methods as a `Process` for a single turn.
+    """One turn of an episode in a kept process, with the same methods as a `Process` that runs a single turn.
 
     Args:
-        program: the program to run; a process is started unless a process of this program waits.
-        told: the episode's variables, which the process gets as a line of JSON on its standard input.
+        program: the program to run; a process is started unless a process with this program is already waiting.
+        told: the episode's variables, which the process receives as a line of JSON on its standard input.
         token: the episode's token; the process prints it as a line when its work is done.
-        reached: whether the agent has sent anything. If a waiting process ends before that, it had died after its last
-            episode: then another process takes its place.
+        reached: whether the agent has sent anything. If a waiting process ends before that, it died after its last
+            episode, and another process replaces it.
     """
 
     def __init__(self, program: Program, told: Mapping[str, str], token: str, reached: Callable[[], bool]) -> None:
@@ -53,7 +53,7 @@ class Turn:
         self._ended: Future[int] = self._keeper.begin(self._work())
 
     async def ended(self) -> int:
-        """Wait for the end: 0 if the process has done the work and waits, else the exit status of the ended process."""
+        """Wait for the end; returns 0 if the process has done its work and waits, else the process's exit status."""
         return await asyncio.shield(asyncio.wrap_future(self._ended))
 
     def kill(self) -> None:
@@ -61,7 +61,7 @@ class Turn:
         self._keeper.call(self._stop.set)
 
     async def gone(self) -> None:
-        """Wait until the process waits for another episode or is gone with all its children."""
+        """Return once the process waits for another episode, or has ended with all its children."""
         with suppress(Exception):
             await self.ended()
 
@@ -88,7 +88,7 @@ class Turn:
 
 
 class _Keeper:
-    """The event loop of all kept processes, and the processes that wait."""
+    """The event loop of all kept processes, and the waiting processes."""
 
     def __init__(self) -> None:
         self._loop = asyncio.new_event_loop()
@@ -98,7 +98,7 @@ class _Keeper:
         atexit.register(self.close)
 
     def begin(self, work: Coroutine[Any, Any, int]) -> Future[int]:
-        """Begin a coroutine in the keeper's event loop; nothing cancels it."""
+        """Start a coroutine in the keeper's event loop; nothing cancels it."""
         return asyncio.run_coroutine_threadsafe(work, self._loop)
 
     def call(self, what: Callable[[], object]) -> None:
@@ -106,7 +106,7 @@ class _Keeper:
         self._loop.call_soon_threadsafe(what)
 
     async def taken(self, program: Program) -> tuple[Process, bool]:
-        """A process of a program for one episode, and whether it is newly started.
+        """A process that runs a program, for one episode, and whether it was newly started.
 
         Raises EngineError if no process can be started.
         """
@@ -122,7 +122,7 @@ class _Keeper:
         return process, True
 
     def keep(self, program: Program, process: Process) -> None:
-        """Let a process wait for the next episode, at most IDLE_SECONDS."""
+        """Let a process wait for the next episode, for at most IDLE_SECONDS."""
         waiting = self._waiting.setdefault(program, [])
 
         def expire() -> None:
@@ -145,7 +145,7 @@ class _Keeper:
         await asyncio.gather(*map(self.ended, self._all))
 
     def close(self) -> None:
-        """End all kept processes, whether they wait or work."""
+        """End all kept processes, whether they are waiting or working."""
         with suppress(Exception):
             asyncio.run_coroutine_threadsafe(self._end_all(), self._loop).result(_CLOSING_SECONDS)
 
@@ -154,7 +154,7 @@ _ONE = threading.Lock()
 
 
 def _keeper() -> _Keeper:
-    """The keeper, of which this process has one."""
+    """The one keeper of this process."""
     with _ONE:
         return _made()
 

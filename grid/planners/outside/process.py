@@ -1,6 +1,7 @@
-"""An agent's process, in its own folder and process group; its output is limited, and all its children are ended too.
+"""An agent's process, in its own folder and process group; output is limited, and all children are ended with it.
 
-It stands apart from `agent`, which decides what the agent is told; this module deals with the operating system.
+It stands apart from `agent` because only this module deals with the operating system; `agent` decides which information
+the agent receives.
 """
 
 from __future__ import annotations
@@ -21,20 +22,20 @@ from pathlib import Path
 from grid.core.errors import ConfigError, EngineError, one_line
 
 KEPT = 20_000
-"""The most bytes of a process's output that are kept: half from the beginning, half from the end."""
+"""Maximum number of bytes kept of a process's output: half from the beginning, half from the end."""
 _PREFIX = "agent-grid-agent-"
-_JUST_MADE = 60.0  # seconds in which a folder may not be locked yet
-_SECRET = 4  # the least characters of a variable's value that is hidden in what is shown
+_JUST_MADE = 60.0  # seconds during which a new folder may still be unlocked
+_SECRET = 4  # minimum length, in characters, of a variable's value that is hidden in output
 _READ = 2**16
-_LONGER = 200  # bytes of a line that has no end yet: more than a token has
-_HEARD_SECONDS = 1.0  # for its output to be read: processes that it started may still hold the pipe
+_LONGER = 200  # bytes kept of an unfinished line: longer than a token
+_HEARD_SECONDS = 1.0  # for reading the output: its child processes may still hold the pipe
 _REAP_SECONDS = 5.0
-_SWEEPS = 20  # searches for processes that left the group: each may have started another
+_SWEEPS = 20  # searches for processes that left the group: each process may have started more
 _LOOPBACK = "127.0.0.1,localhost,::1"
 
 
 class _Output:
-    """A process's output: its first and last bytes, and the number of all bytes."""
+    """A process's output: its first and last bytes, and the total number of bytes."""
 
     def __init__(self) -> None:
         self._first, self._last, self._bytes = b"", b"", 0
@@ -48,14 +49,14 @@ class _Output:
         self._last = (self._last + part)[-half:]
 
     def text(self) -> str:
-        """The kept output; long output lacks its middle."""
+        """The kept output; the middle of a long output is left out."""
         left_out = self._bytes - len(self._first) - len(self._last)
         middle = f"\n... ({left_out:,} bytes left out) ...\n".encode() if left_out else b""
         return (self._first + middle + self._last).decode(errors="replace").replace("\0", "")
 
 
 class _Ending:
-    """The end of a turn: the turn is `over` once a line of the output has the token and nothing else."""
+    """Detects the end of a turn: the turn is `over` once a line of the output contains the token and nothing else."""
 
     def __init__(self, token: str) -> None:
         self.over = asyncio.Event()
@@ -70,7 +71,7 @@ class _Ending:
 
 
 class Process:
-    """A process that was started. `kill` ends its group at once; `gone` also ends processes that left the group."""
+    """A started process. `kill` ends its process group at once; `gone` also ends processes that left the group."""
 
     def __init__(
         self, process: asyncio.subprocess.Process, folder: Path, lock: int | None, mark: str, secrets: Sequence[str]
@@ -88,8 +89,8 @@ class Process:
     ) -> Process:
         """Start a command with our environment variables named in `passed`, and with the variables in `told`.
 
-        One of the variables has the `mark` as its value, by which the command's child processes are found. `asked`:
-        `turn` writes to the standard input; if false, the command has no input.
+        One of the variables has `mark` as its value, so that the command's child processes can be found. `asked`:
+        whether `turn` writes to the standard input; if false, the command has no input.
 
         Raises:
             ConfigError: the command's program cannot be found.
@@ -123,7 +124,7 @@ class Process:
         return cls(process, folder, lock, mark, secrets)
 
     async def ended(self) -> int:
-        """Wait for the exit status, negative if a signal ended the process; after a failure, its output is read too."""
+        """Wait for the exit status, which is negative after a signal; if the process failed, also read its output."""
         status = await self._process.wait()
         if status:
             await asyncio.wait({self._reading}, timeout=_HEARD_SECONDS)
@@ -146,7 +147,7 @@ class Process:
 
     @property
     def status(self) -> int | None:
-        """The process's exit status; None as long as the process is not known to have ended."""
+        """The process's exit status; None until the process is known to have ended."""
         return self._process.returncode
 
     def kill(self) -> None:
@@ -155,7 +156,7 @@ class Process:
             os.killpg(self._process.pid, signal.SIGKILL)
 
     async def gone(self) -> None:
-        """End the process, and make sure that none of its children and no folder is left."""
+        """End the process and all its children, and remove its folder."""
         self.kill()
         try:
             for _ in range(_SWEEPS):
@@ -172,7 +173,7 @@ class Process:
             _remove(self._folder, self._lock)
 
     def printed(self) -> str:
-        """The process's output, of its last turn if it has turns, without tokens and the values of passed variables."""
+        """The process's output (in its last turn, if it has turns), without tokens and values of passed variables."""
         text, secrets = self._output.text(), (self._mark, *self._secrets)
         if self._turn:
             text, secrets = text.replace(f"{self._turn.token}\n", ""), (self._turn.token, *secrets)
@@ -188,7 +189,7 @@ class Process:
 
     async def _write(self, line: str) -> None:
         assert self._process.stdin is not None  # noqa: S101 - it is asked by turns
-        with suppress(ConnectionError):  # it ended, and whoever waits for it says so
+        with suppress(ConnectionError):  # it has ended; the code that waits for it reports this
             self._process.stdin.write(line.encode() + b"\n")
             await self._process.stdin.drain()
 
@@ -197,7 +198,7 @@ def words_of(command: str) -> list[str]:
     """A command as a program and its arguments; relative names of existing files become absolute paths.
 
     Raises:
-        ConfigError: the text is no command, or the command's program cannot be found.
+        ConfigError: the text is not a command, or the command's program cannot be found.
     """
     try:
         words = shlex.split(command)
@@ -210,7 +211,7 @@ def words_of(command: str) -> list[str]:
 
 
 def _dying_with_parent() -> tuple[str, ...]:
-    """The words before a command that let the kernel kill it with the thread that starts it; empty without setpriv."""
+    """A command prefix that makes the kernel kill a command along with its starting thread; empty without setpriv."""
     setpriv = shutil.which("setpriv")
     return (setpriv, "--pdeathsig", "KILL", "--") if setpriv else ()
 
@@ -218,7 +219,7 @@ def _dying_with_parent() -> tuple[str, ...]:
 def _killed(mark: str) -> bool:
     """Kill the processes whose environment contains a mark; returns whether there were such processes.
 
-    They are an agent's processes, including those that left the agent's process group.
+    These are an agent's processes, including processes that left the agent's process group.
     """
     found, own = False, os.getpid()
     for entry in Path("/proc").glob("[0-9]*/environ"):
@@ -233,7 +234,7 @@ def _killed(mark: str) -> bool:
 
 
 def _locked(folder: Path) -> int | None:
-    """A lock on a folder, which ends with this process; None if another process has the lock or there is no folder."""
+    """A lock on a folder, released when this process ends; None if another process has it or there is no folder."""
     try:
         lock = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
     except OSError:
@@ -254,7 +255,7 @@ def _remove(folder: Path, lock: int | None) -> None:
 
 @cache
 def _clear() -> None:
-    """Remove the folders that killed processes left, and end processes that still work there; once in each process."""
+    """Remove folders that killed processes left behind, and end processes still working there; once in each process."""
     for folder in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*"):
         with suppress(OSError):
             stat = folder.stat()

@@ -1,6 +1,6 @@
 """The supported part of OpenAI's responses, translated: requests into chat requests, chat completions into responses.
 
-It stands apart from `chat`, which has the one form that the session reads.
+It stands apart from `chat` because `chat` contains the only format that the session reads.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def read(told: Any) -> Asked:
 
 
 def _messages(items: list[_Item]) -> list[dict[str, Any]]:
-    """A request's items as messages: calls join the assistant's message before them, and thoughts are left out."""
+    """A request's items as messages: calls are added to the preceding assistant message, and thoughts are left out."""
     found: list[dict[str, Any]] = []
     for item in items:
         if item.type == "message":

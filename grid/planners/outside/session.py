@@ -1,4 +1,4 @@
-"""One turn of an episode for an agent from outside: its requests to the model, and its calls as steps."""
+"""One turn of an episode for an agent from outside: the agent's requests to the model, and its calls as steps."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from grid.text.objects import UnreadableError
 T = TypeVar("T")
 GIVE_UP_TOOL = ToolSpec(GIVE_UP, "Ends the work without an answer, if the request cannot be carried out.", ())
 MOST_AT_ONCE = 64
-"""The most requests and calls of one agent that may be in work at once."""
+"""Maximum number of one agent's requests and calls that may be in progress at once."""
 OVER = "the work is over: nothing is answered any more"
 
 
@@ -43,7 +43,7 @@ class Result(NamedTuple):
 
 
 class _Offered(NamedTuple):
-    """The definitions of the functions that may be called now, and the tools' names by the functions' names."""
+    """The definitions of the functions that may be called now, and a mapping from function names to tool names."""
 
     definitions: tuple[dict[str, Any], ...]
     named: Mapping[str, str]
@@ -56,8 +56,8 @@ class Session:
     """An agent's work in one turn, until it is `over`: requests to the acting model, and tool calls, one at a time.
 
     Only this agent knows `token`. `error` is the error that ended the work; None if no error did. `requests` is the
-    number of requests that the model answered. `reached`: the agent has sent a request with its token. The session
-    hides the episode, and none of its results gives access to the reference.
+    number of requests that the model answered. `reached`: whether the agent has sent a request with its token. The
+    session hides the episode, and none of its results gives access to the reference.
     """
 
     def __init__(self, episode: Episode, acting: Acting) -> None:
@@ -75,10 +75,10 @@ class Session:
         self._look()
 
     async def of_case(self, work: Coroutine[Any, Any, T]) -> T:
-        """Run a coroutine as a task of the case, so that its time is the case's time, while another task waits for it.
+        """Run a coroutine as a task of the case, so that its time counts for the case, while the caller waits for it.
 
         Raises:
-            RefusedError: the agent's work is over, or too many of its requests are in work.
+            RefusedError: the agent's work is over, or too many of its requests are in progress.
         """
         if self.over.is_set() or len(self._tasks) >= MOST_AT_ONCE:
             work.close()
@@ -86,11 +86,11 @@ class Session:
         task = self._context.run(self._loop.create_task, work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
-        task.add_done_callback(lambda _: work.close())  # which may not have begun
+        task.add_done_callback(lambda _: work.close())  # the coroutine may not have started
         return await asyncio.shield(task)
 
     async def close(self) -> None:
-        """End the requests and calls in work; no request is answered after that."""
+        """End the requests and calls in progress; no request is answered after that."""
         self.over.set()
         tasks = [*self._tasks]
         for task in tasks:
@@ -99,7 +99,7 @@ class Session:
 
     @kept
     def query(self) -> str:
-        """The query and the earlier steps, in the words of our own planners' prompts."""
+        """The query and the earlier steps, worded as in our own planners' prompts."""
         episode, view = self._episode, self._view
         parts = (
             prompts.ROLE,
@@ -112,7 +112,7 @@ class Session:
         return prompts.prompt(TextAnswer(), *parts).text()
 
     def tools(self) -> list[dict[str, Any]]:
-        """The functions that may be called at this moment, in the form of OpenAI's interface; empty at the end."""
+        """The functions that may be called now, in the form of OpenAI's interface; empty once the work is over."""
         return [*self._offered.definitions]
 
     def _look(self) -> None:
@@ -150,7 +150,7 @@ class Session:
             return _told(self._path.steps[-1], action.unreadable)
 
     async def finish(self, answer: str | None) -> None:
-        """End the work, with an answer as the last step unless the work is over or an outline says what comes next."""
+        """End the work; an answer becomes the last step, unless the work is already over or follows an outline."""
         if not self.over.is_set() and self._view and not self._view.guided:
             await self.call(FINISH, {} if answer is None else {"answer": answer})
         self.over.set()
@@ -162,9 +162,9 @@ class Session:
         return found
 
     def _ended(self, error: Exception) -> RefusedError:
-        """End the work because of an error, and return the agent's refusal.
+        """End the work because of an error, and return the refusal for the agent.
 
-        Whoever waits for the agent raises the error.
+        The code that waits for the agent raises the error.
         """
         self.error = self.error or error
         self.over.set()
@@ -199,10 +199,10 @@ class Session:
         return chat.completion(said, answers.usage, self.requests)
 
     def _prompt(self, asked: Asked, view: View) -> Prompt:
-        """The prompt for an agent's request: for a language model the agent's own messages, else the case's sections.
+        """The prompt for an agent's request: the agent's own messages for a language model, else the case's sections.
 
-        A policy that is no language model cannot read messages. The sections show it the decision, and it answers with
-        a tool of the case that is also in the request.
+        A policy that is not a language model cannot read messages. The sections show it the decision, and it answers
+        with a tool of the case that is also in the request.
         """
         if self._episode.converses is None:
             return self._for_policy(asked, view)
@@ -230,7 +230,7 @@ class Session:
         return Prompt(tuple(tools if part.kind == "tools" else part for part in prompt.sections), answer)
 
     def _said(self, answers: Answers, place: int, asked: Asked, view: View) -> Said:
-        """A completion in the form that the agent gets; a text without a readable call counts as words."""
+        """A completion in the form that the agent receives; an answer without a readable call counts as plain text."""
         wanted, text, calls = answers.message.prompt.answer, answers.texts[place], list[Call]()
         try:
             words = answers.read(place)
@@ -268,7 +268,7 @@ _offered: Once[Offer, _Offered] = Once(_of_offer)  # many decisions have the sam
 
 
 def _told(step: Step, unreadable: str | None) -> Result:
-    """A step as the result of a call; it gives the step's number, which references use."""
+    """A step as the result of a call; the result contains the step's number, which references use."""
     number, observation = step.substep.id, step.observation
     if unreadable is not None:
         return Result(f"Step {number} was not a call: {unreadable}", failed=True)
@@ -285,6 +285,6 @@ def _until(words: str, stop: tuple[str, ...]) -> str:
 
 
 def _digest(prompt: Prompt, asked: Asked) -> str:
-    """A request's name, made from its contents, so that no answer depends on the order of simultaneous requests."""
+    """A request's name, derived from its contents, so that answers do not depend on the order of parallel requests."""
     parts = (*(section.digest for section in prompt.sections), asked.n, asked.temperature, asked.max_tokens)
     return hashlib.sha256(to_json([*map(str, parts)]).encode()).hexdigest()[:16]

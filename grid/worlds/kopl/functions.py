@@ -1,4 +1,4 @@
-"""The 27 functions of KoPL as tools (planning_horizon table 7), and programs of them in KQA Pro's form."""
+"""The 27 functions of KoPL as tools (planning_horizon table 7), and programs of these functions in KQA Pro's form."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _DIRECTIONS = ("forward", "backward")
 _VOCABULARIES = {"concept_name": "concept", "key": "attribute", "qkey": "qualifier", "relation": "relation"}
 
 
-# The conditions for a value to fit in KoPL's functions, by its type, and examples of their arguments.
+# The conditions that values of each type must meet in KoPL's functions, and examples of the functions' arguments.
 
 
 EXAMPLE: Mapping[str, str] = {
@@ -55,11 +55,11 @@ EXAMPLE: Mapping[str, str] = {
     "direction": "backward",
     "op": ">",
 }
-"""The arguments of examples. They are made up, so that no example shows anything of the data."""
+"""The arguments of examples. They are invented, so that no example reveals any data."""
 
 
 class Kind(NamedTuple):
-    """A type of values: its name in the world, the condition that a value must meet, and an example's key and value."""
+    """A type of values: its name in the world, the condition that a value must meet, and an example key and value."""
 
     name: str
     fits: str
@@ -67,7 +67,7 @@ class Kind(NamedTuple):
     value: str
 
     def told(self, given: str) -> str:
-        """The condition as a text that names the parameter with which values are compared."""
+        """The condition as a text, with the name of the parameter with which values are compared."""
         return self.fits.format(given=given)
 
 
@@ -92,9 +92,9 @@ def sort_of(result: Result) -> Sort:
 
 @dataclass(frozen=True)
 class Function:
-    """A KoPL function. `nothing` is a template of the message for an empty result; it names the text arguments.
+    """A KoPL function. `nothing` is a template for the message about an empty result, with the text arguments.
 
-    `example` has the example arguments that differ from those of EXAMPLE. `run` is called with the base, then the
+    `example` has the example arguments that differ from those in EXAMPLE. `run` is called with the base, then the
     results in the order of `results`, then the texts in the order of `texts`.
     """
 
@@ -122,7 +122,7 @@ class Function:
         return ToolSpec(self.name, described, parameters, (RESULT, "value"), "knowledge base")
 
     def _text(self, name: str) -> Parameter:
-        """A text argument; an operator or a direction must be one of a few values."""
+        """A text parameter; an operator or a direction must be one of a few values."""
         if name == "op":
             return Parameter(name, "string", f"One of {', '.join(self.operators)}.", values=self.operators)
         return Parameter(name, "string", _TEXTS[name], values=_DIRECTIONS if name == "direction" else ())
@@ -305,7 +305,7 @@ FUNCTIONS: Mapping[str, Function] = {function.name: function for function in [*_
 TOOLS: Mapping[str, ToolSpec] = {name: function.spec() for name, function in FUNCTIONS.items()}
 
 
-# Programs in KQA Pro's form: a list of {"function", "inputs", "dependencies"}.
+# Programs in KQA Pro's form, which are lists of {"function", "inputs", "dependencies"}.
 
 
 Program = Sequence[Mapping[str, Any]]
@@ -322,7 +322,7 @@ def function_of(step: Mapping[str, Any]) -> Function:
 
 
 def check(program: Program) -> tuple[Function, ...]:
-    """Each step's function. Raises ProgramError, with the step's number, if the program can run on no base at all."""
+    """Each step's function. Raises ProgramError, with the step's number, if the program cannot run on any base."""
     if not isinstance(program, Sequence) or isinstance(program, str) or not program:
         raise ProgramError(None, "a program must be a list of at least one step")
     functions: list[Function] = []
@@ -340,7 +340,7 @@ def check(program: Program) -> tuple[Function, ...]:
 
 
 def run(kb: KnowledgeBase, program: Program) -> tuple[Result, ...]:
-    """The result of each step; it may be empty. Equal steps are each run.
+    """The result of each step, which may be empty. Equal steps are run separately.
 
     Raises:
         ProgramError: the program cannot run, or one of its steps has no result on this base.

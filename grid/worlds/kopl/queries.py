@@ -1,4 +1,4 @@
-"""KoPL's functions: those that find and filter entities, and those that return values, names, numbers and verdicts."""
+"""KoPL's functions, which find and filter entities or return values, names, numbers and verdicts."""
 
 from __future__ import annotations
 
@@ -42,8 +42,8 @@ def count(kb: KnowledgeBase, entities: EntitySet) -> Answer:
 def select_between(kb: KnowledgeBase, l_entities: EntitySet, r_entities: EntitySet, key: str, op: str) -> Answer:
     """The name of the entity with the lower or higher number.
 
-    On a tie, `less` gives the first entity, `greater` the last. Only numbers in the most frequent unit are compared. If
-    two units are equally frequent, the unit met first counts.
+    On a tie, `less` returns the first entity, and `greater` the last. Only numbers in the most frequent unit are
+    compared. If two units are equally frequent, the unit that occurs first counts.
     """
     _one_of(op, BETWEEN)
     found = _numbers(kb, (*l_entities.ids, *r_entities.ids), key)
@@ -73,7 +73,7 @@ def query_attribute_under_condition(kb: KnowledgeBase, entities: EntitySet, key:
 
 
 def verify(kb: KnowledgeBase, s_value: Values, t_value: str, op: str = "=", *, kind: str) -> Answer:
-    """`yes` if all values meet the condition, `no` if none does, else `not sure`."""
+    """Return `yes` if all values meet the condition, `no` if none does, else `not sure`."""
     target = parse(kind, t_value)
     check_operator(op)
     right = sum(map(condition(op, target), s_value.values))
@@ -83,12 +83,12 @@ def verify(kb: KnowledgeBase, s_value: Values, t_value: str, op: str = "=", *, k
 
 
 def query_relation(kb: KnowledgeBase, s_entities: EntitySet, t_entities: EntitySet) -> Texts:
-    """The relations that lead from an entity of the first set to an entity of the second."""
+    """The relations that lead from an entity in the first set to an entity in the second."""
     return Texts([fact.predicate for fact in between(kb, s_entities, t_entities)])
 
 
 def query_attribute_qualifier(kb: KnowledgeBase, entities: EntitySet, key: str, value: str, qkey: str) -> Values:
-    """The values of the qualifier `qkey` of those attributes that have the given value."""
+    """The values of the qualifier `qkey` of the attributes that have the given value."""
     test = condition("=", parse(_kind(kb, key), value))
     return Values(
         [
@@ -103,7 +103,7 @@ def query_attribute_qualifier(kb: KnowledgeBase, entities: EntitySet, key: str, 
 def query_relation_qualifier(
     kb: KnowledgeBase, s_entities: EntitySet, t_entities: EntitySet, relation: str, qkey: str
 ) -> Values:
-    """The values of the qualifier `qkey` of the facts by which the relation leads from the first set to the second."""
+    """The values of the qualifier `qkey` in the facts by which the relation leads from the first set to the second."""
     return Values(
         [
             value
@@ -115,16 +115,16 @@ def query_relation_qualifier(
 
 
 def _facts(kb: KnowledgeBase, entities: EntitySet, key: str) -> Sequence[Attribute]:
-    """The facts under a key, in the order of the entities. If an entity is in the set twice, so are its facts."""
+    """The facts under a key, in the order of the entities. If an entity is in the set twice, its facts are repeated."""
     index = kb.attributes.get(key)
     return index.facts_of(entities) if index else ()
 
 
 def between(kb: KnowledgeBase, s_entities: EntitySet, t_entities: EntitySet) -> Iterator[Relation]:
-    """The forward relations from each first entity to each second entity, in their orders.
+    """The forward relations from each entity of the first set to each entity of the second, in the sets' order.
 
     The running time grows with the size of both sets. For each entity of the first set, it also grows with the number
-    of entities that this entity leads to, or with the size of the second set if that is smaller.
+    of entities to which this entity leads, or with the size of the second set if the second set is smaller.
     """
     everything = t_entities.is_everything
     places: dict[int, list[int]] = {}
@@ -180,11 +180,11 @@ def _one_of(op: str, allowed: tuple[str, str]) -> None:
         raise KoplError(f"{shown(op)} is neither {allowed[0]} nor {allowed[1]}")
 
 
-# The results of a call: entities, values, names or one text; how results are shown and compared with answers.
+# A call's results (entities, values, names or one text), how they are shown, and how they are compared with answers.
 
 
 SHOWN = 10
-"""The most entities or values that an observation names."""
+"""The maximum number of entities or values that an observation names."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -221,7 +221,7 @@ def is_empty(result: Result) -> bool:
 
 
 def texts(result: Result) -> tuple[str, ...] | None:
-    """The result as texts, as in KQA Pro's answers; None for an entity set, which only QueryName turns into names.
+    """The result as texts, as in KQA Pro's answers; None for an entity set, which only QueryName converts to names.
 
     A text that was found several times is repeated.
     """
@@ -233,7 +233,7 @@ def texts(result: Result) -> tuple[str, ...] | None:
 
 
 def told(kb: KnowledgeBase, result: Result) -> Json:
-    """The result as an observation shows it: its values, or, of more than ten, their number and the first ten."""
+    """The result as an observation shows it: its values or, if there are over ten, their number and the first ten."""
     if isinstance(result, Answer):
         return result.text
     if isinstance(result, EntitySet):
@@ -248,7 +248,7 @@ def told(kb: KnowledgeBase, result: Result) -> Json:
 
 
 def same_answer(found: Collection[str], wanted: Collection[str]) -> bool:
-    """Whether two answers have the same values. The order of the values does not matter, nor how often each occurs.
+    """Whether two answers have the same values. The values' order and repetitions do not matter.
 
     Numbers, dates and years are compared by value: `206.0 centimetre` equals `206 centimetre`, and `2003/6/26` equals
     `2003-06-26`. Equal numbers have the same unit and differ by at most one part in 10^9. A date does not equal its
@@ -272,24 +272,24 @@ def _same(left: str, right: str) -> bool:
     return False
 
 
-# KoPL's functions that return entity sets: look up, filter, follow relations, combine.
+# KoPL's functions that return entity sets, to look up, filter, follow relations, and combine sets.
 
 
 NOTHING = EntitySet((), sorted_once=True)
 
 
 def find_all(kb: KnowledgeBase) -> EntitySet:
-    """Every entity, concepts included."""
+    """All entities, including concepts."""
     return kb.everything
 
 
 def find(kb: KnowledgeBase, name: str) -> EntitySet:
-    """The entities and concepts with a name."""
+    """The entities and concepts with this name."""
     return kb.by_name.get(name, NOTHING)
 
 
 def filter_concept(kb: KnowledgeBase, entities: EntitySet, concept_name: str) -> EntitySet:
-    """The entities that are instances of a concept or of a concept below it."""
+    """The entities that are instances of a concept or of one of its subconcepts."""
     return both(kb, entities, kb.members.get(concept_name, NOTHING))
 
 
@@ -298,7 +298,7 @@ def filter_attribute(
 ) -> EntitySet:
     """The entities with attributes that meet the condition, once for each such attribute.
 
-    These become the set's facts.
+    These attributes become the set's facts.
     """
     target = parse(kind, value)
     check_operator(op)
@@ -326,7 +326,7 @@ def filter_qualifier(
 
 
 def relate(kb: KnowledgeBase, entities: EntitySet, relation: str, direction: str) -> EntitySet:
-    """The entities to which a relation leads, once for each fact that leads there; these become the set's facts."""
+    """The entities to which a relation leads, once for each fact that leads there; the set keeps these facts."""
     if direction not in DIRECTIONS:
         raise KoplError(f"the direction {shown(direction)} is none of {', '.join(DIRECTIONS)}")
     index = kb.relations.get((relation, direction))
@@ -339,7 +339,7 @@ def relate(kb: KnowledgeBase, entities: EntitySet, relation: str, direction: str
 
 
 def both(kb: KnowledgeBase, l_entities: EntitySet, r_entities: EntitySet) -> EntitySet:
-    """The entities in both sets, each once, without facts. The running time grows with the smaller set alone."""
+    """The entities in both sets, each once, without facts. The running time depends only on the smaller set."""
     small, large = sorted((l_entities, r_entities), key=len)
     if large.is_everything:
         return small if small.sorted_once else EntitySet(small.distinct, sorted_once=True)
@@ -355,6 +355,6 @@ def either(kb: KnowledgeBase, l_entities: EntitySet, r_entities: EntitySet) -> E
 
 
 def check_operator(op: str) -> None:
-    """Raise KoplError if the operator is none of the four."""
+    """Raise KoplError if the operator is not one of the four."""
     if op not in OPERATORS:
         raise KoplError(f"the operator {shown(op)} is none of {', '.join(OPERATORS)}")

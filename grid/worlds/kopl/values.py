@@ -26,14 +26,14 @@ _COMPARE: Mapping[str, Callable[[Any, Any], bool]] = {
 }
 OPERATORS = tuple(_COMPARE)
 NO_UNIT = "1"
-"""The unit of a number without one, as KQA Pro writes it."""
+"""The unit of a number without a unit, as KQA Pro writes it."""
 
 
 class Value(NamedTuple):
-    """One value; its kind determines which fields count.
+    """One value; its kind determines which fields are used.
 
-    `moment` is (year,) or (year, month, day). A year alone may be 0 or negative (44 BC is -44); the year of a full date
-    may not.
+    `moment` is (year,) or (year, month, day). A year alone may be 0 or negative (44 BC is -44), but the year of a full
+    date may not.
     """
 
     kind: Kind
@@ -45,8 +45,8 @@ class Value(NamedTuple):
     def text(self) -> str:
         """The value as in KQA Pro's answers: `206 centimetre`, `2003-06-26`, `1970`.
 
-        A number that exceeds its whole part by less than 1e-5 loses its fraction. So does every negative number,
-        because the reference engine, which made the answers, does the same.
+        A number that exceeds its whole part by less than 1e-5 loses its fraction, and so does every negative number,
+        because the reference engine, which produced the answers, does the same.
         """
         if self.kind == "string":
             return self.string
@@ -62,8 +62,8 @@ class Value(NamedTuple):
 def condition(op: str, target: Value) -> Callable[[Value], bool]:
     """The test `value op target`, which is false for a value that cannot be compared with the target.
 
-    Numbers compare within one unit. A date equals the year that contains it, but a year equals no date; for `<` and
-    `>` a date and a year compare by their years.
+    Numbers are comparable only in the same unit. A date equals the year that contains it, but a year does not equal any
+    date; for `<` and `>`, a date and a year are compared by their years.
     """
     if op == "=" and (target.kind != "time" or len(target.moment) > 1):
         return target.__eq__
@@ -86,10 +86,11 @@ def _time_condition(op: str, target: tuple[int, ...]) -> Callable[[Value], bool]
 
 
 def parse(kind: str, text: str) -> Value:
-    """A value as in a function's argument: `188 centimetre`, `2003-06-26` or `2003/6/26`, `2003`.
+    """A value, written as in a function's argument: `188 centimetre`, `2003-06-26` or `2003/6/26`, `2003`.
 
     Raises:
-        KoplError: it is no value of this kind (`string`, `quantity`, `year`, `date`; the last two are read alike).
+        KoplError: the text is not a value of this kind (`string`, `quantity`, `year` or `date`; the last two are read
+            in the same way).
     """
     if kind == "string":
         return Value("string", string=text)
@@ -105,10 +106,10 @@ def parse(kind: str, text: str) -> Value:
 
 
 def from_json(raw: Any) -> Value:
-    """A value as in a knowledge base: {"type", "value", "unit" of a quantity}.
+    """A value, written as in a knowledge base: {"type", "value", "unit" of a quantity}.
 
     Raises:
-        ValueError: the value is wrong; the message says how.
+        ValueError: the value is not valid; the message gives the reason.
     """
     if not isinstance(raw, Mapping):
         raise ValueError(f"a value must be an object, not {type(raw).__name__}")
@@ -147,26 +148,26 @@ def _moment(text: str) -> tuple[int, ...]:
     return (day.year, day.month, day.day)
 
 
-# Reasons why a call of the knowledge base's functions, or a program of them, has no result.
+# Errors for calls of the knowledge base's functions, and for programs of these functions, that have no result.
 
 
 class KoplError(CallError):
-    """A call that cannot have a result; the message says why in one sentence."""
+    """A call that cannot have a result; the message gives the reason in one sentence."""
 
 
 class ProgramError(KoplError):
-    """A program cannot run: the step (from 0; None for the whole program) and what is wrong."""
+    """A program cannot run; the error has the step (from 0; None for the whole program) and the reason."""
 
     def __init__(self, step: int | None, message: str) -> None:
         self.step, self.message = step, message
         super().__init__(message if step is None else f"step {step}: {message}")
 
     def __reduce__(self) -> tuple[type[ProgramError], tuple[int | None, str]]:
-        """Lets the error travel between processes."""
+        """Let the error be pickled, so that it can pass between processes."""
         return type(self), (self.step, self.message)
 
 
-# The terms of KoPL's tools, as planners read them (planning_horizon §4.1).
+# The terms used by KoPL's tools, as planners read them (planning_horizon §4.1).
 
 
 GLOSSARY = (
@@ -184,7 +185,7 @@ GLOSSARY = (
 )
 
 
-# Sets of entities with the facts by which they were found, and the sorted index of one attribute key.
+# Sets of entities with the facts by which the entities were found, and the sorted index of one attribute key.
 
 
 DIRECTIONS = ("forward", "backward")
@@ -209,7 +210,7 @@ class Relation:
     qualifiers: Qualifiers
 
 
-_BISECTIONS = 20  # entities that can be put into a table in the time of one lookup by bisection
+_BISECTIONS = 20  # entities that can be put into a table in the time of one bisection lookup
 Fact: TypeAlias = Attribute | Relation
 
 
@@ -217,8 +218,8 @@ Fact: TypeAlias = Attribute | Relation
 class EntitySet:
     """Entities as numbers, in the order in which they were found. `facts` is None or has one fact for each entity.
 
-    An entity found by two facts is in the set twice, as in KoPL. `sorted_once` says that the numbers ascend and that no
-    number is repeated. A set never changes, so that results can share parts.
+    An entity found by two facts is in the set twice, as in KoPL. `sorted_once` means that the numbers ascend without
+    repetition. A set never changes, so results can share parts.
     """
 
     ids: Sequence[int]
@@ -230,18 +231,18 @@ class EntitySet:
 
     @property
     def is_everything(self) -> bool:
-        """Whether this is the set of all entities. No other set keeps its numbers as a range."""
+        """Whether this is the set of all entities. No other set stores its numbers as a range."""
         return isinstance(self.ids, range)
 
     @cached_property
     def members(self) -> frozenset[int]:
-        """The entities as a frozen set, to look up whether an entity is among them."""
+        """The entities as a frozen set, for testing membership."""
         return frozenset(self.ids)
 
     def membership(self, lookups: int) -> Callable[[int], bool]:
         """A test of whether an entity is in the set.
 
-        For few `lookups` the test searches by bisection and builds no table.
+        If there are few `lookups`, the test uses bisection and builds no table.
         """
         if "members" in self.__dict__ or not self.sorted_once or lookups * _BISECTIONS > len(self.ids):
             return self.members.__contains__
@@ -261,7 +262,7 @@ class EntitySet:
 
 @dataclass
 class _Sorted:
-    """Values in ascending order, each with its place among the key's facts."""
+    """Values in ascending order, each with the index of its fact among the key's facts."""
 
     keys: list[Any] = field(default_factory=list)
     places: list[int] = field(default_factory=list)
@@ -271,9 +272,9 @@ class _Sorted:
         self.keys, self.places = [self.keys[i] for i in order], [self.places[i] for i in order]
 
     def slices(self, low: int, high: int, op: str) -> list[tuple[Sequence[int], int, int]]:
-        """The slices of places that an operator selects.
+        """The slices of `places` that an operator selects.
 
-        The values from `low` up to `high` are those equal to the target.
+        The values from index `low` up to `high` are equal to the target.
         """
         if op == "=":
             found = [(low, high)]
@@ -285,7 +286,7 @@ class _Sorted:
 
 
 class RelationIndex:
-    """All facts of one relation in one direction, by the entity that has them, and the set of entities they lead to."""
+    """All facts of one relation in one direction, by entity, and the set of entities to which these facts lead."""
 
     def __init__(self, by_entity: Mapping[int, Sequence[Relation]]) -> None:
         self.by_entity = by_entity
@@ -299,7 +300,7 @@ def related(facts: Iterable[Relation]) -> EntitySet:
 
 
 class KeyIndex:
-    """All facts under one attribute key: in the base's order, and, among comparable values, sorted by value."""
+    """All facts under one attribute key, both in the base's order and sorted by value among comparable values."""
 
     def __init__(self) -> None:
         self.entities: list[int] = []
@@ -310,7 +311,7 @@ class KeyIndex:
         self._days, self._years = _Sorted(), _Sorted()
 
     def add(self, entity: int, fact: Attribute) -> None:
-        """Add one more fact. Call it for the entities in ascending order."""
+        """Add one more fact. This method must be called for the entities in ascending order."""
         place, value = len(self.facts), fact.value
         self.entities.append(entity)
         self.facts.append(fact)
@@ -350,13 +351,13 @@ class KeyIndex:
 
     @property
     def texts(self) -> list[str]:
-        """Every text under the key, each once."""
+        """All distinct texts under the key."""
         return list(self._strings)
 
     def facts_of(self, among: EntitySet) -> list[Attribute]:
         """The key's facts about the entities of a set, in the set's order.
 
-        If an entity is in the set twice, so are its facts.
+        If an entity is in the set twice, its facts are repeated.
         """
         if among.is_everything:
             return self.facts
@@ -383,18 +384,18 @@ class KeyIndex:
         else:
             in_days = bisect_left(days.keys, moment), bisect_right(days.keys, moment)
         found = days.slices(*in_days, op)
-        if len(moment) == 3 and op in ("=", "!="):  # no year equals a date
+        if len(moment) == 3 and op in ("=", "!="):  # a year does not equal any date
             return found if op == "=" else [*found, (years.places, 0, len(years.places))]
         in_years = bisect_left(years.keys, first), bisect_left(years.keys, last)
         return found + years.slices(*in_years, op)
 
 
-# A knowledge base made ready: every function finds its result without looking at the rest.
+# An indexed knowledge base, in which every function finds its result without scanning all facts.
 
 
 @dataclass(frozen=True, eq=False)
 class KnowledgeBase:
-    """A base in which entities are numbers: first the concepts (entities too in KoPL), then the rest, in file order.
+    """A base in which entities are numbers: first the concepts (also entities in KoPL), then the others, in file order.
 
     Attributes:
         names: the name of every entity, by the entity's number.
@@ -403,11 +404,11 @@ class KnowledgeBase:
         members: for each name of a class, all entities of the class, including those of its subclasses.
         attributes: the facts under each attribute key.
         relations: the facts of each predicate and direction (`forward`, `backward`).
-        pairs: for each entity, the facts of its forward relations, by the entity that they lead to.
+        pairs: for each entity, the facts of its forward relations, by the entity to which they lead.
         kinds: for each attribute and qualifier key, the type of its values, for functions that do not name a type.
         concepts: the names of the concepts.
         qualifiers: the qualifier keys.
-        remarks: parts of the file that were left out or read in a way worth knowing, with the reason.
+        remarks: parts of the file that were left out or read in a special way, with the reason.
     """
 
     names: Sequence[str]
@@ -440,7 +441,7 @@ class KnowledgeBase:
 
     @cached_property
     def qualifier_texts(self) -> Mapping[str, Vocabulary]:
-        """For each qualifier key, those of its values that are texts."""
+        """For each qualifier key, the values that are texts."""
         attributes = (fact for index in self.attributes.values() for fact in index.facts)
         relations = (fact for index in self.relations.values() for fact in index.all.facts or ())
         found: dict[str, dict[str, None]] = {}

@@ -50,8 +50,8 @@ _SCALARS = ", ".join(name for name, function in FUNCTIONS.items() if function.re
 class KoplState:
     """The successful calls so far, their results, and the answer.
 
-    A call is the function's name and the arguments in the function's order. Results follow from the calls, so that two
-    states with equal calls and answers are equal. `answer` has the values of the given answer; it is None before an
+    A call is the function's name, followed by the arguments in the function's order. Results follow from the calls, so
+    two states with equal calls and answers are equal. `answer` has the values of the given answer; it is None until an
     answer is given.
     """
 
@@ -67,19 +67,19 @@ _START = KoplState()
 class KoplWorld:
     """A case's tools over a knowledge base, whose state is the results so far.
 
-    A successful call gives {"result": "$n", "value": ...}: n counts results from 0, and `$n` stands for that result in
-    later calls; `value` is the result's text, or the number of its values and the first ten. A call fails if an
-    identifier is unknown, the result is empty, or the arguments do not fit. A failed call gives {"error": why} and
+    A successful call returns {"result": "$n", "value": ...}. Here n counts results from 0, and `$n` refers to this
+    result in later calls; `value` is the result's text, or the number of its values and the first ten. A call fails if
+    an identifier is unknown, the result is empty, or the arguments do not fit. A failed call returns {"error": why} and
     leaves no result.
 
-    If `answered` is true, the call `finish(answer)` gives the case's answer: words or `$n`, several of them separated
-    by a semicolon and a blank. A call of `finish` fails if its answer is an entity set or is missing (the rule of
-    planning_horizon's official code). After a `finish` that succeeded, the answer stays. If `answered` is false, the
-    latest result is the answer.
+    If `answered` is true, the call `finish(answer)` gives the case's answer: one or more texts or `$n`, separated by a
+    semicolon and a blank. A call of `finish` fails if its answer is missing or is an entity set (the rule of
+    planning_horizon's official code). After a successful `finish`, the answer does not change. If `answered` is false,
+    the latest result is the answer.
 
     Attributes:
         kb: the knowledge base, which is never changed.
-        reference: the values of the case's answer, as the dataset states them.
+        reference: the values of the case's answer according to the dataset.
         answered: whether `finish` gives the answer, or the latest result is the answer.
     """
 
@@ -94,11 +94,11 @@ class KoplWorld:
         return tuple(TOOLS.values())
 
     def start(self) -> KoplState:
-        """No results."""
+        """The state without results."""
         return _START
 
     async def apply(self, state: State, call: ToolCall) -> tuple[KoplState, Observation]:
-        """Run one call; anything that is wrong with it goes into the observation's `error`."""
+        """Run one call; any fault of the call is described in the observation's `error`."""
         before = own_state(state, KoplState)
         try:
             if before.answer is not None:
@@ -115,7 +115,7 @@ class KoplWorld:
     async def identifiers(self, state: State, call: ToolCall) -> Mapping[str, Expected]:
         """The names that a call needs: identifiers of the schema, names of entities, and texts of facts.
 
-        The candidates are those names that belong to the entities given to the call.
+        The candidates are the names that belong to the entities given to the call.
         """
         function, results = FUNCTIONS.get(call.tool), own_state(state, KoplState).results
         if function is None:
@@ -128,7 +128,7 @@ class KoplWorld:
         return Expecting(self.kb, function.name, given, {name: arguments[name] for name in function.texts}).expected()
 
     def answer(self, state: State) -> str | None:
-        """The answer as a text, with its values separated by `; `; None before an answer is given.
+        """The answer as a text, with its values separated by `; `; None until an answer is given.
 
         If `answered` is false, the answer is the latest result, or None if the latest result is an entity set.
         """
@@ -148,7 +148,7 @@ class KoplWorld:
         return own_state(state, KoplState).answer if self.answered else _latest(state)
 
     def _run(self, results: Sequence[Result], call: ToolCall) -> tuple[Sequence[str], Result]:
-        """The arguments in the function's order, and the function's result; raises CallError."""
+        """The arguments in the function's order, and the function's result; raises CallError if there is no result."""
         function = FUNCTIONS.get(call.tool)
         if function is None:
             raise KoplError(f"there is no tool {shown(call.tool)}")
@@ -166,7 +166,7 @@ class KoplWorld:
 
 
 def _given(function: Function, name: str, given: str, results: Sequence[Result]) -> Result:
-    """The earlier result that a parameter's value names; raises CallError if it names none, or one of another sort."""
+    """The earlier result that a parameter's value names; raises CallError if there is none or its sort is wrong."""
     result = results[place_of(name, given, len(results))]
     if sort_of(result) != function.sort(name):
         raise KoplError(f"{name}: that step's result is {_TOLD[sort_of(result)]}, not {_TOLD[function.sort(name)]}")
@@ -187,7 +187,7 @@ def _values(result: Result) -> tuple[str, ...]:
     return found
 
 
-# The names that a function's call expects: those that the entities it is given have (planning_horizon B.1.1).
+# The names that a function's call expects, taken from the entities given to the call (planning_horizon B.1.1).
 
 
 _BY_ENDING = {"Num": "quantity", "Year": "time", "Date": "time", "Str": "string"}
@@ -196,9 +196,9 @@ _TEXT = "string"
 
 
 class Expecting:
-    """The names that one call expects. `results` are the earlier results given to the call, `words` its text arguments.
+    """The names that one call expects. `results` has the earlier results given to the call, `words` its text arguments.
 
-    If none of the given entities has a name of a kind, there are no candidates of this kind.
+    If none of the given entities has a name of some kind, there are no candidates of this kind.
     """
 
     def __init__(
@@ -208,7 +208,7 @@ class Expecting:
         self._sets = [result for result in results.values() if isinstance(result, EntitySet)]
 
     def expected(self) -> dict[str, Expected]:
-        """The expected names by parameter, in the function's order."""
+        """The expected names for each parameter, in the function's order."""
         ways = {
             "name": self._name,
             "concept_name": self._concept,
@@ -234,14 +234,14 @@ class Expecting:
         if direction is None:
             return self._of("relation", (fact.predicate for fact in between(self._kb, *self._sets)))
         if direction not in DIRECTIONS:
-            return None  # the direction is what is wrong
+            return None  # the fault is in the direction
         found = self._kb.relations.items()
         return self._of(
             "relation", (name for (name, way), own in found if way == direction and self._meets(own.by_entity.keys()))
         )
 
     def _key(self) -> Expected:
-        """The attribute keys. If the function compares values, only keys with values of a kind that it can compare."""
+        """The attribute keys; if the function compares values, only keys that have values of a comparable kind."""
         kind = "quantity" if self._function in _SELECTING else self._kind()
         found = (key for key, own in self._kb.attributes.items() if self._meets(own.by_entity.keys()))
         return self._of(
@@ -251,7 +251,7 @@ class Expecting:
     def _value(self) -> Expected | None:
         """The texts under the key.
 
-        None if the values are numbers or dates, because these are compared, not looked up.
+        None if the values are numbers or dates, because these are not looked up but compared.
         """
         key = self._words["key"]
         index = self._kb.attributes.get(key)
@@ -286,7 +286,7 @@ class Expecting:
         return Expected(texts, list(here), "text")
 
     def _qualified(self) -> Iterable[Fact] | None:
-        """The facts whose qualifiers the call is about; None if the given entities carry no facts."""
+        """The facts whose qualifiers the call uses; None if the given entities have no facts."""
         if "relation" in self._words:
             named = between(self._kb, *self._sets)
             return [fact for fact in named if fact.predicate == self._words["relation"]]
@@ -311,7 +311,7 @@ class Expecting:
         return Expected(self._kb.vocabularies[kind], list(dict.fromkeys(here)))
 
 
-# From KQA Pro's `kb.json` to a knowledge base; every fact that cannot be used is named and counted.
+# Converts KQA Pro's `kb.json` to a knowledge base; every fact that cannot be used is named and counted.
 
 
 _OPPOSITE = {"forward": "backward", "backward": "forward"}
@@ -320,7 +320,7 @@ _TYPE = {"string": "string", "quantity": "quantity", "time": "date"}
 
 
 def read(path: Path) -> KnowledgeBase:
-    """The knowledge base in a file; raises DataError if the file is not JSON or does not have the expected shape."""
+    """The knowledge base in a file; raises DataError if the file is not JSON or its structure is not as expected."""
     try:
         raw = loads_storable(path.read_bytes())
     except (ValueError, RecursionError) as error:
@@ -333,12 +333,12 @@ def read(path: Path) -> KnowledgeBase:
 def parse(raw: object, source: Path) -> KnowledgeBase:
     """The knowledge base in a JSON value. The value is not changed; errors name `source`.
 
-    A fact or link that KoPL could not use (a dangling id, a quantity without a unit, a date below year 1, a wrong type)
-    is left out and named in `remarks`. A cycle among concepts is named in `remarks` too, but it is kept: each concept
-    of the cycle is then below all others, as in KoPL. A year without a month and a day may be below 1.
+    A fact or link that KoPL could not use (a dangling id, a quantity without a unit, a date before year 1, a wrong
+    type) is left out and named in `remarks`. A cycle among concepts is also named in `remarks`, but it is kept; each
+    concept in the cycle is then below all the others, as in KoPL. A year without a month and a day may be below 1.
 
     Raises:
-        DataError: anything but {"concepts": {id: concept}, "entities": {id: entity}} with a name for each.
+        DataError: the value is not {"concepts": {id: concept}, "entities": {id: entity}} with a name for each.
     """
     return _Reader(raw, source).knowledge_base()
 
@@ -366,7 +366,7 @@ class _Reader:
         self._facts: list[list[Relation]] = [[] for _ in self._records]
         self._kinds: dict[str, str] = {}
         self._qualifier_keys: dict[str, None] = {}
-        self._values: dict[Value, Value] = {}  # equal values are kept once
+        self._values: dict[Value, Value] = {}  # equal values are stored once
 
     def knowledge_base(self) -> KnowledgeBase:
         names = [self._name(identity, record) for identity, record in self._records.items()]
@@ -399,7 +399,7 @@ class _Reader:
         return name
 
     def _parents(self, identity: str) -> list[int]:
-        """The classes of an entity, or the superclasses of a concept. Released files call both of them `instanceOf`."""
+        """The classes of an entity, or the superclasses of a concept. Released files use `instanceOf` for both."""
         found = []
         for other in self._list(identity, "subclassOf", "instanceOf"):
             number = self._number.get(other) if isinstance(other, str) else None
@@ -450,7 +450,7 @@ class _Reader:
             self._learn(qualifiers)
             fact = Relation(predicate, direction, self._number[other], qualifiers)
             self._facts[self._number[identity]].append(fact)
-            if other in self._concepts:  # KoPL reverses these, so that they can be followed from a concept
+            if other in self._concepts:  # KoPL adds the reverse relation, so that it can be followed from a concept
                 back = Relation(predicate, _OPPOSITE[direction], self._number[identity], qualifiers)
                 self._facts[self._number[other]].append(back)
 
@@ -467,7 +467,7 @@ class _Reader:
         return {key: tuple(self._value(value) for value in values) for key, values in raw.items()}
 
     def _learn(self, qualifiers: Qualifiers) -> None:
-        """Note the qualifier keys and their kinds. The kind of a key is the kind of its last value, as in KoPL."""
+        """Record the qualifier keys and their kinds. The kind of a key is the kind of its last value, as in KoPL."""
         for key, values in qualifiers.items():
             self._qualifier_keys[key] = None
             for value in values:
@@ -504,7 +504,7 @@ class _Reader:
 
 
 def _grouped(numbered: Iterator[tuple[int, str]] | enumerate[str]) -> dict[str, EntitySet]:
-    """The entities of each name, as ascending numbers without repetition."""
+    """The entities with each name, as ascending numbers without repetition."""
     found: dict[str, dict[int, None]] = defaultdict(dict)
     for number, name in numbered:
         found[name][number] = None
@@ -531,7 +531,7 @@ def _text(fields: Mapping[str, Any], name: str) -> str:
     return found
 
 
-# The nodes above each concept and entity, cycles included.
+# The nodes above each concept and entity, even if there are cycles.
 
 
 def ancestors(parents: Sequence[Sequence[int]]) -> list[list[int]]:
@@ -558,7 +558,7 @@ def ancestors(parents: Sequence[Sequence[int]]) -> list[list[int]]:
 
 
 def cycles(parents: Sequence[Sequence[int]]) -> list[list[int]]:
-    """The groups of nodes that are all above one another. A node that is its own parent is a group, too."""
+    """The groups of nodes that are all above one another. A node that is its own parent is also a group."""
     edges = [(node, parent) for node, found in enumerate(parents) for parent in found]
     if not edges:
         return []

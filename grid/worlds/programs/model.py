@@ -1,8 +1,8 @@
 """Planning tasks whose truth can be computed: typed tools, facts as terms, goals and constraints.
 
-A *fact* is a term: a constant that the query gives, or a function applied to facts. Two calls that apply the same
-function to the same facts find the same fact, even if the tools have different names. A task is solved if all wanted
-facts were found and no constraint was broken.
+A *fact* is a term: either a constant that the query gives, or a function applied to facts. Two calls that apply the
+same function to the same facts find the same fact, even if the tools have different names. A task is solved if all
+wanted facts have been found and no constraint has been broken.
 """
 
 from __future__ import annotations
@@ -19,30 +19,34 @@ from grid.core.types import Json, ToolSpec, hashed_once
 from grid.core.util import derive_seed
 from grid.text.words import stems, terms
 
-# The values of a typed program's facts: they are made up, plausible, and the same for the same fact.
+# The values of a typed program's facts, which are invented and plausible; equal facts have equal values.
 #
 # A function's `kind` is a template; the slots in braces are filled in:
 #
-# {n:3-28} a whole number of a range {m:80-900} two decimals {d4} {x4} {l2} digits, hexadecimal digits, capital letters
-# {w:red|blue} one of the words {date:2026} a day of the year, as 14 March 2026 {time} a time of day, as 17:05 {0} the
-# first input's value, cut short
+# - {n:3-28}: a whole number in the range
+# - {m:80-900}: a number in the range, with two decimals
+# - {d4}, {x4}, {l2}: digits, hexadecimal digits, capital letters
+# - {w:red|blue}: one of the words
+# - {date:2026}: a day of the year, such as 14 March 2026
+# - {time}: a time of day, such as 17:05
+# - {0}: the first input's value, cut short
 
 
 LONGEST = 40
-"""The most characters of an input's value that a filled template shows."""
+"""The maximum length of an input's value in a filled template, in characters."""
 _SLOT = re.compile(r"\{(?:(n|m):(\d+)-(\d+)|([dxl])(\d+)|w:([^{}]+)|date:(\d{4})|(time)|(\d))\}")
 _ALPHABETS = {"d": "0123456789", "x": "0123456789abcdef", "l": "ABCDEFGHJKLMNPQRSTUVWXYZ"}
 _MINUTES = range(7 * 60, 22 * 60, 5)
 
 
 def value(function: Function, inputs: Sequence[str]) -> str:
-    """The value that a function finds for these inputs; it depends only on the inputs and the function."""
+    """The value that a function finds for these inputs, which depends only on the inputs and the function."""
     rng = random.Random(derive_seed(0, "value", function.name, *inputs))
     return fill(function.kind, rng, inputs)
 
 
 def value_of(fact: Fact, functions: Mapping[str, Function]) -> str:
-    """A fact's value. `functions` has the functions by name; raises KeyError if it lacks one that the fact applies."""
+    """A fact's value. `functions` has functions by name; raises KeyError if one that the fact applies is missing."""
     return _value_of(fact, functions, {})
 
 
@@ -61,7 +65,7 @@ def distinct(facts: Sequence[Applied | Constant], functions: Mapping[str, Functi
 
 
 def fill(template: str, rng: random.Random, inputs: Sequence[str] = ()) -> str:
-    """A filled template. Raises ValueError if it has braces that are no slot, or names an input that does not exist."""
+    """The filled template; raises ValueError if it has braces that are not a slot, or names a non-existent input."""
     rest: str = _SLOT.sub("", template)
     if "{" in rest or "}" in rest:
         allowed = "n:LOW-HIGH, m:LOW-HIGH, dN, xN, lN, w:A|B, date:YEAR, time or an input's number"
@@ -93,7 +97,7 @@ def fill(template: str, rng: random.Random, inputs: Sequence[str] = ()) -> str:
 
 
 def possibilities(template: str) -> int:
-    """The number of ways in which a template can be filled in, not counting its inputs."""
+    """The number of ways in which a template can be filled in, without counting its inputs."""
     ways = 1
     for kind, low, high, letters, count, words, year, time, _ in _SLOT.findall(template):
         if kind:
@@ -113,16 +117,13 @@ def _number(kind: str, low: int, high: int, rng: random.Random) -> str:
     return str(rng.randint(low, high)) if kind == "n" else f"{rng.randint(low * 100, high * 100) / 100:.2f}"
 
 
-# A check whether calls keep a task's constraints: what has to be remembered about calls, and what a call breaks.
-
-
 # Planning tasks whose truth can be computed: typed tools, facts as terms, goals and constraints.
 
 
 @hashed_once
 @dataclass(frozen=True)
 class Constant:
-    """A fact that the task gives: its type, its value as written in the query, and `name`, the query's words for it."""
+    """A fact that the task gives: its type, its value as written in the query, and `name`, its name in the query."""
 
     type: str
     value: str
@@ -143,10 +144,10 @@ Fact: TypeAlias = Constant | Applied
 
 @dataclass(frozen=True)
 class Function:
-    """The function that a tool computes: `inputs` are types, `output` is the type of the fact that it finds.
+    """The function that a tool computes: `inputs` are types, and `output` is the type of the fact that it finds.
 
-    `kind` is the template from which the function's value is made (see the templates above). A function is pure: the
-    same facts give the same value.
+    `kind` is the template for the function's value (see the templates above). A function is pure: the same facts give
+    the same value.
     """
 
     name: str
@@ -159,12 +160,12 @@ class Function:
 class TypedTool:
     """A task's tool: the spec that a planner sees, and the functions that it computes.
 
-    `parts` are the functions that a call applies one after another. With one part, parameter i of `spec` is input i of
-    the function. A tool with several parts is a composite. Its `wiring[p][i]` names the source of input i of part p: a
-    parameter (("parameter", name)) or the output of an earlier part (("part", number)). The tool finds the outputs of
-    all its parts, and `spec.returns` names them in the order of the parts. A tool without parts is extraneous: it finds
-    nothing useful. `serves` are the tags of the goals for which the tool can be useful. `cost` is None if the task has
-    no costs. `stands_for` is another tool that has the same function.
+    `parts` has the functions that a call applies, in order. With one part, parameter i of `spec` is input i of the
+    function. A tool with several parts is a composite. Its `wiring[p][i]` names the source of input i of part p, which
+    is a parameter (("parameter", name)) or the output of an earlier part (("part", number)). The tool finds the outputs
+    of all its parts, and `spec.returns` names these outputs in the order of the parts. A tool without parts is
+    extraneous: it finds nothing useful. `serves` has the tags of the goals for which the tool can be useful. `cost` is
+    None if the task has no costs. `stands_for` is a different tool with the same function.
     """
 
     spec: ToolSpec
@@ -185,10 +186,10 @@ ConstraintKind: TypeAlias = Literal["forbid_function", "require_function", "befo
 
 @dataclass(frozen=True)
 class Constraint:
-    """A constraint that a chain must keep, in the form of a tag. `text` is its sentence in the query.
+    """A constraint that a chain must keep, given as a tag. `text` is its sentence in the query.
 
-    forbid_function (f): no call of f. require_function (f): a call of f. before (f, g): every call of g comes after a
-    call of f. at_most (f, n): at most n calls of f. forbid_tool (name): no call of the tool.
+    forbid_function (f): no call of f. require_function (f): at least one call of f. before (f, g): every call of g
+    comes after a call of f. at_most (f, n): at most n calls of f. forbid_tool (name): no call of the tool.
     """
 
     kind: ConstraintKind
@@ -198,7 +199,7 @@ class Constraint:
 
 @dataclass(frozen=True)
 class Goal:
-    """A wanted fact. `tag` is the intent that the fact serves, and `text` is its sentence in the query."""
+    """A wanted fact. `tag` is the intent that the fact serves, and `text` is the sentence for it in the query."""
 
     fact: Applied
     tag: str
@@ -209,7 +210,7 @@ class Goal:
 class Done:
     """A call that was made before the prediction begins, and its result.
 
-    `failed` says that the call failed because its tool is broken.
+    `failed` is set if the call failed because its tool is broken.
     """
 
     tool: str
@@ -222,10 +223,9 @@ class Done:
 class Task:
     """A planning task: the wanted facts, the tools, and the calls made before.
 
-    `reference` is a shortest right chain from the start: its calls in order. Its arguments are constants' values, or
-    references OUTPUT_FROM_STEP_i.field with steps counted from 0, as planners write them. If the task is step-wise,
-    `done` has the first calls. `broken` is the tool that fails, and `replacement` is the tool that can do the work of
-    `broken`.
+    `reference` has the calls of a shortest right chain, in order and from the start. Arguments are values of constants,
+    or references OUTPUT_FROM_STEP_i.field with steps counted from 0, as planners write them. If the task is step-wise,
+    `done` has the first calls. `broken` is the tool that fails, and `replacement` is the tool that can do its work.
     """
 
     query: str
@@ -249,19 +249,19 @@ class Task:
 
     @property
     def needed(self) -> frozenset[Applied]:
-        """The wanted facts and all facts that they are made from."""
+        """The wanted facts and all facts from which they are derived."""
         return frozenset(fact for goal in self.goals for fact in subfacts(goal.fact))
 
 
 def subfacts(fact: Fact) -> Iterator[Applied]:
-    """The fact and all applied facts that it is made from, inputs first. A fact that is used twice is repeated."""
+    """The fact and all applied facts from which it is derived, inputs first. A fact that is used twice is repeated."""
     if isinstance(fact, Applied):
         for part in fact.inputs:
             yield from subfacts(part)
         yield fact
 
 
-# Tests of whether a text describes a value or is a value.
+# Tests whether a text describes a value or is itself a value.
 
 
 _EMPTY = frozenset(["", "none", "null", "n/a", "na", "-", "?", "...", "…"])
@@ -283,27 +283,27 @@ _REFERS = re.compile(
 
 
 def folded(text: str) -> str:
-    """The form in which values are compared: case-folded, with single blanks, no outer quotes, no final punctuation."""
+    """The form in which values are compared: casefolded, with single blanks, no outer quotes, no final punctuation."""
     return " ".join(text.split()).strip("\"'“”‘’`").rstrip(".,;:").casefold()
 
 
 def empty(text: str) -> bool:
-    """Whether a text stands for no value at all."""
+    """Whether a text means that there is no value."""
     return folded(text) in _EMPTY
 
 
 @lru_cache(maxsize=65536)
 def bag(text: str) -> frozenset[str]:
-    """The stems of a text's words, and the text's words with digits. Names are split into their words."""
+    """The stems of a text's words, and its words with digits. Names are split into words."""
     return frozenset(stems(text)) | {word for word in terms(text) if any(char.isdigit() for char in word)}
 
 
 def describes(text: str, words: frozenset[str], known: frozenset[str]) -> bool:
-    """Whether a text describes a value and is not the value itself. `known` are words that can name such values.
+    """Whether a text describes a value and is not itself a value. `known` has words that can name such values.
 
     A text is a description in any of these cases: it begins with a determiner; it has at least three words, no capitals
     and no digits; it mentions steps, results or the query; it contains a placeholder; it has only known words; or it
-    joins a known word to others by a preposition ("forecast for Lisbon").
+    joins a known word to other words by a preposition ("forecast for Lisbon").
     """
     if _PLACEHOLDER.search(text) or _DETERMINER.match(text) or _REFERS.search(text):
         return True
@@ -315,15 +315,19 @@ def describes(text: str, words: frozenset[str], known: frozenset[str]) -> bool:
     return letters <= known or (bool(letters & known) and bool(_BETWEEN_WORDS.search(text)))
 
 
+# Checks whether calls keep a task's constraints: what has to be remembered about calls, and what a call breaks.
+
+
 BEFORE, AT_MOST, REQUIRE = "before", "at_most", "require_function"
 FORBID_FUNCTION, FORBID_TOOL = "forbid_function", "forbid_tool"
 
 
 @dataclass(frozen=True)
 class Kept:
-    """The effect of the calls so far on the constraints: which of the functions that matter were called, and how often.
+    """The effect of the calls so far on the constraints.
 
-    `counts` has the number of calls for each constraint of the kind at_most, counted up to one above the limit.
+    `called` has the called functions on which a constraint depends. `counts` has the number of calls for each
+    constraint of the kind at_most, counted up to one above the limit.
     """
 
     called: frozenset[str] = frozenset()
@@ -336,7 +340,7 @@ class Rules:
     """A task's constraints.
 
     Raises:
-        ValueError: a constraint is of no known kind, or lacks an argument that its kind needs.
+        ValueError: the kind of a constraint is unknown, or an argument that this kind needs is missing.
     """
 
     constraints: tuple[Constraint, ...]
@@ -353,7 +357,7 @@ class Rules:
 
     @cached_property
     def limits(self) -> tuple[tuple[int, str, int], ...]:
-        """The constraints of the kind at_most, each as its place, its function, and its most calls."""
+        """The constraints of the kind at_most, each as its index, its function, and its maximum number of calls."""
         return tuple(
             (place, one.arguments[0], int(one.arguments[1]))
             for place, one in enumerate(self.constraints)
@@ -362,7 +366,7 @@ class Rules:
 
     @cached_property
     def watched(self) -> frozenset[str]:
-        """The functions that constraints ask for: a constraint depends on whether they were called."""
+        """The functions for which a constraint depends on whether they have been called."""
         return frozenset(one.arguments[0] for one in self.constraints if one.kind in (BEFORE, REQUIRE))
 
     @property
@@ -371,7 +375,7 @@ class Rules:
         return Kept(counts=(0,) * len(self.limits))
 
     def after(self, kept: Kept, tool: str, functions: Sequence[str]) -> Kept:
-        """The state after a call of a tool that applies the functions in this order."""
+        """The state after a call of a tool that applies these functions in this order."""
         called, broken = set(kept.called), set(kept.broken)
         counts = list(kept.counts)
         for function in functions:

@@ -1,7 +1,7 @@
-"""Seeded mutations of reference chains. Their errors are known, so that scorers and judges can be measured on them.
+"""Seeded mutations of reference chains. Their errors are known, so scorers and judges can be measured on them.
 
-The label of a mutation follows from the change made to the chain; no scorer assigns it. A change may break a tagged
-constraint as well. Such constraints are found here by separate, simple rules.
+The label of a mutation follows from the change made to the chain; no scorer assigns it. A change may also break a
+tagged constraint. Such constraints are found here by separate, simple rules.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from grid.text.references import PATTERN, reference
 from grid.worlds.programs.model import Applied, Constraint, Fact, Task, TypedTool
 from grid.worlds.programs.world import inputs_of, wiring_of
 
-# A reference chain taken apart, so that it can be changed and written down again, with references or in words.
+# A reference chain, split into steps that can be changed and written as a chain again, with references or in words.
 
 
 _WORDS = (
@@ -31,12 +31,12 @@ _BY_TOOL = ("the {field} from {tool}", "the {field} that {tool} returned", "outp
 
 @dataclass(eq=False)
 class Step:
-    """A call that is being built. Steps are compared by identity, so that references survive any reordering."""
+    """A call that is being built. Steps are compared by identity, so references survive any reordering."""
 
     tool: str
     arguments: dict[str, Argument]
     misnamed: str = ""
-    """The wrong name that is written instead of the tool's name; empty if the name is right."""
+    """The wrong name that is written in place of the tool's name; empty if the name is right."""
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ Argument: TypeAlias = "str | Output"
 
 @dataclass
 class Draft:
-    """The steps of a chain: `done` were made before, `steps` are to be predicted, and `rest` come later."""
+    """The steps of a chain: `done` has the earlier steps, `steps` those to be predicted, and `rest` the later steps."""
 
     task: Task
     done: list[Step]
@@ -61,7 +61,7 @@ class Draft:
     horizon: int | None = None
 
     def facts(self, step: Step) -> dict[str, Fact]:
-        """The facts that a step finds, by the names of the result's fields."""
+        """The facts that a step finds, keyed by the names of the result's fields."""
         tool = self.task.tools[step.tool]
         found: list[Fact] = []
         for part, wires in zip(tool.parts, wiring_of(tool), strict=True):
@@ -73,7 +73,7 @@ class Draft:
         return dict(zip(tool.spec.returns, found, strict=False))
 
     def fact(self, argument: Argument, tool: TypedTool, name: str) -> Fact:
-        """The fact that an argument stands for."""
+        """The fact that an argument means."""
         if isinstance(argument, Output):
             return self.facts(argument.of)[argument.field]
         type_ = inputs_of(tool)[name]
@@ -88,7 +88,7 @@ class Draft:
         return inputs_of(self.task.tools[step.tool])
 
     def there(self, place: int) -> list[tuple[str, Argument]]:
-        """Every argument that the step at a place can use, with its type."""
+        """Every argument that the step at index `place` can use, with its type."""
         told: list[tuple[str, Argument]] = [(one.type, one.value) for one in self.task.constants]
         for step in [*self.done, *self.steps[:place]]:
             tool = self.task.tools.get(step.tool)
@@ -98,12 +98,12 @@ class Draft:
 
 
 def outputs(step: Step) -> Iterator[Output]:
-    """The arguments of a step that are other steps' results."""
+    """The arguments of a step that are results of other steps."""
     return (one for one in step.arguments.values() if isinstance(one, Output))
 
 
 def draft(task: Task, horizon: int | None) -> Draft:
-    """The reference as steps: those made before, those to be predicted (`horizon` steps if step-wise), and the rest."""
+    """The reference, split into earlier steps, steps to be predicted (`horizon` steps if step-wise), and the rest."""
     steps: list[Step] = []
     for name, arguments in task.reference:
         steps.append(Step(name, {key: _argument(value, steps) for key, value in arguments.items()}))
@@ -120,8 +120,8 @@ def _argument(value: Json, steps: Sequence[Step]) -> Argument:
 def written(made: Draft, rng: random.Random, refusal: str | None = None) -> Chain:
     """The draft as a chain, in which results are named by references or in words.
 
-    A whole plan is numbered from 0 or from 1. If an argument names a step that was removed, the step is named by its
-    tool or by a number that no step has. The result of a call made before may be written as its value.
+    A whole plan is numbered from 0 or from 1. If an argument uses a step that was removed, the step is named by its
+    tool or by a number that no step has. The result of an earlier call may be written as its value.
     """
     first = len(made.done) if made.done else rng.randrange(2)
     in_words = rng.random() < 0.5
@@ -164,15 +164,15 @@ def _value(content: Mapping[str, Json], name: str) -> str | None:
     return found if isinstance(found, str) else None
 
 
-# Mutations that break what the query asks for: constraints (E3), and calls for goals that nobody has (E1).
+# Mutations that do not fit the query: they break constraints (E3), or add calls for goals that the query lacks (E1).
 
 
 Made: TypeAlias = Iterator[tuple[str, str, Draft]]
-"""The error, the change in words, and the draft of the changed chain."""
+"""The error, a description of the change, and the draft of the changed chain."""
 
 
 def put(made: Draft, step: Step, rng: random.Random) -> None:
-    """Insert the step at a random place; in a step-wise answer, put it in the place of the last call."""
+    """Insert the step at a random place; in a step-wise answer, replace the last call by it."""
     if made.horizon is None:
         made.steps.insert(rng.randint(0, len(made.steps)), step)
     else:
@@ -180,7 +180,7 @@ def put(made: Draft, step: Step, rng: random.Random) -> None:
 
 
 def call_forbidden_tool(made: Draft, rng: random.Random) -> Made:
-    """Call a forbidden tool in place of another tool with the same function."""
+    """Replace the tool of a call by a forbidden tool with the same function."""
     forbidden = {one.arguments[0] for one in made.task.constraints if one.kind == "forbid_tool"}
     for step in rng.sample(made.steps, len(made.steps)):
         own = made.task.tools[step.tool]
@@ -205,9 +205,9 @@ def _rename_fields(made: Draft, step: Step, old: tuple[str, ...], new: tuple[str
 
 
 def break_order(made: Draft, rng: random.Random) -> Made:
-    """Move a call before the call that a constraint places first.
+    """Move a call before the call that has to come first according to a constraint.
 
-    The moved call uses no result that it then precedes.
+    The moved call does not use the results of calls that it then precedes.
     """
     for rule in made.task.constraints:
         if rule.kind != "before":
@@ -245,7 +245,7 @@ def _serves(made: Draft, step: Step) -> bool:
 
 
 def _further(made: Draft, rng: random.Random) -> Iterator[Step]:
-    """For each useful tool in turn, add one call of it, if the reference applies none of the tool's functions."""
+    """For each useful tool in turn, add one call, if the reference does not apply any of the tool's functions."""
     kept = list(made.steps)
     used = {function for step in [*kept, *made.done, *made.rest] for function in _functions(made, step)}
     for tool in rng.sample(list(made.task.tools.values()), len(made.task.tools)):
@@ -299,7 +299,7 @@ _UNKNOWN_TOOLS = ("universal_task_solver", "AutoCompleteEverything", "magic_answ
 
 
 class Mutation(NamedTuple):
-    """A changed chain, the errors that it has, and the change in words."""
+    """A changed chain, its errors, and a description of the change."""
 
     errors: frozenset[str]
     chain: Chain
@@ -310,7 +310,7 @@ def mutations(task: Task, kind: TaskKind, seed: int) -> list[Mutation]:
     """One mutation of each sort that is possible for the task, in seeded order.
 
     Raises:
-        ValueError: the case is unsolvable or has a broken tool, so that there is no chain without errors to start from.
+        ValueError: the case is unsolvable or has a broken tool, so there is no chain without errors to start from.
     """
     if kind.task_family in ("unsolvable", "broken"):
         raise ValueError(f"a case of the family {kind.task_family} has no chain that mutations could start from")
@@ -329,7 +329,7 @@ def mutations(task: Task, kind: TaskKind, seed: int) -> list[Mutation]:
 
 
 def right(task: Task, kind: TaskKind, seed: int) -> Chain:
-    """The reference, unchanged, with references or in words."""
+    """The unchanged reference, written with references or in words."""
     return written(draft(task, kind.horizon_k), random.Random(derive_seed(seed, "right")))
 
 
@@ -338,7 +338,7 @@ def _wanted(made: Draft, step: Step) -> bool:
 
 
 def _drop_final(made: Draft, rng: random.Random) -> Made:
-    """Remove a step that finds a wanted fact and whose result no other step uses."""
+    """Remove a step that finds a wanted fact, and whose result is not used by another step."""
     ends = [step for step in made.steps if _wanted(made, step) and not made.users(step)]
     if ends:
         made.steps.remove(rng.choice(ends))
@@ -353,7 +353,7 @@ def _end_early(made: Draft, rng: random.Random) -> Made:
 
 
 def _conclude(made: Draft, rng: random.Random) -> Made:
-    """Cut a step-wise answer to fewer calls than asked for."""
+    """Cut a step-wise answer to fewer calls than requested."""
     del made.steps[rng.randrange(len(made.steps)) :]
     yield "E2", "fewer calls than asked for", made
 
@@ -374,7 +374,7 @@ def _swap(made: Draft, rng: random.Random) -> Made:
 
 
 def _refer_forward(made: Draft, rng: random.Random) -> Made:
-    """Let a step refer to itself or to a later step."""
+    """Make a step refer to itself or to a later step."""
     places = [(place, name) for place, step in enumerate(made.steps) for name in made.types(step)]
     for place, name in rng.sample(places, len(places)):
         step = made.steps[place]
@@ -387,7 +387,7 @@ def _refer_forward(made: Draft, rng: random.Random) -> Made:
 
 
 def _drop_between(made: Draft, rng: random.Random) -> Made:
-    """Remove a step whose result other steps use and which finds no wanted fact."""
+    """Remove a step that finds no wanted fact, but whose result other steps use."""
     between = [step for step in made.steps if made.users(step) and not _wanted(made, step)]
     if between:
         made.steps.remove(rng.choice(between))
@@ -404,7 +404,7 @@ def _repeat(made: Draft, rng: random.Random) -> Made:
 
 
 def _repeat_done(made: Draft, rng: random.Random) -> Made:
-    """Repeat a call that was made before, in place of the last call."""
+    """Replace the last call by a repetition of an earlier call."""
     before = [step for step, call in zip(made.done, made.task.done, strict=True) if not call.failed]
     if before:
         step = rng.choice(before)
@@ -413,7 +413,7 @@ def _repeat_done(made: Draft, rng: random.Random) -> Made:
 
 
 def _skip_ahead(made: Draft, rng: random.Random) -> Made:
-    """Replace the last call by a later call of the reference that needs a result which is not there yet."""
+    """Replace the last call by a later call of the reference that needs a result which does not exist yet."""
     there = {id(step) for step in [*made.done, *made.steps[:-1]]}
     ahead = [step for step in made.rest if any(id(output.of) not in there for output in outputs(step))]
     if ahead:
@@ -422,7 +422,7 @@ def _skip_ahead(made: Draft, rng: random.Random) -> Made:
 
 
 def _places(made: Draft, rng: random.Random) -> Iterator[tuple[int, Step, str, str]]:
-    """Every argument that stands for a fact, in random order: place of the step, step, name and type."""
+    """Every argument that means a fact, in random order, as the step's index, the step, the name and the type."""
     places = [
         (place, step, name, type_)
         for place, step in enumerate(made.steps)
@@ -439,7 +439,7 @@ def _same(made: Draft, one: Argument, other: Argument, type_: str) -> bool:
 
 
 def _wrong_fact(made: Draft, rng: random.Random) -> Made:
-    """Give an argument another fact of the right type."""
+    """Give an argument a different fact of the right type."""
     for place, step, name, type_ in _places(made, rng):
         others = [
             one for its, one in made.there(place) if its == type_ and not _same(made, one, step.arguments[name], type_)
@@ -453,13 +453,13 @@ def _wrong_fact(made: Draft, rng: random.Random) -> Made:
 
 
 def _needed_otherwise(made: Draft, step: Step) -> bool:
-    """Whether the changed step finds the same facts as another step of the reference."""
+    """Whether the changed step finds the same facts as a different step of the reference."""
     others = [one for one in [*made.done, *made.steps, *made.rest] if one is not step]
     return any(made.facts(one) == made.facts(step) for one in others)
 
 
 def _wrong_type(made: Draft, rng: random.Random) -> Made:
-    """Give an argument a fact of another type."""
+    """Give an argument a fact of a different type."""
     for place, step, name, type_ in _places(made, rng):
         taken = step.arguments[name]
         same_text = {one for its, one in made.there(place) if its == type_ and isinstance(one, str)}
@@ -482,7 +482,7 @@ def _vague(made: Draft, rng: random.Random) -> Made:
 
 
 def _extraneous(made: Draft, rng: random.Random) -> Made:
-    """Add a call of an extraneous tool; in a step-wise answer, put it in the place of the last call."""
+    """Add a call of an extraneous tool; in a step-wise answer, replace the last call by it."""
     tools = [tool for tool in made.task.tools.values() if tool.extraneous]
     if tools and (made.steps or not made.task.done):
         tool = rng.choice(tools)
@@ -518,7 +518,7 @@ def _no_such_tool(made: Draft, rng: random.Random) -> Made:
 
 
 def _invent(made: Draft, rng: random.Random) -> Made:
-    """Give a value that comes from nowhere."""
+    """Give an argument an invented value."""
     for _, step, name, _ in _places(made, rng):
         step.arguments[name] = rng.choice(_INVENTED).format(number=rng.randrange(10_000, 99_999))
         yield "E6", "a value from nowhere", made

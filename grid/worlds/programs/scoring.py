@@ -1,19 +1,19 @@
-"""A predicted chain diagnosed by symbolic execution, without a judge (agent_planning_benchmark §3.3, C.1, C.4, C.6).
+"""Diagnoses a predicted chain by symbolic execution, without a judge (agent_planning_benchmark §3.3, C.1, C.4, C.6).
 
-*Solvability over similarity*: a chain is right if it has no error, whatever its order and whatever tools it uses. A
-correct call that finds a fact which is not needed is no error in a whole plan. In a step-wise prediction each call has
-to make progress, so that such a call is E5.
+*Solvability over similarity*: a chain is right if it has no error, whatever its order and whatever tools it uses. In a
+whole plan, a correct call is not an error if it finds a fact that is not needed. In a step-wise prediction each call
+has to make progress, so such a call is E5.
 
 E1: a call of a tool that serves none of the task's goals. E2: in a whole plan, a wanted fact that no call attempts; in
 a step-wise prediction, an end before all wanted facts are found; a refusal although the task can be solved. E3: a
-broken tagged constraint. E4: a call that uses a result which is not there yet, never comes, or came from a failed call;
-a call for which an earlier call was left out; a call that finds again a fact that is there. E5: an extraneous tool; an
-argument that is missing, vague, of the wrong type, or not the fact that is needed. E6: no tool of this exact name; an
-invented value; a field that a step does not return.
+broken tagged constraint. E4: a call that uses a result which does not exist yet, never will, or is from a failed call;
+a call for which an earlier call was left out; a call that finds a known fact again. E5: an extraneous tool; an argument
+that is missing, vague, of the wrong type, or not the needed fact. E6: a tool name that does not exist in exactly this
+form; an invented value; a field that a step does not return.
 
-An argument whose meaning cannot be resolved is E5, because the published rubric treats vague arguments so (C.1.1). Such
-arguments are also counted separately, so that a table can show how much depends on the resolver. Unsolvable cases and
-cases with a broken tool have no errors and no grade.
+An argument whose meaning cannot be resolved is E5, because the published rubric treats vague arguments in this way
+(C.1.1). Such arguments are also counted separately, so that a table can show how much depends on the resolver.
+Unsolvable cases and cases with a broken tool have no errors and no grade.
 """
 
 from __future__ import annotations
@@ -30,15 +30,16 @@ from grid.worlds.programs.model import Applied, Fact, Kept, Rules, Task, TypedTo
 from grid.worlds.programs.search import Is, Meaning, plan_cost, resolve
 from grid.worlds.programs.world import Action, Slot, Steps, Universe, inputs_of, is_stray, replayed, stray
 
-# The needed fact that each call of a chain attempts.
+# Determines the needed fact that each call of a chain attempts.
 #
-# A call attempts a fact that its tool's function finds, the one whose inputs fit best; each needed fact is attempted by
-# at most one call. What a call attempts counts as found after it, so that its own fault is not found again in every
-# call that uses its result. A tool that does not exist counts as a tool of nearly the same name. If there is none, the
-# call counts, like any call that attempts nothing, as one that finds what later calls use its result as.
+# Of the facts that its tool's function finds, a call attempts the fact whose inputs fit best; each needed fact is
+# attempted by at most one call. The attempted fact counts as found after the call, so that the call's fault is not
+# reported again for every call that uses its result. A tool that does not exist counts as a tool with nearly the same
+# name. If there is no such tool, or if a call attempts nothing, the call counts as finding the fact for which later
+# calls use its result.
 
 
-_ALIKE = 0.8  # similarity of two names from which one counts as the other misspelt
+_ALIKE = 0.8  # minimum similarity at which one name counts as the other misspelt
 _PASSES = 4
 _EXACT, _LATER, _AWAY_FITS, _UNKNOWN, _THERE = 1.0, 0.9, 0.6, 0.3, 0.05
 _AWAY = (Is.LATER, Is.ABSENT)
@@ -46,11 +47,11 @@ _AWAY = (Is.LATER, Is.ABSENT)
 
 @dataclass
 class Attempt:
-    """A call, the meanings of its typed arguments, and what it attempts.
+    """A call, the meanings of its typed arguments, and the action that it attempts.
 
-    `tool` is None if no tool has the call's name; `taken` is the tool that the call counts as. If the call attempts no
-    `action`, `instead` may be the action whose result later calls expect from it. For a tool that does not exist,
-    `instead` may be the action that fits the arguments.
+    `tool` is None if no tool has the call's name; `taken` is the tool to which the call is attributed. If the call
+    attempts no `action`, `instead` may be the action whose result later calls expect from this call. For a tool that
+    does not exist, `instead` may be the action that fits the arguments.
     """
 
     call: ChainCall
@@ -63,7 +64,7 @@ class Attempt:
 
     @property
     def alike(self) -> tuple[str, tuple[Applied | None, ...]] | None:
-        """The call's name and the facts that it finds, to compare calls; None if these facts are not known."""
+        """The call's name and the facts that it finds, for comparing calls; None if these facts are not known."""
         return (self.call.name, self.raw) if self.raw and None not in self.raw else None
 
     @property
@@ -74,7 +75,7 @@ class Attempt:
 
 
 def done_slots(task: Task, by_call: Sequence[Sequence[Fact]]) -> list[Slot]:
-    """A slot for each call made before, with the facts that the call found."""
+    """A slot for each earlier call, with the facts that the call found."""
     slots = []
     for call, found in zip(task.done, by_call, strict=True):
         tool = task.tools.get(call.tool)
@@ -85,10 +86,10 @@ def done_slots(task: Task, by_call: Sequence[Sequence[Fact]]) -> list[Slot]:
 
 
 class Reading:
-    """The predicted calls of a chain, and what each of them attempts.
+    """The predicted calls of a chain, and the action that each call attempts.
 
     `number` is the chain's own number for its first step. If two calls fit an action equally well, the action goes to
-    the earlier call, or with `late` to the later call.
+    the earlier call or, with `late`, to the later call.
     """
 
     def __init__(
@@ -113,7 +114,7 @@ class Reading:
 
     @property
     def twice(self) -> bool:
-        """Whether two calls find the same facts, so that either of them may be the superfluous one."""
+        """Whether two calls find the same facts, so that either call may be the superfluous one."""
         known = [attempt.alike for attempt in self.attempts if attempt.alike]
         return len(set(known)) < len(known)
 
@@ -138,7 +139,7 @@ class Reading:
             last = now
 
     def _pass(self) -> list[tuple[float, int, int]]:
-        """Read all calls in order; return how well each call fits each action of its tool: (-fit, call, action)."""
+        """Read all calls in order; return the fit of each call to each action of its tool, as (-fit, call, action)."""
         steps = Steps(self.universe, [*self.before, *self.slots], len(self.before), self.number)
         attempts, scores = [], []
         for place, call in enumerate(self.calls):
@@ -154,7 +155,7 @@ class Reading:
                 attempts.append(Attempt(call, self.tools[place], taken, meanings, raw=self._raw(taken, meanings)))
                 actions = self.universe.actions[taken.spec.name]
                 raw = attempts[-1].raw
-                if not raw or not self.found.issuperset(raw):  # else it finds again what was found before
+                if not raw or not self.found.issuperset(raw):  # else it finds only known facts
                     fits = [self._fit(action, list(meanings.values()), steps) for action in actions]
                     scores += [(-fit, place, number) for number, fit in enumerate(fits)]
             if self.attempts:
@@ -171,9 +172,9 @@ class Reading:
         return tuple(self.universe.finds(tool, fitting))
 
     def _fit(self, action: Action, meanings: Sequence[Meaning], steps: Steps) -> float:
-        """How well arguments fit the facts that an action takes, from 0 to 1.
+        """The fit of arguments to the facts that an action takes, from 0 to 1.
 
-        Slightly more if all these facts are there.
+        The result is slightly higher if all these facts have been found.
         """
         if not meanings:
             return _EXACT
@@ -187,19 +188,19 @@ class Reading:
         if meaning.kind is Is.FACT and meaning.fact is not None:
             if meaning.fact == given:
                 return _EXACT
-            if given is None:  # any fact will do: an action that takes more of the arguments comes first
+            if given is None:  # any fact would do; actions that use more of the arguments take precedence
                 return 0.0
             return _UNKNOWN if is_stray(meaning.fact) else 0.0
-        if meaning.kind in _AWAY:  # the result of a call, so that it stands for no constant
+        if meaning.kind in _AWAY:  # the result of a call, so it does not mean a constant
             if meaning.step is not None and 0 <= meaning.step < len(self.slots):
                 return _LATER if given in self.slots[meaning.step].facts else _UNKNOWN
             return _AWAY_FITS if isinstance(given, Applied) and given not in self.found else 0.0
         return _UNKNOWN
 
     def _assign(self, scores: Sequence[tuple[float, int, int]]) -> None:
-        """Assign actions to calls, best fits first.
+        """Assign actions to calls, starting with the best fits.
 
-        Among equal fits, earlier calls and earlier needed facts come first.
+        Among equal fits, earlier calls and earlier needed facts take precedence.
         """
         claimed = set(self.found)
         for attempt in self.attempts:
@@ -217,7 +218,7 @@ class Reading:
             self._fill(place, attempt)
 
     def _fill(self, place: int, attempt: Attempt) -> None:
-        """Set the facts of a call's result: those that it attempts, else those that it finds, else unknown facts."""
+        """Set the facts of a call's result: the facts that it attempts, else those that it finds, else unknown ones."""
         facts = self._slot(place).facts
         attempted = attempt.action.finds if attempt.action else (None,) * len(attempt.raw)
         for number, (fact, raw) in enumerate(zip(attempted, attempt.raw, strict=True)):
@@ -231,7 +232,7 @@ class Reading:
             self.slots[place].fields = self.universe.task.tools[attempt.instead.tool].spec.returns
 
     def _use_otherwise(self) -> None:
-        """Count a call that attempts nothing as an attempt of the fact for which later calls use its result."""
+        """Count each call that attempts nothing as an attempt at the fact for which later calls use its result."""
         open_ = [fact for fact in self.universe.needed if fact not in self.found]
         claimed = {fact for attempt in self.attempts for fact in attempt.attempted}
         left = dict.fromkeys(fact for fact in open_ if fact not in claimed)
@@ -249,9 +250,9 @@ class Reading:
                     self._take(used, Action("", (), (fact,)), left)
 
     def _asked(self, told: set[Fact | None], left: Mapping[Applied, None]) -> Action | None:
-        """The action that takes the most of these facts and no others, and finds only facts that are left.
+        """The action that uses the most of these facts and no other facts, and finds only facts that are left.
 
-        Any tool may have it.
+        The action may belong to any tool.
         """
         able = [
             action
@@ -271,14 +272,14 @@ class Reading:
                 del left[fact]
 
 
-_MOST_TWICE = 200  # calls up to which a chain is read both ways
+_MOST_TWICE = 200  # maximum number of calls in a chain that is read in both ways
 
 
 @dataclass(frozen=True)
 class Diagnosis:
     """The verdict on a chain.
 
-    `grade` is one of GRADES, and `errors` are some of ERRORS; for unsolvable cases and broken tools, `grade` is None
+    `grade` is one of GRADES, and `errors` is a subset of ERRORS; for unsolvable cases and broken tools, `grade` is None
     and `errors` is empty. `behaviour` is one of BEHAVIOURS if a tool is broken. `cost` is the sum of the calls' costs,
     or None if the task has no costs. `reasons` has a line for each error, with the step (numbered as in the chain) and
     the cause.
@@ -301,7 +302,7 @@ def diagnose(task: Task, kind: TaskKind, chain: Chain) -> Diagnosis:
     In a step-wise prediction only the first `kind.horizon_k` calls count.
 
     Raises:
-        ValueError: the task is not built as `model.Task` says.
+        ValueError: the task does not have the form described in `model.Task`.
     """
     calls = chain.calls if kind.horizon_k is None else chain.calls[: kind.horizon_k]
     cost = plan_cost(task, (call.name for call in calls))
@@ -359,7 +360,7 @@ def _wanting(faults: Faults) -> str:
 def _of_unsolvable(task: Task, kind: TaskKind, chain: Chain, cost: int | None) -> Diagnosis:
     """The diagnosis of an unsolvable case.
 
-    A refusal without calls passes; if information is missing, a question does, too (C.6).
+    A refusal without calls passes; if information is missing, a question also passes (C.6).
     """
     refused, passed = declines(chain), passes(chain, kind.unsolvable_kind)
     extraneous = sum(1 for call in chain.calls if call.name in task.tools and task.tools[call.name].extraneous)
@@ -373,7 +374,7 @@ def _of_unsolvable(task: Task, kind: TaskKind, chain: Chain, cost: int | None) -
 
 
 def _of_broken(task: Task, chain: Chain, cost: int | None) -> Diagnosis:
-    """The diagnosis of a case with a broken tool, from the first predicted call (C.4)."""
+    """The diagnosis of a case with a broken tool, based on the first predicted call (C.4)."""
     faults = _faults(task, chain.calls[:1], chain.first, stepwise=True)
     behaviour = _behaviour(task, chain, faults)
     correct = behaviour in (REPLACE, ALTER)
@@ -402,14 +403,14 @@ def _behaviour(task: Task, chain: Chain, faults: Faults) -> str:
     return ALTER if not faults.found and faults.reading.attempts[0].attempted else OTHER
 
 
-# E1 to E6 by rule: the faults of a chain's calls (agent_planning_benchmark §3.3, C.1).
+# E1 to E6 by rules: the faults of a chain's calls (agent_planning_benchmark §3.3, C.1).
 
 
 GOAL, INCOMPLETE, CONSTRAINT, LOGIC, TOOL_USE, HALLUCINATION = ("E1", "E2", "E3", "E4", "E5", "E6")
 
 
 class Fault(NamedTuple):
-    """A fault: its error, its call (None for the whole chain), and the reason. `slight` marks a very minor issue."""
+    """A fault: its error, its call (None for the whole chain), and its reason. `slight` marks a very minor issue."""
 
     error: str
     call: int | None
@@ -419,11 +420,11 @@ class Fault(NamedTuple):
 
 @dataclass
 class Faults:
-    """The faults of a chain's calls, found by going through them once.
+    """The faults of a chain's calls, found in one pass.
 
-    `there` are the facts that were given, found before, or attempted by the calls so far. A needed fact that no earlier
-    call finds is reported once; `said` are the facts reported so far. If `stepwise`, a call that finds nothing needed
-    is an error too.
+    `there` has the facts that were given, found earlier, or attempted by the calls so far. A needed fact that no
+    earlier call finds is reported once; `said` has the facts reported so far. If `stepwise` is set, a call that finds
+    nothing needed is also an error.
     """
 
     universe: Universe
@@ -492,7 +493,7 @@ class Faults:
     def _of_no_attempt(self, attempt: Attempt, tool: TypedTool, wrong: bool) -> Iterator[tuple[str, str, bool]]:
         """The faults of a call that attempts no needed fact, or only facts that other calls attempt.
 
-        `wrong` says that the call has another fault already, which explains why it attempts nothing.
+        `wrong` is set if the call already has a different fault, which explains why it attempts nothing.
         """
         serves, name = tool.serves, tool.spec.name
         if serves and not serves & self.tags:
@@ -522,7 +523,7 @@ class Faults:
     def _of_argument(self, meaning: Meaning, type_: str, needed: Fact | None) -> Iterator[tuple[str, str]]:
         """The faults of an argument.
 
-        `needed` is the fact that the call needs there; if None, any fact of the type will do.
+        `needed` is the fact that the call needs as this argument; if None, any fact of the type will do.
         """
         left_out = isinstance(needed, Applied) and needed not in self.there and needed not in self.said
         if meaning.kind is Is.FACT:
@@ -555,9 +556,10 @@ def errors_of(faults: list[Fault]) -> frozenset[str]:
 
 
 def stepwise_grade(faults: list[Fault]) -> float:
-    """The grade in the published rubric (agent_planning_benchmark C.1.1), by the number of different errors.
+    """The grade in the published rubric (agent_planning_benchmark C.1.1), from the number of different errors.
 
-    A chain gets 0.8 if its only fault is an argument that the tool does not have, the rubric's very minor issue.
+    A chain gets 0.8 if its only fault is an argument that the tool does not have, which is a very minor issue in the
+    rubric.
     """
     errors = errors_of(faults)
     major, minor = len(errors & {GOAL, CONSTRAINT, HALLUCINATION}), len(errors & {LOGIC, TOOL_USE})
@@ -573,11 +575,11 @@ def stepwise_grade(faults: list[Fault]) -> float:
 
 
 def holistic_grade(faults: list[Fault], right: int, needed: int) -> float:
-    """The grade on the scale of agent_planning_benchmark C.1.2, by a rule.
+    """The grade on the scale of agent_planning_benchmark C.1.2, computed by rules.
 
-    `right` is how many of the `needed` facts are found without fault. 1.0: there is no error. 0.8: at least nine tenths
-    are right, and there is no E1, E3 or E6. 0.6: at least three quarters are right, or all but one and at least half.
-    0.4: at least two fifths are right. 0.2: any is right. 0.0: none is right.
+    `right` is the number of the `needed` facts that are found without fault. 1.0: there is no error. 0.8: at least nine
+    tenths are right, and there is no E1, E3 or E6. 0.6: at least three quarters are right, or all but one and at least
+    half. 0.4: at least two fifths are right. 0.2: at least one is right. 0.0: none is right.
     """
     errors = errors_of(faults)
     if not errors:
@@ -591,7 +593,7 @@ def holistic_grade(faults: list[Fault], right: int, needed: int) -> float:
 
 
 def told(faults: list[Fault], first: int, most: int = 40) -> tuple[str, ...]:
-    """The faults as lines, with calls numbered from `first`. If lines are left out, the last line says how many."""
+    """The faults as lines, with calls numbered from `first`. If lines are left out, the last line counts them."""
     where = ("" if fault.call is None else f"step {fault.call + first}: " for fault in faults)
     lines = list(dict.fromkeys(f"{one.error}: {place}{one.why}" for place, one in zip(where, faults, strict=True)))
     return (*lines[:most], f"and {len(lines) - most:,} more") if len(lines) > most else tuple(lines)

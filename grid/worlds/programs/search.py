@@ -1,10 +1,10 @@
-"""Exact search over the facts that can be found: whether a task can be solved, and at what least cost (apb §3.1, B.5).
+"""Exact search over the facts that can be found: whether a task is solvable, and at what minimum cost (apb §3.1, B.5).
 
-States are sets of found facts. If only single tools (tools with one part) find a fact, every solution needs one call
-for it, and finding it early forbids nothing. So the cheapest call for this fact is made as soon as possible, without a
-choice. Two choices remain. A fact may also be found by a composite. And a call that no goal needs (a *witness*) may be
-made, because a constraint asks for it or because it finds another input of a composite. Of the facts that witnesses
-find, only the types matter, since no needed fact is made from them.
+States are sets of found facts. If a fact is found only by single tools (tools with one part), every solution needs one
+call for it, and finding it early rules out no solution. The cheapest call for this fact is therefore made as soon as
+possible, without a choice. Two choices remain. First, a composite may also find a fact. Second, a call that no goal
+needs (a *witness*) may be made, because a constraint requires it or because it finds another input for a composite. Of
+the facts that witnesses find, only the types matter, since no needed fact is derived from these facts.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class _State:
 
 @dataclass(frozen=True)
 class _Move:
-    """A call: the facts that it `needs`, the `types` of which it needs any fact, and the facts that it `finds`."""
+    """A call: the facts that it `needs`, the `types` of which it needs one fact each, and the facts that it `finds`."""
 
     tool: str
     cost: int
@@ -48,12 +48,12 @@ class _Move:
 
 
 def derivable(task: Task) -> str | None:
-    """None if the task can be solved: some calls find all wanted facts and keep the constraints. Otherwise the reason.
+    """The reason why no calls find all wanted facts and keep the constraints; None if the task can be solved.
 
-    The calls of `task.done` are made already. The broken tool is not used.
+    The calls in `task.done` have already been made. The broken tool is not used.
 
     Raises:
-        ValueError: the task is not built as `model.Task` says, or has too many states to be searched.
+        ValueError: the task does not have the form described in `model.Task`, or has too many states to search.
     """
     search = _Search(task, lambda name: 1)
     if search.least() is not None:
@@ -67,9 +67,9 @@ def derivable(task: Task) -> str | None:
 
 
 def least_cost(task: Task) -> int | None:
-    """The least total cost of calls that solve the task, not counting the calls of `task.done`.
+    """The minimum total cost of calls that solve the task, without the calls in `task.done`.
 
-    None if the task has no costs or cannot be solved. Raises the errors of `derivable`. Raises ValueError, too, if a
+    None if the task has no costs or cannot be solved. Raises the same errors as `derivable`, and also ValueError if a
     useful tool has a cost below 0, or has no cost although another useful tool has one.
     """
     costs = {name: tool.cost for name, tool in task.tools.items() if not tool.extraneous}
@@ -120,7 +120,7 @@ class _Search:
         self.by_type = bool(self.witnesses) or any(move.types for move in self.moves)
 
     def _of_use(self, witnesses: list[_Move]) -> list[_Move]:
-        """The witnesses that a constraint may ask for, and those that find inputs of other calls."""
+        """The witnesses that a constraint may require, and those that find inputs of other calls."""
         asked = {type_ for move in self.moves for type_ in move.types}
         kept: list[_Move] = []
         more = True
@@ -157,7 +157,7 @@ class _Search:
         return _Move(name, cost, 0, frozenset(inputs_of(tool).values()), 0, functions, gains)
 
     def _allowed(self, move: _Move) -> bool:
-        """Whether the call can keep the constraints, if all calls that have to come before it were made."""
+        """Whether the call can keep the constraints if all calls that have to precede it have been made."""
         everything = Kept(self.rules.watched, (0,) * len(self.rules.limits))
         return not self.rules.after(everything, move.tool, move.functions).broken
 
@@ -173,9 +173,9 @@ class _Search:
         return {bit: move for bit, move in found.items() if not bit & shared}
 
     def least(self) -> int | None:
-        """The least cost of a solution, or None if there is no solution.
+        """The minimum cost of a solution, or None if there is no solution.
 
-        A* search: `_rest` never overestimates and is consistent.
+        This is an A* search; `_rest` never overestimates and is consistent.
         """
         number = count()
         heap: list[tuple[float, float, int, int, _State]] = []
@@ -203,7 +203,7 @@ class _Search:
         return None
 
     def _rest(self, found: int) -> float:
-        """The least cost of calls that find all other needed facts, if they could be made in any order.
+        """The minimum cost of calls that find all other needed facts, if the calls could be made in any order.
 
         Every solution finds all needed facts. For each of these facts in turn, one of the calls that find it is chosen.
         """
@@ -226,7 +226,7 @@ class _Search:
         return self.rests[found]
 
     def _start(self) -> _State:
-        """The state after the calls of `task.done`."""
+        """The state after the calls in `task.done`."""
         before = replayed(self.task)
         bits = sum(self.bit.get(fact, 0) for fact in before.found)
         strange = frozenset(self.universe.type_of(fact) for fact in before.found if fact not in self.bit)
@@ -242,7 +242,7 @@ class _Search:
         for move in able:
             new = move.finds & ~state.found
             more = (one.finds & ~state.found for one in able if one.tool == move.tool)
-            if not any(new | one == one != new for one in more):  # another call of the tool finds that and more
+            if not any(new | one == one != new for one in more):  # another call of the tool finds the same and more
                 yield from self._after(state, move)
         uncalled = self.rules.watched - state.kept.called
         for move in self.witnesses:
@@ -263,7 +263,7 @@ class _Search:
     def _closed(self, state: _State) -> Iterator[tuple[_State, int]]:
         """The state after all calls that need no choice, and the cost of these calls.
 
-        Yields nothing if they break a constraint.
+        Yields nothing if these calls break a constraint.
         """
         if state.kept.broken:
             return
@@ -276,19 +276,19 @@ class _Search:
                 kept = self.rules.after(state.kept, move.tool, move.functions)
                 if any(self.rules.constraints[place].kind != BEFORE for place in kept.broken):
                     return
-                if not kept.broken:  # else another call has to come first
+                if not kept.broken:  # otherwise another call has to come first
                     state, moved, spent = self._made(state, move, kept), True, spent + move.cost
         yield state, spent
 
     def _types(self, state: _State) -> frozenset[str]:
-        """The types of the facts that are there."""
+        """The types of the facts that have been found or given."""
         if state.found not in self.found_types:
             found = {self.universe.type_of(fact) for fact, bit in self.bit.items() if bit & state.found}
             self.found_types[state.found] = frozenset(found | {constant.type for constant in self.told})
         return self.found_types[state.found] | state.types
 
     def first_missing(self) -> str:
-        """A sentence on the first needed fact that no call finds, and why."""
+        """A sentence that names the first needed fact that no call finds, and gives the reason."""
         makers: Mapping[Applied, list[_Move]] = {
             fact: [move for move in self.moves if move.finds & bit] for fact, bit in self.bit.items()
         }
@@ -301,23 +301,24 @@ class _Search:
         return "the calls that find the wanted facts wait for each other"
 
 
-# The meaning of a predicted call's argument: a fact, given by a value, a reference, or words (apb §3.1, C.1.1).
+# Finds the meaning of a predicted call's argument: a fact, given by a value, a reference, or words (apb §3.1, C.1.1).
 #
 # An argument is read in this order, and its meaning is never guessed:
 #
-# 1. a value: that of a constant of the query or of a fact found before, first among those of the parameter's type; 2.
-# `OUTPUT_FROM_STEP_i.field`, and `$Tool.field` if the tool was called once before; 3. words that name steps ("the
-# frames from step 2", "the previous step"), counted as `Chain.first` says; 4. words that name a tool ("the total from
-# CalculateBill"); 5. words that describe a fact: among the facts of the parameter's type, the one that shares more of
-# the words than every other fact (more as a set: all words that the other shares, and one besides), or the only fact.
+# 1. a value: the value of a constant in the query or of a fact found earlier; facts of the parameter's type come first;
+# 2. `OUTPUT_FROM_STEP_i.field`, or `$Tool.field` if the tool was called once before;
+# 3. words that name steps ("the frames from step 2", "the previous step"), counted according to `Chain.first`;
+# 4. words that name a tool ("the total from CalculateBill");
+# 5. words that describe a fact: of the facts of the parameter's type, the fact that shares more of the words than every
+#    other fact (all words that the other fact shares, and at least one more); or the only fact of this type.
 #
-# If several steps or calls are named, the parameter's type and the words choose among their results. Anything else is
-# VAGUE if it is words, and INVENTED if it is a value: no value comes from nowhere.
+# If several steps or calls are named, the parameter's type and the words decide among their results. Anything else is
+# VAGUE if it consists of words, and INVENTED if it is a value, since every value must have a source.
 
 
-_MOST_LEAVES = 64  # scalars that are read of a list or an object
-_LONGEST = 2_000  # characters of an argument that are read
-_MOST_ALIKE = 200  # facts of one type among which words can choose
+_MOST_LEAVES = 64  # maximum scalars that are read from a list or an object
+_LONGEST = 2_000  # maximum characters that are read of an argument
+_MOST_ALIKE = 200  # maximum facts of one type among which words can decide
 _DOTTED = re.compile(r"(\$)?[{<\[(]*\$?([A-Za-z_][\w-]*)\.([A-Za-z_]\w*)[}>\])]*")
 _STEP = re.compile(r"\b(?:OUTPUT_FROM_)?(?:step|call)s?[\s_#]*(?:no\.?|number)?[\s_#]*(\d{1,6})\b", re.IGNORECASE)
 _MORE = re.compile(r"\s*(?:,|and|&|,\s*and)\s*(?:step\s*)?#?(\d{1,6})\b", re.IGNORECASE)
@@ -342,9 +343,9 @@ class Is(Enum):
 
 @dataclass(frozen=True)
 class Meaning:
-    """An argument's meaning. Only FACT comes with a `fact`.
+    """An argument's meaning. Only the kind FACT has a `fact`.
 
-    `step` is the place, among the predicted calls, of the call named.
+    `step` is the index of the named call among the predicted calls.
     """
 
     kind: Is
@@ -368,9 +369,9 @@ def resolve(argument: object, name: str, type_: str, steps: Steps) -> Meaning:
 
 
 def _leaves(argument: object) -> Iterator[str | int | float | bool]:
-    """The scalars in an argument, without null and empty texts; at most `_MOST_LEAVES`."""
+    """The scalars in an argument, without nulls and empty texts; at most `_MOST_LEAVES`."""
     pending, found = [argument], 0
-    for value in pending:  # the list grows meanwhile
+    for value in pending:  # the list grows during the loop
         if isinstance(value, list | tuple):
             pending += value[:_MOST_LEAVES]
         elif isinstance(value, Mapping):
@@ -395,7 +396,7 @@ def _resolve(value: str | int | float | bool, name: str, type_: str, steps: Step
 
 
 def _by_value(value: object, text: str, name: str, type_: str, steps: Steps) -> Fact | None:
-    """The fact that has this value. A fact of the parameter's type comes before facts of other types."""
+    """The fact that has this value. A fact of the parameter's type takes precedence over facts of other types."""
     same = steps.by_value.get(folded(text), {})
     own = steps.by_type.get(type_, {})
     for fact in same:
@@ -409,7 +410,7 @@ def _by_value(value: object, text: str, name: str, type_: str, steps: Steps) -> 
 
 
 def _by_reference(text: str, type_: str, steps: Steps) -> Meaning | None:
-    """The meaning of the references, steps and tools that a text names; None if the text names none."""
+    """The meaning of the references, steps or tools named in a text; None if the text names none of these."""
     exact = {(int(step) if step.isdecimal() and len(step) <= 6 else None, name) for step, name in PATTERN.findall(text)}
     if exact:
         meanings = [
@@ -432,7 +433,7 @@ def _by_reference(text: str, type_: str, steps: Steps) -> Meaning | None:
 
 
 def _place(number: int, steps: Steps) -> int | None:
-    """The slot of the step with a number; None if there is no such step."""
+    """The slot of the step with this number; None if there is no such step."""
     place = number - steps.number + steps.first
     return place if 0 <= place < len(steps.slots) else None
 
@@ -451,18 +452,18 @@ def _steps_named(text: str, steps: Steps) -> Iterator[int | None]:
 
 
 def _tools_named(text: str, steps: Steps) -> list[str]:
-    """The names of tools, called or on offer, that are in a text, spelt as in the text."""
+    """The names of called or offered tools that occur in a text, spelt as in the text."""
     if not re.search(r"\w_\w|[a-z][A-Z]", text):
-        return []  # no word is a name
+        return []  # no word is a tool's name
     words = dict.fromkeys(re.findall(r"[A-Za-z_][\w-]*", text))
     offered = {name.casefold() for name in steps.universe.task.tools}
     return [word for word in words if word.casefold() in offered or word.casefold() in steps.by_tool]
 
 
 def _of_tool(tool: str, name: str, type_: str, text: str, steps: Steps) -> Meaning:
-    """The meaning of words that name a tool: the result of its call.
+    """The meaning of words that name a tool, which is the result of the tool's call.
 
-    If it was called several times, the words decide.
+    If the tool was called several times, the words decide.
     """
     places = steps.calls_of(tool)
     if not places:
@@ -477,7 +478,7 @@ def _of_tool(tool: str, name: str, type_: str, text: str, steps: Steps) -> Meani
 
 
 def _field_of(place: int | None, name: str, type_: str, steps: Steps, text: str = "") -> Meaning:
-    """A step's fact: in the field `name`, else in a field that `text` names, else of the type, else the only one."""
+    """A step's fact: in the field `name`, else in a field that `text` names, else of the type, else the only fact."""
     if place is None:
         return Meaning(Is.ABSENT)
     number, slot = place - steps.first, steps.slots[place]
@@ -485,7 +486,7 @@ def _field_of(place: int | None, name: str, type_: str, steps: Steps, text: str 
         return Meaning(Is.LATER, step=number)
     if slot.failed:
         return Meaning(Is.FAILED, step=number)
-    if not slot.fields:  # a tool that does not exist: its fields are not known
+    if not slot.fields:  # the fields of a tool that does not exist are not known
         return Meaning(Is.FACT, slot.facts[0], number) if slot.facts else Meaning(Is.ABSENT, step=number)
     if name and name not in slot.fields:
         return Meaning(Is.NO_FIELD, step=number)
@@ -500,9 +501,9 @@ def _field_of(place: int | None, name: str, type_: str, steps: Steps, text: str 
 
 
 def _one_of(meanings: Sequence[Meaning], type_: str, text: str, steps: Steps) -> Meaning:
-    """The result that fits among several steps' results: the fact of the parameter's type.
+    """Of several steps' results, the one that fits, which is the fact of the parameter's type.
 
-    If several facts have this type, the one that `text` describes.
+    If several facts have this type, it is the fact that `text` describes.
     """
     unlike = list(dict.fromkeys(meanings))
     if len(unlike) == 1:
@@ -518,7 +519,7 @@ def _one_of(meanings: Sequence[Meaning], type_: str, text: str, steps: Steps) ->
 
 
 def _by_words(text: str, name: str, type_: str, steps: Steps) -> Meaning:
-    """The meaning of a description: a fact of the parameter's type."""
+    """The meaning of a description, which is a fact of the parameter's type."""
     facts = list(steps.by_type.get(type_, {}))
     if len(facts) > _MOST_ALIKE:
         return Meaning(Is.VAGUE)

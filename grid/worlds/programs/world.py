@@ -1,4 +1,4 @@
-"""A world that plays a task's tools on concrete values. Each value represents a fact, and calls find further facts."""
+"""A world that simulates a task's tools on concrete values. Each value represents a fact, and calls find more facts."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ from grid.worlds.programs.model import (
     value,
 )
 
-_LONGEST = 120  # characters of a value that an error repeats
+_LONGEST = 120  # maximum characters of a value in an error message
 
 
 @dataclass(frozen=True)
 class Progress:
     """The facts found, the calls' effect on the constraints, and whether a reject ended the work.
 
-    If the same calls have the same effect in another order, they lead to the same state. `called` says whether any call
-    was made, not counting the calls of `task.done`.
+    If the same calls have the same effect in a different order, they lead to the same state. `called` is set if any
+    call was made, not counting the calls in `task.done`.
     """
 
     found: frozenset[Applied]
@@ -47,12 +47,12 @@ class Progress:
 class ProgramWorld:
     """The tools of a task.
 
-    A call that fails finds nothing, and its observation says why in `error`. If the tool exists and is not broken, a
-    failed call still counts for the constraints: a forbidden call is forbidden also with wrong arguments. After a
-    reject every call fails.
+    A call that fails finds nothing, and the field `error` of its observation gives the reason. If the tool exists and
+    is not broken, a failed call still counts for the constraints, since a forbidden call is also forbidden with wrong
+    arguments. After a reject every call fails.
 
     Raises:
-        ValueError: the task is not built as `model.Task` says.
+        ValueError: the task does not have the form described in `model.Task`.
     """
 
     task: Task
@@ -67,16 +67,16 @@ class ProgramWorld:
         return Rules(self.task.constraints)
 
     def start(self) -> Progress:
-        """The state after the calls of `task.done`."""
+        """The state after the calls in `task.done`."""
         before = replayed(self.task)
         return Progress(before.found, before.kept)
 
     async def apply(self, state: State, call: ToolCall) -> tuple[Progress, Observation]:
-        """The state after a call, and an observation with the values found, in the fields of the tool's spec."""
+        """The state after a call, and an observation with the found values in the fields of the tool's spec."""
         return self.applied(own_state(state, Progress), call)
 
     def applied(self, state: Progress, call: ToolCall) -> tuple[Progress, Observation]:
-        """The same as `apply`, but not asynchronous."""
+        """A synchronous version of `apply`."""
         if state.rejected:
             return state, _failed("the work was ended by a reject")
         if call.tool == REJECT:
@@ -108,11 +108,11 @@ class ProgramWorld:
         return done and not progress.kept.broken and not progress.rejected
 
     def answer(self, state: State) -> str | None:
-        """None: facts are found, but no question is answered."""
+        """None, because facts are found but no question is answered."""
         return None
 
     def found_by(self, state: Progress, call: ToolCall) -> tuple[tuple[Applied, ...], str]:
-        """The facts that a call finds, and, if it fails, the reason; otherwise the reason is empty."""
+        """The facts that a call finds, and the reason if the call fails; otherwise the reason is empty."""
         tool, arguments = self.task.tools.get(call.tool), call.arguments
         if tool is None:
             return (), f"there is no tool {_cut(call.tool)}"
@@ -144,7 +144,7 @@ class ProgramWorld:
         return found, ""
 
     def _meant(self, facts: Iterable[Fact], value: Json, type_: str | None, about: str) -> list[Fact]:
-        """The facts of a type (None: of any type) that a value may mean. Needed facts come first."""
+        """The facts of a type (None: any type) that a value may mean, with needed facts first."""
         of_type = (fact for fact in facts if type_ in (None, self._universe.type_of(fact)))
         own = [(fact, self._universe.value(fact)) for fact in of_type]
         text = value.strip() if isinstance(value, str) else to_json(value)
@@ -157,7 +157,7 @@ class ProgramWorld:
 
 @dataclass(frozen=True)
 class Replayed:
-    """The facts that each call of `task.done` found (no facts if it failed), and the calls' effect on constraints."""
+    """The facts that each call in `task.done` found (none if it failed), and the calls' effect on the constraints."""
 
     by_call: tuple[tuple[Applied, ...], ...]
     kept: Kept
@@ -169,10 +169,11 @@ class Replayed:
 
 
 def replayed(task: Task) -> Replayed:
-    """Make the calls of `task.done` once more. Their arguments are values, or references to steps counted from 0.
+    """Repeat the calls in `task.done`. Their arguments are values, or references to steps counted from 0.
 
     Raises:
-        ValueError: a call that is not marked as failed names no known tool, or an argument means no fact known by then.
+        ValueError: a call that is not marked as failed has an unknown tool, or an argument that means no fact known at
+            that point.
     """
     if not task.done:
         return Replayed((), Rules(task.constraints).start)
@@ -205,15 +206,15 @@ def _cut(text: str) -> str:
 
 
 DEEPEST = 64
-"""The greatest depth of functions that are applied to one another's output. Real tasks have a depth of about twelve."""
+"""The maximum depth of functions applied to one another's output. Real tasks have a depth of about twelve."""
 
 
 @dataclass(frozen=True)
 class Action:
     """A call of a tool that finds something needed.
 
-    `given` are the facts for the tool's typed parameters, in the order of `inputs_of` (None: any fact of the type will
-    do). `finds` are the facts that the tool's parts find (None: a fact that is not needed).
+    `given` has the facts for the tool's typed parameters, in the order of `inputs_of` (None: any fact of the type will
+    do). `finds` has the facts that the tool's parts find (None: a fact that is not needed).
     """
 
     tool: str
@@ -227,7 +228,7 @@ class Action:
 
 
 def tools_by_name(tools: Iterable[TypedTool]) -> dict[str, TypedTool]:
-    """A task's tools by name. Raises ValueError if two have the same name."""
+    """A task's tools by name. Raises ValueError if two tools have the same name."""
     found: dict[str, TypedTool] = {}
     for tool in tools:
         if tool.spec.name in found:
@@ -256,10 +257,10 @@ def inputs_of(tool: TypedTool) -> dict[str, str]:
 
 
 class Universe:
-    """A task's functions, the facts that its goals need, and the calls that find them.
+    """A task's functions, the facts that its goals need, and the calls that find these facts.
 
     Raises:
-        ValueError: the task is not built as `model.Task` says; the text names what is wrong.
+        ValueError: the task does not have the form described in `model.Task`; the message names the fault.
     """
 
     def __init__(self, task: Task) -> None:
@@ -294,7 +295,7 @@ class Universe:
 
     @cached_property
     def actions(self) -> Mapping[str, tuple[Action, ...]]:
-        """For each tool, the calls that find something needed; facts that others are made from are found first."""
+        """For each tool, the calls that find something needed; a fact is found before the facts derived from it."""
         return {name: tuple(self._actions(tool)) for name, tool in self.task.tools.items()}
 
     def _actions(self, tool: TypedTool) -> Iterator[Action]:
@@ -315,10 +316,10 @@ class Universe:
         return (fact if fact in self._needed else None for fact in self.finds(tool, parameters))
 
     def finds(self, tool: TypedTool, parameters: Mapping[str, Fact]) -> list[Applied | None]:
-        """The facts that the tool's parts find from its parameters' facts.
+        """The facts that the tool's parts find from the facts given as parameters.
 
-        `parameters` has the fact that each parameter takes. A part's fact is None if one of the part's inputs is not
-        known, or if the fact is deeper than `DEEPEST`.
+        `parameters` has the fact for each parameter. A part's fact is None if one of the part's inputs is not known, or
+        if the fact is deeper than `DEEPEST`.
         """
         found: list[Applied | None] = []
         for part, wires in zip(tool.parts, wiring_of(tool), strict=True):
@@ -330,7 +331,7 @@ class Universe:
     def _applied(self, function: str, inputs: tuple[Fact, ...]) -> Applied | None:
         """The fact that a function finds; None if it is deeper than `DEEPEST`.
 
-        Equal facts are one object, to compare fast.
+        Equal facts are the same object, which makes comparisons fast.
         """
         fact = Applied(function, inputs)
         if fact not in self._known:
@@ -341,7 +342,7 @@ class Universe:
 
 
 class _Binding:
-    """The facts that a composite must take and find, so that certain parts find certain facts."""
+    """The facts that a composite must take and find in order that given parts find given facts."""
 
     def __init__(self, tool: TypedTool) -> None:
         self.tool, self.wiring = tool, wiring_of(tool)
@@ -349,7 +350,7 @@ class _Binding:
         self.parts: dict[int, Fact] = {}
 
     def bind(self, place: int, fact: Fact) -> bool:
-        """Bind a part to a fact. Returns whether the part can find it, given everything that is bound already."""
+        """Bind a part to a fact. Returns whether the part can find the fact, given all earlier bindings."""
         if self.parts.setdefault(place, fact) != fact:
             return False
         if not isinstance(fact, Applied) or fact.function != self.tool.parts[place].name:
@@ -364,9 +365,9 @@ class _Binding:
 
 
 def _closure(wanted: Iterable[Applied]) -> tuple[Applied, ...]:
-    """The wanted facts and all facts that they are made from, each once.
+    """The wanted facts and all facts from which they are derived, each once.
 
-    A fact comes after the facts it is made from.
+    A fact comes after the facts from which it is derived.
     """
     found: dict[Applied, None] = {}
     for goal in wanted:
@@ -384,7 +385,7 @@ def _closure(wanted: Iterable[Applied]) -> tuple[Applied, ...]:
 
 
 def check(task: Task) -> None:
-    """Raise ValueError if a task is not built as `model.Task` says."""
+    """Raise ValueError if a task does not have the form described in `model.Task`."""
     if not task.goals:
         raise ValueError("the task has no goals")
     functions: dict[str, Function] = {}
@@ -429,14 +430,14 @@ def _check_tool(tool: TypedTool) -> None:
                 raise ValueError(f"{name}: a wire must come from a parameter or a part, not from {kind!r}")
 
 
-# The facts that a call can refer to: constants, and the facts of the calls before it.
+# The facts to which a call can refer: constants, and the facts found by earlier calls.
 
 
 @dataclass
 class Slot:
-    """A call that was made or predicted: the fields that it returns and the facts in them (None: no known fact).
+    """A call that was made or predicted, with the fields that it returns and the facts in them (None: not known).
 
-    `failed` says that the call was made before the prediction, and failed.
+    `failed` is set if the call was made before the prediction and failed.
     """
 
     tool: str
@@ -447,10 +448,10 @@ class Slot:
 
 @dataclass
 class Steps:
-    """The facts that are known when a call is made: constants, and the facts of all calls before it.
+    """The facts that are known when a call is made: constants, and the facts found by all earlier calls.
 
-    `slots` are the calls made before the prediction, followed by the predicted calls. `first` is the place of the first
-    predicted call in `slots`, and `number` is the chain's own number for that call. `here` is the place of the present
+    `slots` has the calls made before the prediction, followed by the predicted calls. `first` is the index of the first
+    predicted call in `slots`, and `number` is the chain's own number for this call. `here` is the index of the current
     call.
     """
 
@@ -476,14 +477,14 @@ class Steps:
             self.advance(place)
 
     def advance(self, place: int) -> None:
-        """Add the facts of the call in this slot, and go on to the next call."""
+        """Add the facts of the call in this slot, and move to the next call."""
         for fact in self.slots[place].facts:
             if fact is not None:
                 self._add(fact, place)
         self.here = place + 1
 
     def calls_of(self, tool: str) -> list[int]:
-        """The slots of the calls of a tool. If no call has exactly this name, upper and lower case are ignored."""
+        """The slots of a tool's calls. If no call has exactly this name, upper and lower case are ignored."""
         return self.by_name.get(tool) or self.by_tool.get(tool.casefold(), [])
 
     def _add(self, fact: Fact, place: int | None) -> None:
@@ -495,7 +496,7 @@ class Steps:
             self.made_by.setdefault(fact, place)
 
     def described(self, fact: Fact) -> frozenset[str]:
-        """The words that can name a fact: those of its type, constants and function, and of its tool and field."""
+        """The words that can name a fact, taken from its type, constants and function, and from its tool and field."""
         if fact not in self.words:
             place = self.made_by.get(fact)
             texts = [self.universe.type_of(fact), *_told(fact)]
@@ -509,19 +510,19 @@ class Steps:
 
 
 def stray(type_: str, place: int, number: int = 0) -> Constant:
-    """A placeholder for a fact of which only the type is known: the result of a call with unknown arguments."""
+    """A placeholder for a fact of which only the type is known, such as the result of a call with unknown arguments."""
     return Constant(type_, "", f"\0{place}.{number}")
 
 
 def is_stray(fact: Fact) -> bool:
-    """Whether a fact is a placeholder that `stray` made."""
+    """Whether a fact is a placeholder made by `stray`."""
     return isinstance(fact, Constant) and fact.name.startswith("\0")
 
 
 def _told(fact: Fact) -> Iterator[str]:
-    """The names and values of the constants that a fact is made from."""
+    """The names and values of the constants from which a fact is derived."""
     pending, seen = [fact], {fact}
-    for part in pending:  # the list grows meanwhile
+    for part in pending:  # the list grows during the loop
         if isinstance(part, Constant):
             if not is_stray(part):
                 yield part.value

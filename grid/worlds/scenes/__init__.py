@@ -1,1 +1,1 @@
-"""Fourteen tools that work on images, with GTA's signatures. The images are described by facts."""
+"""Fourteen tools that work on images, with the same signatures as in GTA. Each image is described by facts."""

@@ -17,11 +17,11 @@ from grid.text.words import stems
 from grid.worlds.equivalence import equivalent
 from grid.worlds.scenes.tools import TOOLS, Web
 
-# The tools that look at an image: OCR, MathOCR, ImageDescription, TextToBbox, and the tools that count or describe.
+# The tools that look at an image: OCR, MathOCR, ImageDescription, TextToBbox, and tools that count or describe objects.
 
 
-_SURE = 97  # the score, in percent, of the best detection; each further one has two less
-_INSIDE = 0.5  # overlap from which a region counts as the object that it is about
+_SURE = 97  # the score, in percent, of the best detection; each further detection scores two less
+_INSIDE = 0.5  # minimum overlap for a region to refer to an object
 _MANY = {"goose": "geese", "person": "people", "sheep": "sheep"}
 _ONE = {stem: stems(name)[0] for name, many in _MANY.items() for stem in stems(many)}
 _COLOR = frozenset(stems("color colour colored coloured"))
@@ -48,7 +48,7 @@ def read_formulas(given: Given) -> Outcome:
 
 
 def describe(given: Given) -> Outcome:
-    """ImageDescription: the caption, the kinds of things in the image, and the changes that were made to it."""
+    """ImageDescription: the caption, the kinds of objects in the image, and the changes that were made to the image."""
     image = given.image()
     kinds = ", ".join(plural(name) if count > 1 else one(name) for name, count in _kinds(image).items())
     parts = [image.caption, f"with {kinds}" if kinds else ""]
@@ -135,23 +135,20 @@ def _obtained(tool: str, image: Scene) -> frozenset[tuple[str, str]]:
 
 
 def _place(part: str, image: Scene) -> Box:
-    """The box of a text that was added in a part of the image."""
+    """The box of a text that was added to a part of the image."""
     width, height = image.size
     left, top = "lmr".index(part[0]) * width // 3, "tmb".index(part[1]) * height // 3
     return left + 20, top + 20, left + width // 3 - 20, top + 80
 
 
-# Reading the arguments of a call. Anything wrong with them is a `CallError`, which the call then returns.
-
-
-# The content of an image as facts, and when two images show the same.
+# The content of an image as facts, and a test whether two images show the same content.
 
 
 Box: TypeAlias = tuple[int, int, int, int]
 """A rectangle: its left, top, right and bottom in pixels."""
 SIZE = (1000, 750)
 PARTS = tuple(column + row for row in "tmb" for column in "lmr")
-"""The nine parts of an image. The first letter is for left, middle or right; the second for top, middle or bottom."""
+"""The nine parts of an image. The first letter is for left, middle or right, the second for top, middle or bottom."""
 _SAME_BOX = 0.8  # intersection over union
 _MORE_WORDS = 6
 T = TypeVar("T")
@@ -180,7 +177,7 @@ class Mark(NamedTuple):
 
 
 class Written(NamedTuple):
-    """A text that a tool added, in one of the nine parts of the image. If `color` is None, the tool chose the color."""
+    """A text that a tool added to one of the nine parts of the image. If `color` is None, the tool chose the color."""
 
     text: str
     part: str
@@ -198,9 +195,9 @@ class Chart(NamedTuple):
 @hashed_once
 @dataclass(frozen=True)
 class Scene:
-    """An image. `prompt` is the text from which it was generated; `styles` are the styles given to it, in order.
+    """An image. `prompt` is the text from which it was generated; `styles` has the styles applied to it, in order.
 
-    Only images that a tool made have a `prompt` or a `chart`; a photo of a chart has lines.
+    Only images made by a tool have a `prompt` or a `chart`; a photo of a chart has lines.
     """
 
     caption: str
@@ -216,7 +213,7 @@ class Scene:
 
     @cached_property
     def handle(self) -> str:
-        """The name of an image that a tool made. Equal contents give equal names."""
+        """The name of an image made by a tool. Images with equal content have equal names."""
         return f"image_{hashlib.blake2b(repr(self).encode(errors='replace'), digest_size=5).hexdigest()}.png"
 
 
@@ -228,12 +225,12 @@ def overlap(one: Box, other: Box) -> float:
 
 
 def area(box: Box) -> int:
-    """A box's area in pixels; 0 for a box whose corners are the wrong way round."""
+    """A box's area in pixels; 0 for a box whose corners are in the wrong order."""
     return max(box[2] - box[0], 0) * max(box[3] - box[1], 0)
 
 
 def centre_in(box: Box, region: Box) -> bool:
-    """Whether the middle of a box lies in a region."""
+    """Whether the centre of a box lies in a region."""
     x, y = (box[0] + box[2]) / 2, (box[1] + box[3]) / 2
     return region[0] <= x <= region[2] and region[1] <= y <= region[3]
 
@@ -245,11 +242,11 @@ def part_of(x: float, y: float, size: tuple[int, int]) -> str:
 
 
 def same_picture(wanted: Scene, made: Scene) -> bool:
-    """Whether an image shows what was wanted, perhaps in other words.
+    """Whether an image has the wanted content, possibly in different words.
 
-    The two images must have the same origin and the same chart, and the same marks and texts in any order. A box may
-    differ a little. A color or annotation that `wanted` leaves open may have any value. A prompt or a style must
-    contain all words of the wanted one, and at most six others.
+    Both images must have the same origin and the same chart, and the same marks and texts in any order. A box may
+    differ a little. A color or annotation that `wanted` does not specify may have any value. A prompt or style must
+    contain all words of the wanted prompt or style, and at most six other words.
     """
     return (
         _same_origin(wanted, made)
@@ -260,7 +257,7 @@ def same_picture(wanted: Scene, made: Scene) -> bool:
 
 
 def _same_origin(wanted: Scene, made: Scene) -> bool:
-    """Whether both were generated from the same words, drawn from the same numbers, or made from the same photo."""
+    """Whether both images were generated from the same words, drawn from the same numbers, or made from one photo."""
     if wanted.prompt is not None or made.prompt is not None:
         return _holds(wanted.prompt, made.prompt)
     if wanted.chart is not None or made.chart is not None:
@@ -301,7 +298,7 @@ def _same_text(wanted: Written, made: Written) -> bool:
 
 
 def _paired(wanted: Sequence[T], made: Sequence[T], same: Callable[[T, T], bool]) -> bool:
-    """Whether each wanted item has its own match, and no item is left over."""
+    """Whether each wanted item has its own match, and no other item remains."""
     left = list(made)
     for one in wanted:
         found = next((other for other in left if same(one, other)), None)
@@ -311,6 +308,9 @@ def _paired(wanted: Sequence[T], made: Sequence[T], same: Callable[[T, T], bool]
     return not left
 
 
+# Reads the arguments of a call. Any fault in them raises `CallError`, which the call then returns.
+
+
 MAX_TEXT = 500
 _NUMBER = re.compile(r"[-+]?\d{0,9}\.?\d{1,9}")
 _TRUTHS = {"true": True, "false": False}
@@ -318,11 +318,11 @@ _COLUMNS, _ROWS = {"l", "m", "r"}, {"t", "m", "b"}
 
 
 class CallError(ValueError):
-    """A call is wrong or found nothing; the message says why."""
+    """A call is not valid or found nothing; the message gives the reason."""
 
 
 class Outcome(NamedTuple):
-    """A call's result, the outcomes that the call obtained, and the image that it made, if any."""
+    """A call's result, the outcomes that the call obtained, and the image that the call made, if any."""
 
     content: Mapping[str, Json]
     obtained: frozenset[Hashable]
@@ -359,7 +359,7 @@ class Given:
         return text
 
     def image(self) -> Scene:
-        """The image that the argument `image` names. Names are looked up among the existing images alone."""
+        """The image that the argument `image` names. Only the names of existing images are looked up."""
         name = self.text("image").strip()
         if name not in self._images:
             raise CallError(f"there is no image {shown(name)[:80]!r}")
@@ -394,7 +394,7 @@ class Given:
         return int(text)
 
     def part(self, name: str, image: Scene) -> str:
-        """An argument that names one of an image's nine parts, by its two letters or by a point in it."""
+        """An argument that names one of an image's nine parts, by its two-letter code or by a point inside it."""
         text = self.text(name).strip().lower()
         if len(text) == 2 and text[0] in _COLUMNS and text[1] in _ROWS:
             return text

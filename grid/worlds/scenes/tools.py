@@ -1,8 +1,8 @@
 """GTA's fourteen tools as planners see them: published names, arguments and types, and descriptions in our own words.
 
-Names and arguments are those of the authors' tool server (open-compass/GTA, `agentlego/benchmark.py` and
-`agentlego/tools`); categories are those of their scorer (`gettype`). There, a tool's result is one text or one image.
-Here, the result has a field name, because later calls refer to it.
+Names and arguments are the same as in the authors' tool server (open-compass/GTA, `agentlego/benchmark.py` and
+`agentlego/tools`); categories are the same as in their scorer (`gettype`). In GTA, a tool's result is one text or one
+image. Here, the result has a field name, because later calls refer to the field.
 """
 
 from __future__ import annotations
@@ -137,11 +137,11 @@ TOOLS: Mapping[str, ToolSpec] = MappingProxyType({tool.name: tool for tool in _T
 """The tools by name."""
 
 
-# The web that GoogleSearch searches: a small set of entries, each about one thing.
+# The web that GoogleSearch searches, which is a small set of entries, each about one thing.
 
 
 class Entry(NamedTuple):
-    """A page of the web about one thing, which has a name."""
+    """A web page about one named thing."""
 
     name: str
     title: str
@@ -152,8 +152,8 @@ class Entry(NamedTuple):
 class Web:
     """The pages that GoogleSearch can find. A query finds an entry if it contains the entry's whole name.
 
-    The entry that shares the most words with the query comes first. A query for watches in general finds no watch of a
-    brand: a planner must have read the brand's name before.
+    The entry that shares the most words with the query comes first. A query for watches in general does not find a
+    watch of some brand, so a planner must have read the brand's name before.
     """
 
     entries: tuple[Entry, ...]
@@ -175,19 +175,19 @@ class Web:
         return [entry for _, entry in sorted(ranked)[:most]]
 
 
-# A small part of Python, read with `ast` and carried out with limits: the language of the tools' expressions and code.
+# A small part of Python, parsed with `ast` and run with limits, for the expressions and code that are given to tools.
 #
-# Python itself never evaluates anything. There are numbers, texts, tuples, lists and dicts, arithmetic, indexing,
-# names, and calls of the functions that a tool knows; no loops, no attributes, no other functions.
+# Python itself never evaluates any of the code. Supported are numbers, texts, tuples, lists and dicts, arithmetic,
+# indexing, names, and calls of the functions that a tool provides, but no loops, attributes or other functions.
 
 
 Function = Callable[..., Any]
 MAX_CHARACTERS = 4000
 _MAX_NODES = 1000
 _MAX_DEPTH = 50
-_MAX_BITS = 1000  # of an integer, so that a double can hold it
-_MAX_TEXT = 2000  # characters of a text that code puts together
-_MAX_ITEMS = 200  # of a list, including those of the lists in it
+_MAX_BITS = 1000  # maximum bits of an integer, so that a double can represent it
+_MAX_TEXT = 2000  # maximum characters of a text that code builds
+_MAX_ITEMS = 200  # maximum items of a list, including those in nested lists
 _BINARY: dict[type[ast.operator], Function] = {
     ast.Add: operator.add,
     ast.Sub: operator.sub,
@@ -200,11 +200,11 @@ _UNARY: dict[type[ast.unaryop], Function] = {ast.USub: operator.neg, ast.UAdd: o
 
 
 class CodeError(ValueError):
-    """Code cannot be run; the message says why."""
+    """Code cannot be run; the message gives the reason."""
 
 
 def calculated(expression: str, functions: Mapping[str, Function], names: Mapping[str, Any]) -> Any:
-    """The value of one expression; raises CodeError."""
+    """The value of one expression; raises CodeError if it cannot be evaluated."""
     body = _parsed(expression).body
     if len(body) != 1 or not isinstance(body[0], ast.Expr):
         raise CodeError("one expression is expected")
@@ -212,7 +212,7 @@ def calculated(expression: str, functions: Mapping[str, Function], names: Mappin
 
 
 def solution(command: str, functions: Mapping[str, Function], names: Mapping[str, Any]) -> Any:
-    """The result of the code's function `solution`; raises CodeError."""
+    """The result of the code's function `solution`; raises CodeError if the code cannot be run."""
     body = _parsed(unfenced(command)).body
     found: list[ast.stmt] | None = None
     interpreter = Interpreter(functions, dict(names))
@@ -242,7 +242,7 @@ def _parsed(text: str) -> ast.Module:
     if len(text) > MAX_CHARACTERS:
         raise CodeError(f"more than {MAX_CHARACTERS:,} characters")
     try:
-        with warnings.catch_warnings(action="ignore"):  # about oddities in the code, which do not matter here
+        with warnings.catch_warnings(action="ignore"):  # warnings about the code do not matter here
             tree = ast.parse(textwrap.dedent(text).strip())
         nodes = sum(1 for _ in ast.walk(tree))
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
@@ -253,7 +253,7 @@ def _parsed(text: str) -> ast.Module:
 
 
 class Interpreter:
-    """Runs statements one after another. `names` are the variables; statements add to them."""
+    """Runs statements one after another. `names` has the variables, to which statements add."""
 
     def __init__(self, functions: Mapping[str, Function], names: dict[str, Any]) -> None:
         self._functions = functions
@@ -301,7 +301,7 @@ class Interpreter:
                 return value
             case ast.Name(id=name) if name in self._names:
                 return self._names[name]
-            case ast.Attribute(value=ast.Name(), attr=name) if name in self._names:  # math.pi
+            case ast.Attribute(value=ast.Name(), attr=name) if name in self._names:  # such as math.pi
                 return self._names[name]
             case ast.BinOp(left=left, op=kind, right=right):
                 return _computed(kind, self.value(left), self.value(right))
@@ -324,7 +324,7 @@ class Interpreter:
         raise CodeError(f"{ast.unparse(node)[:80]!r} cannot be used here")
 
     def _called(self, node: ast.Call) -> Any:
-        """Call the function with a name's last part: `math.sqrt` is `sqrt`, and `plt.bar` is the same as `axes.bar`."""
+        """Call the function named by a name's last part: `math.sqrt` is `sqrt`, and `plt.bar` equals `axes.bar`."""
         match node.func:
             case ast.Name(id=name) | ast.Attribute(value=ast.Name(), attr=name) if name in self._functions:
                 if any(isinstance(one, ast.Starred) for one in node.args) or not all(one.arg for one in node.keywords):

@@ -1,4 +1,4 @@
-"""The world of a case's images, and those of its fourteen tools that make images, calculate or search."""
+"""The world of a case's images, and those of the fourteen tools that make images, calculate or search."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ from grid.worlds.scenes.scene import (
 from grid.worlds.scenes.tools import MAX_CHARACTERS, CodeError, Function, Web, calculated, power, shown, solution
 from grid.worlds.schema import ERROR
 
-# Equations for the tool Solver: linear systems, and one equation of the first or second degree. Exact fractions.
+# Equations for the tool Solver, in exact fractions: linear systems, and single equations of the first or second degree.
 
 
 Monomial: TypeAlias = tuple[tuple[str, int], ...]
-"""A product of variables: the variables' names with their exponents, sorted by name. () is the constant."""
+"""A product of variables, as pairs of a variable's name and exponent, sorted by name. () is the constant."""
 _MAX_TERMS = 50
 _MAX_DEGREE = 4
 _MAX_UNKNOWNS = 10
@@ -40,7 +40,7 @@ _MAX_UNKNOWNS = 10
 
 @dataclass(frozen=True)
 class Polynomial:
-    """A sum of monomials, each with its factor. Monomials with the factor 0 are left out."""
+    """A sum of monomials, each with a factor. Monomials with the factor 0 are left out."""
 
     terms: tuple[tuple[Monomial, Fraction], ...]
 
@@ -113,7 +113,8 @@ def symbols(names: str, **assumptions: bool) -> Polynomial | tuple[Polynomial, .
 def solved(equations: Any, *unknowns: Any, **options: Any) -> Any:
     """The solutions in sympy's form.
 
-    One equation gives a list of roots, a system gives a dict; the option `dict` gives a list of dicts.
+    The result is a list of roots for one equation and a dict for a system; with the option `dict`, it is a list of
+    dicts.
     """
     listed = bool(options.get("dict"))
     system = [_polynomial(one) for one in (equations if isinstance(equations, list | tuple) else [equations])]
@@ -169,7 +170,7 @@ def _square_root(value: Fraction) -> Number:
 
 
 def _linear(system: Sequence[Polynomial], names: Sequence[str]) -> dict[str, Fraction]:
-    """The only solution of a linear system, by Gauss-Jordan elimination; empty if the system has no solution.
+    """The unique solution of a linear system, by Gauss-Jordan elimination; empty if the system has no solution.
 
     Raises CodeError if the system is not linear or has several solutions.
     """
@@ -227,18 +228,15 @@ FUNCTIONS: Mapping[str, Function] = {
     "str": written,
     "print": lambda *values: None,
 }
-"""The functions that the Solver's code may call besides `solve` and arithmetic, by their names in sympy."""
-
-
-# A case's images and the fourteen tools that look at them, change them and calculate.
+"""The functions that the Solver's code may call besides `solve` and arithmetic, keyed by their names in sympy."""
 
 
 # The tools that make an image: DrawBox, AddText, ImageStylization, TextToImage and Plot.
 
 
-_MOST_EDITS = 20  # marks, texts and styles of one image each
+_MOST_EDITS = 20  # maximum number of marks, of texts and of styles in one image
 _MOST_POINTS = 100
-_MOST_OBJECTS = 12  # of a generated image
+_MOST_OBJECTS = 12  # maximum number of objects in a generated image
 
 
 def draw_box(given: Given) -> Outcome:
@@ -291,14 +289,14 @@ def plot(given: Given) -> Outcome:
 
 @dataclass
 class _Sheet:
-    """The object on which code draws. It takes the place of the figure, its axes, and the module pyplot."""
+    """The object on which code draws. It stands in for the figure, its axes, and the module pyplot."""
 
     kind: str = ""
     title: str = ""
     points: list[tuple[str, float]] = field(default_factory=list)
 
     def functions(self) -> dict[str, Function]:
-        """The functions that code may call, by their names in matplotlib."""
+        """The functions that code may call, keyed by their names in matplotlib."""
         kinds = {"bar": "bar", "barh": "bar", "plot": "line", "scatter": "scatter"}
         ignored = (
             "axis", "grid", "legend", "set_xlabel", "set_ylabel", "tight_layout", "xlabel", "xticks", "ylabel", "ylim",
@@ -396,7 +394,7 @@ def search(given: Given) -> Outcome:
 
 
 def number(value: float | Fraction) -> Hashable:
-    """The outcome that stands for a number. Numbers with the same nine significant digits are the same outcome.
+    """The outcome that represents a number. Numbers with the same nine significant digits are the same outcome.
 
     Raises CodeError if the number is too large.
     """
@@ -435,11 +433,14 @@ _FUNCTIONS: Mapping[str, Function] = {
 """The functions that expressions may call."""
 
 
+# A case's images, and the fourteen tools that look at images, change them and calculate.
+
+
 @dataclass(frozen=True)
 class SceneState:
     """The images that were made, and the outcomes obtained so far.
 
-    An image's name depends only on its content, so that two states with the same names and outcomes are equal.
+    An image's name depends only on its content, so two states with the same names and outcomes are equal.
     """
 
     made: frozenset[str] = frozenset()
@@ -454,11 +455,11 @@ _START = SceneState()
 class SceneWorld:
     """A case's tools on images. The case is resolved when all outcomes in `wanted` have been obtained.
 
-    A call does what its tool would do with the arguments, even if the reference does not make this call. It obtains
-    those parts of its result that matter. For Calculator and Solver these are the numbers. For GoogleSearch they are
-    the entries found. For a tool that looks at an image, they are the image and the objects that the tool reports. For
-    a tool that makes an image, it is this image (compared by `same_picture`). A call that cannot be done, or finds
-    nothing, fails and gives {"error": why}.
+    A call has the effect of its tool with the given arguments, even if the reference does not make this call. The
+    outcomes that it obtains are the parts of its result that matter. For Calculator and Solver these are the numbers,
+    and for GoogleSearch the entries found. For a tool that looks at an image, they are the image and the objects that
+    the tool reports. For a tool that makes an image, the outcome is this image (compared by `same_picture`). A call
+    that cannot be carried out, or finds nothing, fails and returns {"error": why}.
     """
 
     images: tuple[tuple[str, Scene], ...]
@@ -474,16 +475,16 @@ class SceneWorld:
     def start(self) -> SceneState:
         """The state after the gold steps that precede the first decision.
 
-        Without gold steps, nothing is made or obtained yet.
+        Without gold steps, the state has no images and no outcomes.
         """
         return self.begin
 
     async def apply(self, state: State, call: ToolCall) -> tuple[SceneState, Observation]:
-        """Run one call; anything that is wrong with it goes into the observation's `error`."""
+        """Run one call; any fault of the call is described in the observation's `error`."""
         return self.run(own_state(state, SceneState), call)
 
     def run(self, before: SceneState, call: ToolCall) -> tuple[SceneState, Observation]:
-        """The same as `apply`, but not asynchronous."""
+        """A synchronous version of `apply`."""
         try:
             outcome = self.outcome(before, call)
         except CallError as error:
@@ -495,7 +496,7 @@ class SceneWorld:
         return SceneState(made, before.obtained | outcome.obtained, scenes), Observation(outcome.content)
 
     def outcome(self, state: SceneState, call: ToolCall) -> Outcome:
-        """A call's outcome; raises CallError."""
+        """A call's outcome; raises CallError if the call fails."""
         if call.tool not in _TOOLS:
             raise CallError(f"there is no tool {call.tool[:80]!r}")
         return _TOOLS[call.tool](Given(call, {**self._images, **dict(state.scenes)}, self.web))
@@ -510,7 +511,7 @@ class SceneWorld:
         )
 
     def answer(self, state: State) -> str | None:
-        """None: outcomes are obtained, but no question is answered."""
+        """None, because outcomes are obtained but no question is answered."""
         return None
 
 

@@ -1,4 +1,4 @@
-"""A graph in Freebase's form, and the questions that it answers, independent of where the graph is stored."""
+"""A graph in Freebase's form, and the questions that it answers, independent of how the graph is stored."""
 
 from __future__ import annotations
 
@@ -37,27 +37,24 @@ from grid.worlds.sparql.queries import (
 )
 from grid.worlds.sparql.tools import FORWARD
 
-# A graph in a store of pyoxigraph, in memory or on disk.
-
-
 Node: TypeAlias = Entity | Value
-"""The value of a variable. An IRI outside Freebase's namespace is a Value of the datatype xsd:anyURI."""
+"""The value of a variable. An IRI outside Freebase's namespace is a Value with the datatype xsd:anyURI."""
 Row: TypeAlias = Sequence[Node | None]
 T = TypeVar("T")
 MAX_NAMES = 100_000
-"""The most names in a vocabulary of entities. If there are more, the vocabulary has no entities' names."""
-_ASKED = 1_000  # entities whose relations are looked at
-_FACTS = 200_000  # facts that are gone through for their relations
-_TOGETHER = 500  # entities in one query
+"""The maximum number of names in a vocabulary of entities. If there are more, it contains no entity names."""
+_ASKED = 1_000  # maximum number of entities whose relations are examined
+_FACTS = 200_000  # maximum number of facts that are read to find relations
+_TOGETHER = 500  # maximum number of entities in one query
 
 
 @dataclass(frozen=True)
 class Limits:
-    """The limits of one question's cost.
+    """The limits on the cost of one question.
 
     Attributes:
-        rows: the most results.
-        seconds: the most time.
+        rows: the maximum number of results.
+        seconds: the maximum time.
     """
 
     rows: int = 100_000
@@ -68,16 +65,16 @@ class Limits:
         return SparqlError(f"there are more than {self.rows:,} results")
 
     def too_slow(self) -> SparqlError:
-        """The error for a question that takes too long."""
+        """The error for a question that takes too much time."""
         return SparqlError(f"it takes more than {self.seconds:g} seconds")
 
 
 class KnowledgeGraph(Protocol):
-    """A graph. All its methods raise SparqlError if a limit is exceeded or the graph breaks."""
+    """A graph. All methods raise SparqlError if a limit is exceeded or the graph fails."""
 
     @property
     def waits(self) -> bool:
-        """Whether the graph's answers come over a network, so that other work should go on during a question."""
+        """Whether the graph answers over a network, so that other work should continue during a question."""
         ...
 
     def denotes(self, expression: Expression) -> tuple[Node, ...]:
@@ -90,17 +87,17 @@ class KnowledgeGraph(Protocol):
     def relations(self, ids: Collection[str], direction: str) -> tuple[str, ...]:
         """The relations that find_relation can follow from entities in a direction, sorted.
 
-        Of more than a thousand entities, only a thousand are examined, evenly spread. Only a limited number of facts is
-        read.
+        If there are more than a thousand entities, only a thousand, evenly spread, are examined. Only a limited number
+        of facts is read.
         """
         ...
 
     def properties(self, ids: Collection[str]) -> tuple[str, ...]:
-        """The relations that lead from entities to literals, sorted. The limits are those of `relations`."""
+        """The relations that lead from entities to literals, sorted. The same limits apply as in `relations`."""
         ...
 
     def names(self, ids: Collection[str]) -> Mapping[str, str]:
-        """Each entity's name, by id: the first in order if it has several. Entities without a name are left out."""
+        """Each entity's name, by id; if it has several, the first in order. Entities without a name are left out."""
         ...
 
     def named(self, text: str) -> tuple[str, ...]:
@@ -112,20 +109,20 @@ class KnowledgeGraph(Protocol):
         ...
 
     def has(self, identity: str) -> bool:
-        """Whether the graph says anything about an entity or a class."""
+        """Whether the graph has any fact about an entity or a class."""
         ...
 
     @property
     def vocabularies(self) -> Mapping[str, Vocabulary]:
         """All names by kind: `relation`, `property` (a relation to literals), `input` (an entity's name or a class).
 
-        If entities have more than 100,000 names, no entity's name is included.
+        If the entities have more than 100,000 names, none of these names is included.
         """
         ...
 
 
 class SelectGraph(ABC):
-    """A graph that answers questions about its entities by SELECT queries."""
+    """A graph that answers questions about its entities with SELECT queries."""
 
     @abstractmethod
     def rows(self, query: str) -> Iterator[Row]:
@@ -143,7 +140,7 @@ class SelectGraph(ABC):
         return self.schema(tools.leading_from(_spread(ids), _FACTS, literals=True))
 
     def names(self, ids: Collection[str]) -> Mapping[str, str]:
-        """Each entity's name, by id: the first in order if it has several."""
+        """Each entity's name, by id; if it has several names, the first in order."""
         return {identity: found[0] for identity, found in self._told(tools.names, ids).items()}
 
     def types(self, ids: Collection[str]) -> Mapping[str, tuple[str, ...]]:
@@ -151,20 +148,20 @@ class SelectGraph(ABC):
         return self._told(tools.types, ids)
 
     def named(self, text: str) -> tuple[str, ...]:
-        """The ids of the entities with a name, sorted."""
+        """The ids of the entities with this name, sorted."""
         return tuple(sorted({node.id for (node,) in self.rows(tools.named(text)) if isinstance(node, Entity)}))
 
     def has(self, identity: str) -> bool:
-        """Whether the graph says anything about an entity or a class."""
+        """Whether the graph has any fact about an entity or a class."""
         return any(True for _ in self.rows(tools.known(identity)))
 
     def schema(self, query: str) -> tuple[str, ...]:
-        """Those results of a query for one variable that are names of Freebase's schema, sorted."""
+        """The results of a query for one variable, sorted; only names in Freebase's schema are kept."""
         found = {node.id for (node,) in self.rows(query) if isinstance(node, Entity)}
         return tuple(sorted(name for name in found if NAME.fullmatch(name)))
 
     def _told(self, query: Callable[[Iterable[str]], str], ids: Collection[str]) -> dict[str, tuple[str, ...]]:
-        """The results of a query for entities' names or classes, sorted for each entity's id."""
+        """The results of a query for the names or classes of entities, sorted for each entity's id."""
         found: dict[str, set[str]] = defaultdict(set)
         for some in parts(list(dict.fromkeys(ids)), _TOGETHER):
             for entity, told in self.rows(query(some)):
@@ -185,7 +182,7 @@ def vocabularies(
 
 
 def parts(items: Sequence[T], size: int) -> Iterator[Sequence[T]]:
-    """The items in parts of the given size. The last part may be smaller."""
+    """The items, split into parts of the given size. The last part may be smaller."""
     return (items[first : first + size] for first in range(0, len(items), size))
 
 
@@ -199,16 +196,16 @@ def _place(node: Node) -> tuple[bool, str, str]:
 
 
 def _spread(ids: Collection[str]) -> Sequence[str]:
-    """The ids, sorted. If there are too many to be examined, an evenly spread selection."""
+    """The ids, sorted. If there are too many to examine, an evenly spread selection of them."""
     found = sorted(ids)
     return found if len(found) <= _ASKED else [found[place * len(found) // _ASKED] for place in range(_ASKED)]
 
 
-# Numbers, dates and texts: the literals that are possible, and how a literal is read from words.
+# Numbers, dates and texts: the possible literals, and how a literal is read from a text.
 
 
 MAX_CHARACTERS = 1_000
-"""The most characters of a literal that a planner gives."""
+"""The maximum length of a literal that a planner gives, in characters."""
 _ZONE = r"(?:Z|[+-][0-9]{2}:[0-9]{2})?"
 _YEAR = r"(-?[0-9]{4,9})"
 _DATE = re.compile(rf"{_YEAR}-([0-9]{{2}})-([0-9]{{2}}){_ZONE}")
@@ -227,7 +224,7 @@ _PLAIN_FLOAT = re.compile(r"[+-]?[0-9]*\.?[0-9]+(?:[eE][+-]?[0-9]{1,4})?")
 def _day(year: str, month: str, day: str) -> bool:
     """Whether a day exists in the Gregorian calendar; the year may be any number."""
     try:
-        dt.date(2000 + int(year) % 400, int(month), int(day))  # the calendar repeats after 400 years
+        dt.date(2000 + int(year) % 400, int(month), int(day))  # the calendar repeats every 400 years
     except ValueError:
         return False
     return True
@@ -272,7 +269,7 @@ _BY_IRI = {f"{XSD}{kind}": test for kind, test in _KINDS.items()}
 
 
 def wrong(text: str, datatype: str) -> str | None:
-    """The reason why a text is no literal of a datatype.
+    """The reason why a text is not a literal of a datatype.
 
     None if the text is such a literal or the datatype is unknown.
     """
@@ -285,8 +282,8 @@ def wrong(text: str, datatype: str) -> str | None:
 def read(text: str) -> Value | None:
     """The literal that a text denotes: a number, a date, a year, `"text"` or `text^^datatype`.
 
-    None if it is none of these. Four digits are a year. Datatypes are those of XML Schema, written as `date`, as
-    `xsd:date` or as the whole IRI.
+    None if the text is none of these. Four digits are a year. Datatypes are from XML Schema, written as `date`, as
+    `xsd:date` or as the full IRI.
 
     Raises:
         SparqlError: the date does not exist, the datatype is unknown, or the datatype does not allow the text.
@@ -312,7 +309,7 @@ def read(text: str) -> Value | None:
 
 
 def spoken(value: Value) -> str:
-    """A text from which `read` gets the same literal: the literal's text alone, if that is enough."""
+    """A text that `read` converts back to the same literal; only the literal's text, if that is enough."""
     kind = value.datatype.removeprefix(XSD)
     if kind == "string":
         escaped = re.sub(r'(["\\])', r"\\\1", value.text)
@@ -327,7 +324,7 @@ def spoken(value: Value) -> str:
 
 
 def number(value: Value) -> Value:
-    """A year of four digits, read as a number instead. Other literals are returned unchanged."""
+    """A year of four digits is returned as a number with these digits; other literals are returned unchanged."""
     if value.datatype == f"{XSD}gYear" and _PLAIN_YEAR.fullmatch(value.text):
         return Value(value.text, f"{XSD}integer")
     return value
@@ -347,22 +344,25 @@ def _unquoted(text: str) -> str:
     return re.sub(r"\\(.)", r"\1", text[1:-1]) if quoted else text
 
 
+# A graph in a store of pyoxigraph, in memory or on disk.
+
+
 _INTEGER = f"{XSD}integer"
-_LOOKED_AT = 100  # facts of a relation
-_SORTED = 1_000  # values in one query
+_LOOKED_AT = 100  # maximum number of facts of a relation that are examined
+_SORTED = 1_000  # maximum number of values in one query
 _SORTING = "SELECT ?x WHERE {{ VALUES ?x {{ {} }} }} ORDER BY {} LIMIT 1"
 _Term: TypeAlias = ox.NamedNode | ox.BlankNode | ox.Literal | ox.Triple
 
 
 class StoreGraph(SelectGraph):
-    """One graph of a store: a named one, or the default one.
+    """One graph in a store, either a named graph or the default graph.
 
     Many graphs may share one store, and no graph changes it. The time limit is checked whenever the store finds a row;
     the store's work between two rows cannot be stopped. Therefore the terms that a COUNT, ARGMAX or ARGMIN needs are
-    fetched as rows by separate queries, the innermost first.
+    fetched as rows by separate queries, with the innermost first.
 
     Attributes:
-        limits: the limits of one question's cost.
+        limits: the limits on the cost of one question.
         waits: False, since no network is used.
     """
 
@@ -374,13 +374,13 @@ class StoreGraph(SelectGraph):
         self._graph = ox.NamedNode(name) if name else ox.DefaultGraph()
 
     def denotes(self, expression: Expression) -> tuple[Node, ...]:
-        """The nodes that an expression denotes, each once, sorted; raises SparqlError."""
+        """The distinct nodes that an expression denotes, sorted; raises SparqlError."""
         if isinstance(expression, Entity | Value):
             return (expression,)
         until = monotonic() + self.limits.seconds
         solved: dict[Expression, str | None] = {}
         number = 0
-        for part in walk(expression):  # the innermost first
+        for part in walk(expression):  # the innermost parts first
             if part in solved:
                 continue
             if isinstance(part, Arg):
@@ -401,8 +401,8 @@ class StoreGraph(SelectGraph):
     def vocabularies(self) -> Mapping[str, Vocabulary]:
         """All names by kind, as in `KnowledgeGraph`.
 
-        They are collected once, without a time limit: this takes some seconds for millions of facts. A relation counts
-        as leading to literals if one of its first hundred facts leads to a literal.
+        The names are collected once, without a time limit; this takes a few seconds for millions of facts. A relation
+        counts as leading to literals if one of its first hundred facts leads to a literal.
         """
         patient = copy(self)
         patient.limits = Limits(seconds=math.inf)
@@ -416,7 +416,7 @@ class StoreGraph(SelectGraph):
         )
 
     def _best(self, arg: Arg, solved: Mapping[Expression, str | None], until: float) -> str | None:
-        """The greatest or least of the values by which members are ordered, as SPARQL writes it.
+        """The largest or smallest of the values by which members are ordered, as SPARQL writes it.
 
         None if there is no value.
         """
@@ -428,7 +428,7 @@ class StoreGraph(SelectGraph):
         return found[0] if found else None
 
     def _terms(self, query: str, until: float) -> set[_Term]:
-        """The terms that a SELECT of one variable finds, each once."""
+        """The distinct terms that a SELECT of one variable finds."""
         found: set[_Term] = set()
         for solution in self._solutions(query, until):
             found.add(solution[0])
@@ -444,14 +444,14 @@ class StoreGraph(SelectGraph):
                 if monotonic() > until:
                     raise self.limits.too_slow()
                 yield solution
-        except (SyntaxError, UnicodeEncodeError) as error:  # such as a text that no literal can contain
+        except (SyntaxError, UnicodeEncodeError) as error:  # for example, if a text cannot occur in a literal
             raise SparqlError(f"it cannot be asked for: {error}") from None
         except OSError as error:
             raise SparqlError(f"the graph cannot be read: {error}") from None
 
 
 def _node(term: _Term) -> Node:
-    """The node for a term of the store. A text with a language becomes a plain text."""
+    """The node for a term in the store. A text with a language becomes a plain text."""
     if isinstance(term, ox.Literal):
         return Value(term.value) if term.language else Value(term.value, term.datatype.value)
     if isinstance(term, ox.NamedNode):
@@ -460,19 +460,21 @@ def _node(term: _Term) -> Node:
     raise SparqlError("the graph has a node without an IRI")
 
 
-# Results of calls: a set of entities and values, the expression that denotes it, how it is shown, and its parts.
+# The result of a call: a set of entities and values, the expression that denotes it, and how the set is shown.
 
 
 MAX_PARTS = 200
-"""The most parts of an expression. Without a limit, merging results with themselves could make expressions of any
-size."""
-_MAX_VALUES = 1_000  # of an answer as a text
-_LONG = 100  # characters of a name or a text that is shown
+"""The maximum number of parts in an expression.
+
+Without a limit, merging results with themselves could build expressions of any size.
+"""
+_MAX_VALUES = 1_000  # maximum number of values in an answer's text
+_LONG = 100  # maximum characters of a name or a text that is shown
 
 
 @dataclass(frozen=True)
 class Result:
-    """The nodes that an expression denotes, and the number of the expression's parts."""
+    """The nodes that an expression denotes, and the number of parts in the expression."""
 
     expression: Expression
     nodes: tuple[Node, ...]
@@ -501,9 +503,9 @@ def text_of(node: Node) -> str:
 
 
 def parts_of(*operands: Result) -> int:
-    """The number of parts of the expression that a call makes from `operands`.
+    """The number of parts in the expression that a call builds from `operands`.
 
-    Raises SparqlError if there are too many.
+    Raises SparqlError if there are too many parts.
     """
     found = 1 + sum(operand.parts for operand in operands)
     if found > MAX_PARTS:
@@ -512,7 +514,7 @@ def parts_of(*operands: Result) -> int:
 
 
 def told(graph: KnowledgeGraph, nodes: Sequence[Node]) -> str:
-    """The number of nodes and the first ten nodes, as a text: entities with their names, values as they are."""
+    """The number of nodes and the first ten nodes, as a text: entities by id and name, values by their text."""
     first = nodes[:SHOWN]
     names = graph.names([node.id for node in first if isinstance(node, Entity)])
     shown = ", ".join(_told(node, names) for node in first)
@@ -532,7 +534,7 @@ def _told(node: Node, names: Mapping[str, str]) -> str:
 def answer_text(found: Collection[str]) -> str:
     """An answer's values, separated by `; `.
 
-    Of more than a thousand values, the first thousand and the number of all.
+    If there are more than a thousand values, the text has the first thousand and the number of all values.
     """
     shown = list(dict.fromkeys(found))
     if len(shown) <= _MAX_VALUES:
@@ -543,8 +545,8 @@ def answer_text(found: Collection[str]) -> str:
 def answers(found: Iterable[str], reference: Collection[str], names: Mapping[str, str]) -> bool:
     """Whether an answer has the reference's ids and values, compared as a set.
 
-    `names` has the names of the reference's entities. In an answer, a name counts as the ids of all these entities that
-    have it. Values are compared as in KoPL (see `same_answer`).
+    `names` has the names of the reference's entities. In an answer, a name counts as the ids of all of these entities
+    that have this name. Values are compared as in KoPL (see `same_answer`).
     """
     by_name: dict[str, list[str]] = {}
     for identity, name in names.items():

@@ -32,14 +32,16 @@ from grid.worlds.sparql.queries import (
 )
 
 FINISHING = 1
-"""The number of nodes that a plan has besides its calls: the published function lists end in STOP, which counts as a
-node."""
+"""The number of nodes that a plan has besides its calls.
+
+The published function lists end with STOP, which counts as a node.
+"""
 
 
 def calls(expression: Expression, name: Callable[[str], str]) -> dict[str, ToolCall]:
     """The calls for an expression, by step number. A call comes after the calls whose results it uses.
 
-    Equal calls are not merged, as in the published plans. `name` returns the text by which a call names the entity with
+    As in the published plans, equal calls are not merged. `name` returns the text by which a call names the entity with
     a given id.
     """
     found: dict[str, ToolCall] = {}
@@ -81,15 +83,15 @@ def calls(expression: Expression, name: Callable[[str], str]) -> dict[str, ToolC
     return found
 
 
-# From N-Triples or N-Quads to a store; every line that cannot be used is named and counted.
+# Loads N-Triples or N-Quads into a store; lines that cannot be used are named and counted.
 
 
 MAX_LINE_BYTES = 100_000
 MAX_BYTES = 20_000_000_000
-"""The most bytes that the files of a graph may have together, after unpacking."""
+"""The maximum total size of a graph's files in bytes, after unpacking."""
 MAX_REMARKS = 1_000
-"""The most lines that are named in `remarks`. Further lines are only counted."""
-_TOGETHER = 10_000  # lines that are parsed at once
+"""The maximum number of lines named in `remarks`. Further lines are only counted."""
+_TOGETHER = 10_000  # number of lines that are parsed together
 
 
 @dataclass
@@ -99,7 +101,7 @@ class Read:
     Attributes:
         facts: the number of facts read, including repeated facts.
         skipped: the number of lines left out.
-        remarks: the first thousand of the lines left out: file, line and reason.
+        remarks: file, line and reason for the first thousand lines that were left out.
     """
 
     facts: int = 0
@@ -107,23 +109,23 @@ class Read:
     remarks: list[Skipped] = field(default_factory=list)
 
     def leave_out(self, path: Path, line: int, reason: str) -> None:
-        """Note a line that cannot be used."""
+        """Record a line that cannot be used."""
         self.skipped += 1
         if len(self.remarks) < MAX_REMARKS:
             self.remarks.append(Skipped(f"{path.name}:{line}", reason))
 
 
 def in_memory(*paths: Path) -> tuple[ox.Store, Read]:
-    """A store in memory with the facts of files, and the count of facts; raises DataError as `fill` does."""
+    """A store in memory with the facts from files, and the count of facts; raises DataError as `fill` does."""
     store = ox.Store()
     return store, fill(store, *paths)
 
 
 def on_disk(folder: Path, *paths: Path) -> Read:
-    """Make a store in a new or empty folder. Afterwards many processes may read it at once (`opened`).
+    """Create a store in a new or empty folder. Afterwards many processes may read it at the same time (`opened`).
 
     Raises:
-        DataError: as in `fill`; or the folder is not empty or cannot be written.
+        DataError: as in `fill`; or the folder is not empty or cannot be written to.
     """
     try:
         if folder.exists() and any(folder.iterdir()):
@@ -138,7 +140,7 @@ def on_disk(folder: Path, *paths: Path) -> Read:
 
 
 def opened(folder: Path) -> ox.Store:
-    """A store on disk, only for reading; raises DataError if the folder has no store."""
+    """A store on disk, opened read-only; raises DataError if the folder has no store."""
     try:
         return ox.Store.read_only(str(folder))
     except OSError as error:
@@ -148,11 +150,11 @@ def opened(folder: Path) -> ox.Store:
 def fill(store: ox.Store, *paths: Path) -> Read:
     """Put the facts of N-Triples or N-Quads files into a store, one per line; `.gz` is unpacked.
 
-    A line is left out and named in `remarks` in three cases: it is no fact; it has a node without an IRI; or it has a
-    literal that the literal's datatype does not allow (a 13th month, for example).
+    A line is left out and named in `remarks` in three cases: it is not a fact; it has a node without an IRI; or it has
+    a literal that is not valid for its datatype (a 13th month, for example).
 
     Raises:
-        DataError: a file cannot be read, or is too large unpacked.
+        DataError: a file cannot be read, or the files are too large once unpacked.
     """
     read = Read()
     store.bulk_extend(_Files(paths, read).quads())
@@ -222,7 +224,7 @@ class _Files:
 
 
 def _parsed(lines: bytes) -> Iterator[ox.Quad]:
-    return ox.parse(input=lines, format=ox.RdfFormat.N_QUADS)  # every N-Triples line is one of N-Quads
+    return ox.parse(input=lines, format=ox.RdfFormat.N_QUADS)  # every N-Triples line is also valid N-Quads
 
 
 def _wrong(quad: ox.Quad) -> str | None:

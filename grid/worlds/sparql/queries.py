@@ -1,4 +1,4 @@
-"""S-expressions, and their conversion into SPARQL 1.1 (planning_horizon §B.1.2; as in GrailQA and KBQA-o1)."""
+"""S-expressions, and their conversion to SPARQL 1.1 (planning_horizon §B.1.2; as in GrailQA and KBQA-o1)."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from urllib.parse import quote
 
 from grid.worlds.handles import CallError
 
-# Reasons why a query over a graph, or a call of its tools, has no result.
+# Errors for queries over a graph, or calls of its tools, that have no result.
 
 
 class SparqlError(CallError):
-    """A query or a call cannot have a result; the message says why in one sentence."""
+    """A query or a call cannot have a result; the message gives the reason in one sentence."""
 
 
 # S-expressions: a question over Freebase as a tree (planning_horizon §B.1.2, table 8; GrailQA).
@@ -32,7 +32,7 @@ NAME = re.compile(r"[a-z][a-z0-9_]{0,99}(\.[A-Za-z0-9_\-]{1,100}){1,6}")
 """A class or a relation of the schema: `film.film`, `film.film.genre`."""
 NOW = "NOW"
 MASK = "*"
-"""The sign that replaces entities, literals and times in a template."""
+"""The character that replaces entities, literals and times in a template."""
 _TIME = re.compile(rf"[0-9]{{4}}|{NOW}")
 _TOKEN = re.compile(r'\s*(?:([()])|("(?:[^"\\]|\\.)*"(?:\^\^[^\s()]+)?|[^\s()"][^\s()]*))')
 
@@ -42,7 +42,7 @@ SIGNS: dict[Comparison, str] = {"lt": "<", "le": "<=", "gt": ">", "ge": ">="}
 
 
 class ExpressionError(SparqlError):
-    """A text is no S-expression; the message says where and why in one sentence."""
+    """A text is not an S-expression; the message gives the place and the reason in one sentence."""
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,7 @@ class Class:
 
 @dataclass(frozen=True)
 class Value:
-    """A literal: its text and its datatype, a full IRI."""
+    """A literal, with its text and its datatype (a full IRI)."""
 
     text: str
     datatype: str = f"{XSD}string"
@@ -69,9 +69,9 @@ class Value:
 
 @dataclass(frozen=True)
 class Join:
-    """All things from which a relation leads to one of the targets.
+    """All nodes from which a relation leads to one of the targets.
 
-    If `reverse`, all things to which the relation leads from one of the targets.
+    If `reverse` is set, all nodes to which the relation leads from one of the targets.
     """
 
     relation: str
@@ -89,7 +89,7 @@ class And:
 
 @dataclass(frozen=True)
 class Arg:
-    """The members of a set with the greatest or the least value of a property; several members if they tie."""
+    """The member of a set with the largest or smallest value of a property; several members if there is a tie."""
 
     mode: Extreme
     operand: Expression
@@ -109,7 +109,7 @@ class Compare:
 class TimeConstraint:
     """The members of a set that are valid in a year, or NOW.
 
-    `relation` leads to the start of validity; its twin (`ending`) to the end.
+    `relation` leads to the start of validity; a second relation (see `ending`) leads to the end.
     """
 
     operand: Expression
@@ -129,7 +129,7 @@ Tree: TypeAlias = "str | list[Tree]"
 
 
 def children(expression: Expression) -> tuple[Expression, ...]:
-    """The expressions from which an expression is directly made, in their order."""
+    """The expressions of which an expression directly consists, in order."""
     match expression:
         case Join(target=target):
             return (target,)
@@ -143,7 +143,7 @@ def children(expression: Expression) -> tuple[Expression, ...]:
 
 
 def walk(expression: Expression) -> Iterator[Expression]:
-    """An expression and all expressions within it. Each comes after the expressions from which it is made."""
+    """An expression and all expressions within it. Each expression comes after the expressions of which it consists."""
     for child in children(expression):
         yield from walk(child)
     yield expression
@@ -181,7 +181,7 @@ def written(expression: Expression, masked: bool = False) -> str:
 
 
 def atom(text: str) -> Entity | Class | Value:
-    """The entity, class or literal that a word denotes; raises ExpressionError if it denotes none of these."""
+    """The entity, class or literal that a token denotes; raises ExpressionError if the token denotes none of these."""
     if ENTITY.fullmatch(text):
         return Entity(text)
     if text.startswith('"'):
@@ -198,7 +198,7 @@ def atom(text: str) -> Entity | Class | Value:
 def _tree(text: str) -> Tree:
     """The text as nested lists, one for each pair of brackets.
 
-    There is no recursion, since texts may be deeply nested.
+    The function does not recurse, since texts may be deeply nested.
     """
     open_lists: list[list[Tree]] = [[]]
     place = 0
@@ -270,23 +270,25 @@ def _literal(value: Value) -> str:
 NS = "http://rdf.freebase.com/ns/"
 TYPE = "type.object.type"
 TODAY = "2015-08-10"
-"""The date that is used for NOW: that of Freebase's last dump (KBQA-o1)."""
+"""The date used for NOW, which is the date of Freebase's last dump (KBQA-o1)."""
 Dialect = Literal["sparql", "virtuoso"]
 """The form of a query. With `virtuoso`, dates have the offset -08:00, as in Freebase's dump in Virtuoso."""
 OFFSET = "-08:00"
 _PLAIN = ("integer", "float", "double", "decimal", "dateTime", "string", "boolean")
 _ESCAPES = str.maketrans({"\\": "\\\\", '"': '\\"', "\n": "\\n", "\r": "\\r", "\t": "\\t"})
 Solved = Mapping[Expression, str | None]
-"""Results known before the query, as SPARQL writes them: the best value of an ARGMAX or ARGMIN (None if it has no
-value), and the number of a COUNT."""
+"""Results known before the query, as SPARQL writes them.
+
+They are the best value of an ARGMAX or ARGMIN (None if there is no value), and the number of a COUNT.
+"""
 
 
 def query(expression: Expression, dialect: Dialect = "sparql") -> str:
-    """The SELECT that finds the things that an expression denotes, each once, as `?x`. A COUNT gives a number.
+    """The SELECT that finds the distinct nodes that an expression denotes, as `?x`. A COUNT gives a number.
 
-    As in the published conversion, the answer does not contain the entities that the expression names, nor the things
-    on the way to the answer. A text in the answer has no language or is English. ARGMAX and ARGMIN return all members
-    that tie. Within another expression, ARGMAX, ARGMIN and COUNT become sub-queries.
+    As in the published conversion, the answer contains neither the entities that the expression names nor the nodes on
+    the path to the answer. A text in the answer has no language or is English. ARGMAX and ARGMIN return all members
+    that tie. Inside a larger expression, ARGMAX, ARGMIN and COUNT become sub-queries.
     """
     patterns = _Patterns(dialect, count(1), {})
     if isinstance(expression, Count):
@@ -295,14 +297,14 @@ def query(expression: Expression, dialect: Dialect = "sparql") -> str:
 
 
 def members(expression: Expression, solved: Solved) -> str:
-    """Like `query`, but a thing is repeated for each way that leads to it. So rows come as soon as they are found."""
+    """Like `query`, but a node is repeated for each path that leads to it, so rows come as soon as they are found."""
     return f"SELECT ?x WHERE {{ {_Patterns('sparql', count(1), solved).whole(expression, '?x')} }}"
 
 
 def ordered_by(arg: Arg, solved: Solved) -> str:
     """The SELECT that finds, as `?x`, the values by which an ARGMAX or ARGMIN orders its members.
 
-    The values may be repeated. The best of them is then put into `solved`.
+    The values may be repeated. The caller then puts the best value into `solved`.
     """
     return f"SELECT ?x WHERE {{ {_Patterns('sparql', count(1), solved).ordered(arg, '?x')} }}"
 
@@ -310,7 +312,7 @@ def ordered_by(arg: Arg, solved: Solved) -> str:
 def iri(name: str) -> str:
     """The IRI of an entity, a class or a relation in SPARQL's form.
 
-    Characters that no Freebase name has are escaped.
+    Characters that do not occur in Freebase names are escaped.
     """
     return f"<{NS}{quote(name, safe='', errors='replace')}>"
 
@@ -319,12 +321,12 @@ def literal(value: Value, dialect: Dialect = "sparql") -> str:
     """A literal as SPARQL writes it, escaped."""
     kind = value.datatype.rpartition("#")[2]
     offset = OFFSET if dialect == "virtuoso" and kind not in _PLAIN else ""
-    datatype = re.sub(r"[^\w:/.#\-]", "", value.datatype)  # nothing that ends an IRI
+    datatype = re.sub(r"[^\w:/.#\-]", "", value.datatype)  # removes characters that would end an IRI
     return f'"{value.text.translate(_ESCAPES)}{offset}"^^<{datatype}>'
 
 
 class _Patterns:
-    """The maker of graph patterns, each with new variables. `passed` are the variables on the way to the answer."""
+    """Builds graph patterns, each with new variables. `passed` has the variables on the path to the answer."""
 
     def __init__(self, dialect: Dialect, numbers: count[int], solved: Solved) -> None:
         self._dialect: Dialect = dialect
@@ -333,9 +335,9 @@ class _Patterns:
         self.passed: list[str] = []
 
     def whole(self, expression: Expression, variable: str) -> str:
-        """The pattern for a variable, and filters: it equals no entity that was named and no variable that was passed.
+        """The pattern for a variable, with filters that exclude named entities and the values of variables on the path.
 
-        If the expression is only an entity, there is no such filter.
+        If the expression is only an entity, there are no filters.
         """
         own = _Patterns(self._dialect, self._numbers, self._solved)
         found = own.of(expression, variable)
@@ -343,19 +345,19 @@ class _Patterns:
             return found
         named = dict.fromkeys(iri(part.id) for part in walk(expression) if isinstance(part, Entity))
         tests = [f"{variable} != {other}" for other in named]
-        same = "{} != {}" if self._dialect == "virtuoso" else "!sameTerm({}, {})"  # != of unknown datatypes is an error
+        same = "{} != {}" if self._dialect == "virtuoso" else "!sameTerm({}, {})"  # != fails for unknown datatypes
         tests += [same.format(variable, other) for other in own.passed]
         if _has_literals(expression):
             tests.append(f'!isLiteral({variable}) || LANG({variable}) = "" || LANGMATCHES(LANG({variable}), "en")')
         return " ".join([found, *(f"FILTER({test})" for test in tests)])
 
     def counted(self, expression: Count, variable: str) -> str:
-        """The part of a SELECT, after its first word, that counts the members of a set."""
+        """The part of a SELECT after its first word, for a query that counts the members of a set."""
         own = self._new()
         return f"(COUNT(DISTINCT {own}) AS {variable}) WHERE {{ {self.whole(expression.operand, own)} }}"
 
     def of(self, expression: Expression, variable: str) -> str:
-        """The pattern that makes a variable one of the things that the expression denotes."""
+        """The pattern that binds a variable to the nodes that the expression denotes."""
         match expression:
             case Entity(identity):
                 return f"VALUES {variable} {{ {iri(identity)} }}"
@@ -366,7 +368,7 @@ class _Patterns:
             case Join():
                 return self._join(expression, variable)
             case And(left, right):
-                first, second = sorted((left, right), key=_breadth)  # stores evaluate them in the written order
+                first, second = sorted((left, right), key=_breadth)  # stores evaluate them in this order
                 return f"{self.of(first, variable)} {self.of(second, variable)}"
             case Arg():
                 return self._extreme(expression, variable)
@@ -384,7 +386,7 @@ class _Patterns:
         if isinstance(target, Entity):
             return _triple(variable, join.relation, iri(target.id), join.reverse)
         own = self._new()
-        if isinstance(target, Value):  # compared by its meaning: 365 is 365.0
+        if isinstance(target, Value):  # compared by value: 365 equals 365.0
             same = f"FILTER({own} = {literal(target, self._dialect)})"
             return f"{_triple(variable, join.relation, own, join.reverse)} {same}"
         if isinstance(target, Count):
@@ -400,14 +402,14 @@ class _Patterns:
         return f"{{ SELECT {self.counted(expression, variable)} }}"
 
     def ordered(self, arg: Arg, value: str) -> str:
-        """The pattern that makes a variable a value by which a member is ordered."""
+        """The pattern that binds a variable to the values by which members are ordered."""
         member = self._new()
         return f"{self.whole(arg.operand, member)} {member} {iri(arg.relation)} {value} ."
 
     def _extreme(self, arg: Arg, variable: str) -> str:
         """The pattern of an ARGMAX or ARGMIN.
 
-        It has the operand twice: once to find the best value, and once to find all members with this value.
+        The pattern has the operand twice: once to find the best value, and once to find all members with this value.
         """
         own = self._new()
         outer = f"{self.of(arg.operand, variable)} {variable} {iri(arg.relation)} {own} ."
@@ -420,9 +422,9 @@ class _Patterns:
         return f"{found} {outer} FILTER({own} = {value})"
 
     def _holds(self, constraint: TimeConstraint, variable: str) -> str:
-        """The pattern for validity: the start is not after the time, and the end is not before it.
+        """The pattern for validity: the start is not after the given time, and the end is not before it.
 
-        A missing start or end excludes nothing.
+        If the start or the end is missing, it excludes nothing.
         """
         tests = [(constraint.relation, "<=")]
         until = ending(constraint.relation)
@@ -441,7 +443,7 @@ class _Patterns:
 
 
 def ending(relation: str) -> str | None:
-    """For a relation that leads to a start, the relation that leads to the end; None if the name has no such twin."""
+    """For a relation that leads to a start, the relation that leads to the end; None if there is no such relation."""
     for since, until in (("from", "to"), ("from_date", "to_date")):
         if relation.endswith(since):
             return f"{relation.removesuffix(since)}{until}"
@@ -449,9 +451,9 @@ def ending(relation: str) -> str | None:
 
 
 def _breadth(expression: Expression) -> int:
-    """A rough rank of how many things an expression denotes.
+    """A rough rank for the number of nodes that an expression denotes.
 
-    1 for an entity, 2 for a class, 3 for all things with a certain value.
+    1 for an entity, 2 for a class, 3 for all nodes with a certain value.
     """
     match expression:
         case Class():
@@ -489,7 +491,7 @@ def _year_test(variable: str, sign: str, year: int) -> str:
 
 
 def _date_test(variable: str, sign: str) -> str:
-    """The test that compares a date with TODAY. An end that is only a year or a month counts as its last day."""
+    """The test that compares a date with TODAY. An end given only as a year or month counts as its last day."""
     day = f'SUBSTR(REPLACE(STR({variable}), "(Z|[+-][0-9][0-9]:[0-9][0-9])$", ""), 1, 10)'
     last = f'SUBSTR(CONCAT({day}, IF(STRLEN({day}) = 4, "-12-31", "-31")), 1, 10)'
     return f'{last if sign == ">=" else day} {sign} "{TODAY}"'

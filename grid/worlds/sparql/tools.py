@@ -1,4 +1,4 @@
-"""The seven atomic query tools (planning_horizon table 8): their parameters and their descriptions for a planner."""
+"""The seven atomic query tools (planning_horizon table 8), with their parameters and descriptions for planners."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ _ALL = (
 TOOLS: Mapping[str, ToolSpec] = {tool.name: tool for tool in _ALL}
 
 
-# SPARQL queries about a graph's entities and its schema: names, classes, relations.
+# SPARQL queries about a graph's entities and its schema: names, classes and relations.
 
 
 NAME = "type.object.name"
@@ -94,7 +94,7 @@ def names(ids: Iterable[str]) -> str:
 
 
 def named(text: str) -> str:
-    """The query for the entities `?x` that have a name."""
+    """The query for the entities `?x` that have a given name."""
     plain = literal(Value(text)).rpartition("^^")[0]
     return f"SELECT DISTINCT ?x WHERE {{ VALUES ?n {{ {plain} {plain}@en }} ?x {iri(NAME)} ?n . }}"
 
@@ -105,7 +105,7 @@ def types(ids: Iterable[str]) -> str:
 
 
 def known(identity: str) -> str:
-    """The query that has a row if the graph has a fact about an entity."""
+    """The query that returns a row if the graph has a fact about an entity."""
     return f"SELECT ?p WHERE {{ {{ {iri(identity)} ?p ?o }} UNION {{ ?s ?p {iri(identity)} }} }} LIMIT 1"
 
 
@@ -115,7 +115,7 @@ def leading_to(ids: Iterable[str], most: int) -> str:
 
 
 def leading_from(ids: Iterable[str], most: int, *, literals: bool = False) -> str:
-    """The query for the relations `?r` that lead from entities; if `literals`, only relations to literals."""
+    """The query for the relations `?r` that lead from entities; if `literals` is set, only relations to literals."""
     only = " FILTER(isLiteral(?o))" if literals else ""
     return _relations(f"{_among('?x', ids)} ?x ?r ?o .{only}", most)
 
@@ -144,7 +144,7 @@ def used_names(most: int) -> str:
 def declared_relations(*, literals: bool = False) -> str:
     """The query for the relations `?r` that Freebase's own schema declares.
 
-    If `literals`, only relations to literals.
+    If `literals` is set, only relations to literals.
     """
     only = f" {_among('?t', _VALUES)} ?r {iri('type.property.expected_type')} ?t ." if literals else ""
     return f"SELECT DISTINCT ?r WHERE {{ ?r {iri(TYPE)} {iri('type.property')} .{only} }}"

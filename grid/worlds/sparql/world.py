@@ -74,9 +74,9 @@ T = TypeVar("T")
 class SparqlState:
     """The successful calls so far, their results, and the answer.
 
-    A call is the tool's name and the arguments in the tool's order. Results follow from the calls, so that two states
-    with equal calls and answers are equal. `answer` has the values of the given answer; it is None before an answer is
-    given.
+    A call is the tool's name, followed by the arguments in the tool's order. Results follow from the calls, so two
+    states with equal calls and answers are equal. `answer` has the values of the given answer; it is None until an
+    answer is given.
     """
 
     calls: tuple[tuple[str, ...], ...] = ()
@@ -91,21 +91,21 @@ _START = SparqlState()
 class SparqlWorld:
     """A case's seven tools over a graph, whose state is the results so far.
 
-    A successful call gives {"result": "$n", "value": ...}: n counts results from 0, and `$n` stands for that result in
-    later calls; `value` gives the number of the result's members and names the first ten. As published, a call stands
-    for a whole expression, which is built from the calls of the results that it uses. A call fails if its expression
-    denotes nothing or its arguments do not fit. A failed call gives {"error": why} and leaves no result.
+    A successful call returns {"result": "$n", "value": ...}. Here n counts results from 0, and `$n` refers to this
+    result in later calls; `value` gives the number of the result's members and names the first ten. As in the paper, a
+    call represents a whole expression, which is built from the calls whose results it uses. A call fails if its
+    expression denotes nothing or its arguments do not fit. A failed call returns {"error": why} and leaves no result.
 
-    If `answered` is true, the call `finish(answer)` gives the case's answer: words or `$n`, several of them separated
-    by a semicolon and a blank. After a `finish` that succeeded, the answer stays. If `answered` is false, the latest
-    result is the answer. In an answer, entities are given by their ids. For an entity of the reference, its name counts
-    as well.
+    If `answered` is true, the call `finish(answer)` gives the case's answer: one or more texts or `$n`, separated by a
+    semicolon and a blank. After a successful `finish`, the answer does not change. If `answered` is false, the latest
+    result is the answer. In an answer, entities are given by their ids. For entities of the reference, the names also
+    count.
 
     Attributes:
         graph: the graph, which is never changed and may be shared.
         reference: the ids and values of the case's answer.
         names: the names of the entities in `reference`.
-        mentions: the dataset's links from texts of the question to an id, a class, or a literal with its datatype.
+        mentions: the dataset's links from texts in the question to an id, a class, or a literal with its datatype.
         answered: whether `finish` gives the answer, or the latest result is the answer.
     """
 
@@ -122,11 +122,11 @@ class SparqlWorld:
         return tuple(TOOLS.values())
 
     def start(self) -> SparqlState:
-        """No results."""
+        """The state without results."""
         return _START
 
     async def apply(self, state: State, call: ToolCall) -> tuple[SparqlState, Observation]:
-        """Run one call; anything that is wrong with it goes into the observation's `error`."""
+        """Run one call; any fault of the call is described in the observation's `error`."""
         before = own_state(state, SparqlState)
         results = before.results
         try:
@@ -142,9 +142,9 @@ class SparqlWorld:
         return after, Observation({RESULT: handle(len(results)), "value": value})
 
     async def identifiers(self, state: State, call: ToolCall) -> Mapping[str, Expected]:
-        """The names that a call needs from the graph's schema and from its entities' names.
+        """The names that a call needs from the graph's schema and from the names of its entities.
 
-        The candidates for a relation are the relations that the entities given to the call have.
+        The candidates for a relation are the relations of the entities given to the call.
         """
         results = own_state(state, SparqlState).results
         try:
@@ -154,7 +154,7 @@ class SparqlWorld:
             return {}
 
     def answer(self, state: State) -> str | None:
-        """The answer as a text, with its values separated by `; `; None before an answer is given."""
+        """The answer as a text, with its values separated by `; `; None until an answer is given."""
         found = self._found(state)
         return None if found is None else answer_text(found)
 
@@ -170,13 +170,14 @@ class SparqlWorld:
         return now.results[-1].texts if now.results else None
 
     async def _asked(self, question: Callable[[], T]) -> T:
-        """Ask the graph a question and return its answer. If the graph uses a network, other work goes on meanwhile."""
+        """Ask the graph a question and return its answer. If the graph uses a network, other work continues."""
         return await asyncio.to_thread(question) if self.graph.waits else question()
 
     def _run(self, results: Sequence[Result], call: ToolCall) -> tuple[tuple[str, ...], Result, str]:
         """Run a call.
 
-        Returns the call as it is kept in a state, the result, and the result's text; raises CallError.
+        Returns the call as stored in a state, the result, and the result's text; raises CallError if there is no
+        result.
         """
         words, given = _arguments(call, results)
         if call.tool == EXTRACT:
@@ -192,9 +193,9 @@ class SparqlWorld:
         raise SparqlError(self._unknown(words) or nothing(call.tool, words))
 
     def _unknown(self, words: Mapping[str, str]) -> str | None:
-        """The message that a relation of a call is not in the graph.
+        """The message that a call's relation is not in the graph.
 
-        None if it is there, or if the graph cannot say.
+        None if the relation is in the graph, or if the graph cannot tell.
         """
         for name in filter(words.__contains__, RELATIONS):
             known = self.graph.vocabularies["relation"]
@@ -204,7 +205,7 @@ class SparqlWorld:
 
 
 def _arguments(call: ToolCall, results: Sequence[Result]) -> tuple[dict[str, str], dict[str, Result]]:
-    """The arguments that are words, and the earlier results that the other arguments name. Raises CallError."""
+    """The text arguments, and the earlier results named by the other arguments; raises CallError if one is invalid."""
     tool = TOOLS.get(call.tool)
     if tool is None:
         raise SparqlError(f"there is no tool {shown(call.tool)}")
@@ -217,13 +218,13 @@ def _arguments(call: ToolCall, results: Sequence[Result]) -> tuple[dict[str, str
     return {name: text for name, text in texts.items() if name not in given}, given
 
 
-# The names that a call expects: the relations that the entities it is given have (planning_horizon B.1.2).
+# The names that a call expects, which are the relations of the entities given to it (planning_horizon B.1.2).
 
 
 def expected(
     graph: KnowledgeGraph, mentions: Mapping[str, str], tool: str, words: Mapping[str, str], given: Mapping[str, Result]
 ) -> dict[str, Expected]:
-    """The names that a call expects, for each parameter. Raises SparqlError if the graph cannot say."""
+    """The names that a call expects, for each parameter. Raises SparqlError if the graph cannot tell."""
     if tool == tools.EXTRACT:
         return _input(graph, mentions, words["input_value"])
     ids = next((result.ids for result in given.values()), ())
@@ -242,7 +243,7 @@ def expected(
 
 
 def _input(graph: KnowledgeGraph, mentions: Mapping[str, str], text: str) -> dict[str, Expected]:
-    """The expected names of entities, classes and mentions. Empty for an id or a literal, which no name can replace."""
+    """The expected names of entities, classes and mentions; empty for an id or a literal, which no name can replace."""
     if ENTITY.fullmatch(text) or read(text) is not None:
         return {}
     vocabulary = graph.vocabularies["input"].with_names(mentions)
@@ -251,24 +252,24 @@ def _input(graph: KnowledgeGraph, mentions: Mapping[str, str], text: str) -> dic
 
 def _of(graph: KnowledgeGraph, parameter: str, here: Sequence[str]) -> dict[str, Expected]:
     vocabulary = graph.vocabularies["relation"]
-    if not all(name in vocabulary for name in here):  # the graph does not say which relations it has
+    if not all(name in vocabulary for name in here):  # the graph does not list its relations
         vocabulary = Vocabulary(vocabulary.noun, here)
     return {parameter: Expected(vocabulary, here)}
 
 
-# The meaning of the text that is given to extract_entity.
+# Finds the meaning of the text that is given to extract_entity.
 
 
 MAX_CHARACTERS = 1_000
-_LISTED = 10  # entities of one name
-_CLASSES = 3  # of each entity
+_LISTED = 10  # maximum number of listed entities with one name
+_CLASSES = 3  # maximum number of listed classes per entity
 
 
 def resolve(graph: KnowledgeGraph, mentions: Mapping[str, str], text: str) -> Entity | Class | Value:
-    """The meaning of a text. Tried in this order: mention, number or date, entity's id or name, class, other literal.
+    """The first of these meanings that fits: mention, number or date, entity's id or name, class, other literal.
 
     Raises:
-        SparqlError: the text is none of these, several entities have the name, or the date does not exist.
+        SparqlError: the text has none of these meanings, several entities have the name, or the date does not exist.
     """
     text = text.strip()
     if not text or len(text) > MAX_CHARACTERS:
@@ -298,14 +299,14 @@ def resolve(graph: KnowledgeGraph, mentions: Mapping[str, str], text: str) -> En
 
 
 def _several(graph: KnowledgeGraph, text: str, ids: Sequence[str]) -> str:
-    """The message that several entities have a name, with a list of these entities."""
+    """The message that several entities have the same name, with a list of these entities."""
     types = graph.types(ids[:_LISTED])
     found = [f"{one} ({', '.join(types[one][:_CLASSES])})" if one in types else one for one in ids[:_LISTED]]
     more = f", and {len(ids) - _LISTED:,} more" if len(ids) > _LISTED else ""
     return f"{len(ids):,} entities have the name {shown(text)}: {', '.join(found)}{more}; give the id of one"
 
 
-# From a call to the expressions that it may stand for (planning_horizon §B.1.2: the hidden function list).
+# Converts a call to the expressions that it may represent (planning_horizon §B.1.2: the hidden function list).
 
 
 _TIME = re.compile(rf"[0-9]{{4}}|{NOW}")
@@ -316,8 +317,8 @@ _EXTREMES: Mapping[str, Extreme] = {"ARGMAX": "ARGMAX", "ARGMIN": "ARGMIN"}
 def expressions(tool: str, words: Mapping[str, str], given: Mapping[str, Result]) -> list[Expression]:
     """The possible expressions of a call, in the order in which they are tried, for any tool but extract_entity.
 
-    There is a second expression if a literal of four digits may be a year or a number. It is used if the first
-    expression denotes nothing. Raises SparqlError.
+    There is a second expression if a literal of four digits may be a year or a number. The second expression is used if
+    the first denotes nothing. Raises SparqlError if an argument is not valid.
     """
     for name in RELATIONS:
         if name in words and not NAME.fullmatch(words[name]):
@@ -377,17 +378,17 @@ def _values(value: Value) -> list[Value]:
     return list(dict.fromkeys([value, number(value)]))
 
 
-# A graph at a SPARQL endpoint, as Freebase in Virtuoso (planning_horizon appendix A: a server of your own).
+# A graph at a SPARQL endpoint, such as Freebase in Virtuoso (planning_horizon appendix A: a server of your own).
 
 
 MAX_BYTES = 64 * 2**20
-"""The most bytes of a server's answer."""
+"""The maximum size of a server's answer, in bytes."""
 _JSON = "application/sparql-results+json"
-_SHOWN = 200  # characters of a server's text in an error
-_GRACE = 5.0  # seconds beyond those that the server is given
-_FIRST_WAIT, _LONGEST_WAIT = 0.5, 30.0  # seconds between two tries
-_SLOW = re.compile(r"S1T00|estimated execution time|timed? ?out", re.I)  # as Virtuoso words it
-_PARTIAL = "S1TAT"  # Virtuoso's state of an answer that it broke off
+_SHOWN = 200  # maximum characters of a server's text in an error message
+_GRACE = 5.0  # seconds added to the server's time limit
+_FIRST_WAIT, _LONGEST_WAIT = 0.5, 30.0  # seconds between two attempts
+_SLOW = re.compile(r"S1T00|estimated execution time|timed? ?out", re.I)  # as in Virtuoso's messages
+_PARTIAL = "S1TAT"  # Virtuoso's state for an incomplete answer
 
 
 class _TryAgainError(Exception):
@@ -399,23 +400,23 @@ class _TryAgainError(Exception):
 
 
 class EndpointGraph(SelectGraph):
-    """A graph for which a server answers. Only SELECT is ever sent, and only JSON is accepted.
+    """A graph on a server. Only SELECT queries are sent, and only JSON is accepted.
 
     If a query has too many rows, or takes too much time at the server, a SparqlError is raised, which counts as the
     query's result. If the server cannot be reached, hangs, or answers with anything but SPARQL's JSON, an EngineError
     is raised. If such a failure may be temporary, the query is sent again, and the error is raised only after the last
-    try.
+    attempt.
 
     Args:
-        url: the endpoint's URL, without user and password.
+        url: the endpoint's URL, without a user and password.
         name: the graph's IRI at the endpoint; None for the default graph.
-        dialect: with `virtuoso`, the time limit is sent along, and dates have the form of Freebase's dump in Virtuoso.
-        limits: the limits of one question's cost.
-        tries: the most times that a query is sent.
-        key: the config's key, named in errors.
+        dialect: with `virtuoso`, the time limit is sent to the server, and dates are as in Freebase's dump in Virtuoso.
+        limits: the limits on the cost of one question.
+        tries: the maximum number of times that a query is sent.
+        key: the config key, which error messages name.
 
     Raises:
-        ConfigError: `url` is no URL, or contains a password.
+        ConfigError: `url` is not a URL, or contains a password.
     """
 
     waits = True
@@ -435,7 +436,7 @@ class EndpointGraph(SelectGraph):
         self._name, self._dialect, self._tries, self._key = name, dialect, tries, key
 
     def denotes(self, expression: Expression) -> tuple[Node, ...]:
-        """The nodes that an expression denotes, each once, sorted; raises SparqlError and EngineError."""
+        """The distinct nodes that an expression denotes, sorted; raises SparqlError and EngineError."""
         if isinstance(expression, Entity | Value):
             return (expression,)
         asked = f"{query(expression, self._dialect)} LIMIT {self.limits.rows + 1}"
@@ -459,7 +460,7 @@ class EndpointGraph(SelectGraph):
     def vocabularies(self) -> Mapping[str, Vocabulary]:
         """All relations and classes that Freebase's own schema declares, without names of entities.
 
-        They are asked for once.
+        They are requested only once.
         """
         return vocabularies(
             self.schema(tools.declared_relations()),
@@ -507,7 +508,7 @@ class EndpointGraph(SelectGraph):
         raise self._broken(f"HTTP {status}: {said}")
 
     def _exchange(self, query: str) -> tuple[int, Mapping[str, str], bytes]:
-        """The status, the headers (case of their names ignored) and the body.
+        """The status, the headers (with names in any case) and the body.
 
         Raises SparqlError if the body is too large.
         """
@@ -536,7 +537,7 @@ class EndpointGraph(SelectGraph):
             raise _TryAgainError(f"the answer ({one_line(kind, _SHOWN) or 'of no type'}) is not JSON: {said}") from None
 
     def _node(self, term: object) -> Node | None:
-        """The node for a term of SPARQL's JSON."""
+        """The node for a term in SPARQL's JSON."""
         match term:
             case None:
                 return None
@@ -562,7 +563,7 @@ class EndpointGraph(SelectGraph):
                 self._key, self.url, "a package is not installed: pip install 'agent-grid[openai]'"
             ) from None
         return httpx.Client(
-            headers={"Accept": _JSON, "Accept-Encoding": "identity"},  # a compressed answer could grow without bounds
+            headers={"Accept": _JSON, "Accept-Encoding": "identity"},  # a compressed answer could unpack to any size
             timeout=self.limits.seconds + _GRACE,
             follow_redirects=False,
             trust_env=not is_loopback(self.url),
@@ -570,7 +571,7 @@ class EndpointGraph(SelectGraph):
 
 
 def _table(data: Any) -> tuple[list[str], list[Mapping[str, Any]]] | None:
-    """The variables and rows of SPARQL's JSON; None if the JSON has another shape."""
+    """The variables and rows in SPARQL's JSON; None if the JSON has a different structure."""
     match data:
         case {"head": {"vars": [*names]}, "results": {"bindings": [*rows]}}:
             if all(isinstance(name, str) for name in names) and all(isinstance(row, dict) for row in rows):

@@ -60,7 +60,7 @@ def test_a_limit_on_money_ends_a_sweep_and_a_larger_one_goes_on(tmp_path: Path) 
         assert first.status == 1, first.out + first.err
         spent = f"budget.money={limit:g}: all runs of this name have spent {40 * DOLLARS:g} US dollars"
         left = f"; {DOLLARS / 2:g} are left, but the next cell (react) costs {DOLLARS:g} on average"
-        assert f"{spent}{left}; to go on, run again with a higher budget.money" in first.out
+        assert f"{spent}{left}; to continue, run again with a higher budget.money" in first.out
         assert "cells that have ended: react 40 of 200" in first.out
         assert "160 cells are missing: run again with the same name" in first.out
         rows, attempts = first.rows("x"), first.rows("x", "attempts")
@@ -82,7 +82,7 @@ def test_a_limit_on_money_ends_a_sweep_and_a_larger_one_goes_on(tmp_path: Path) 
 
         more = sweep(tmp_path, server.url, *values, f"budget.money={1000 * DOLLARS}")
         assert (more.status, len(more.rows("x"))) == (0, 200)
-        assert "to go on" not in more.out
+        assert "to continue" not in more.out
         assert f"budget.money={1000 * DOLLARS:g}: all runs of this name have spent {200 * DOLLARS:g} US" in more.out
 
 
@@ -95,7 +95,7 @@ def test_all_planners_have_the_same_cases_when_the_money_is_spent(tmp_path: Path
     assert min(map(len, cases.values())) >= max(map(len, cases.values())) - 1 > 1
     (line,) = (line for line in ended.out.splitlines() if line.startswith("cells that have ended: "))
     assert all(f"{name} {len(found)} of 12" in line for name, found in cases.items())
-    assert "; to go on, run again with a higher budget.money" in ended.out
+    assert "; to continue, run again with a higher budget.money" in ended.out
 
 
 def growing(asked: Asked) -> Reply:
@@ -124,7 +124,10 @@ def test_a_request_beyond_the_limit_is_refused_and_its_cell_is_begun_again(tmp_p
             f"budget.money={3 * DOLLARS:g} is reached: no further cells are started, and requests that would exceed it"
             in first.out
         )
-        assert "1 cells were started but have no row, because their next request would exceed it; to go" in first.out
+        assert (
+            "1 cells were started but have no row, as their next request would exceed the limit; to continue"
+            in first.out
+        )
         assert "30 cells are missing" in first.out
         (attempt,) = first.rows("x", "attempts")
         assert (attempt["cells"], attempt["money"]) == (0, pytest.approx(paid))
@@ -290,4 +293,4 @@ def test_money_that_is_found_to_be_unknown_later_is_said(tmp_path: Path) -> None
     assert (ended.status, again.status) == (0, 0), ended.err + again.err
     assert sorted((row["money"] or 0.0) for row in ended.rows("x")) == [0.0, *[pytest.approx(DOLLARS)] * 4]
     assert "budget.money is not exact: a server did not report the tokens of some answers" in ended.out
-    assert "budget.money leaves out 1 cells of earlier runs, because price or tokens are not known" in again.out
+    assert "budget.money leaves out 1 cells of earlier runs, because their price or tokens are not known" in again.out

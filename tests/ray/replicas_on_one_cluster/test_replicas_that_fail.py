@@ -91,7 +91,7 @@ def test_a_sweep_begins_with_the_replicas_that_start_and_takes_in_the_others_lat
     with fleet(tmp_path, said) as running:
         assert sorted(running.handles(model(tmp_path)))[0].endswith("-0")
         assert len(running.handles(model(tmp_path))) == 1
-        assert "goes on without replica" in "".join(said)
+        assert "continues without replica" in "".join(said)
         assert "no memory" in "".join(said)
         wait_for(lambda: len(running.handles(model(tmp_path))) == 2, 600)
     assert "is ready and joins now" in said[-1]

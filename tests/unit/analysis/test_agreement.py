@@ -308,7 +308,7 @@ def test_the_command_reads_a_folder_and_its_labels(tmp_path: Path, capsys: pytes
     with pytest.raises(AnalysisError, match="nothing to compare"):
         agreement.held_against(root, None)
     found, notes = agreement.held_against(root, file)
-    assert notes == ["10 labels have an episode here, 1 have none"]
+    assert notes == ["10 labels match an episode here; 1 match none"]
     said = {row["case_id"]: row["success"] for row in rows["episodes"]}
     alike = [said[case] == bool(number % 2) for number, case in enumerate(built.dataset.case_ids())]
     assert found[0].values["agreement"].iloc[0] == pytest.approx(sum(alike) / len(alike))

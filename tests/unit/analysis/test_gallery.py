@@ -37,7 +37,7 @@ def folder_of(tmp_path: Path, values: Any, *names: str) -> tuple[Path, Path]:
 def test_a_new_preset_without_its_papers_tables_or_a_reason_is_refused(tmp_path: Path) -> None:
     path, folder = folder_of(tmp_path, {"old": {"published": ["tooltree_table1"]}}, "old", "new")
     with pytest.raises(
-        ConfigError, match="'new': exactly the presets of experiment, each with its published tables or why"
+        ConfigError, match="'new': must have exactly the presets of experiment, each with published tables or a reason"
     ):
         load(path, folder)
 
@@ -83,10 +83,10 @@ def test_overrides_of_the_user_come_last_and_no_key_comes_twice() -> None:
     [
         (
             ["--only", "tooltree_tabel1"],
-            "--only='tooltree_tabel1': one of the presets of conf/experiment: .*did you mean tooltree_table",
+            "--only='tooltree_tabel1': one of the presets in conf/experiment: .*did you mean tooltree_table",
         ),
         (["--limit", "0"], "--limit=0: an integer of 1 or more"),
-        (["name=x"], "name='x': overrides of a sweep"),
+        (["name=x"], "name='x': must be a sweep's override"),
         (["store.root=x"], "store.root='x': "),
         (["+experiment=x"], "experiment='x': "),
         (["paths.bfcl"], "paths.bfcl='': "),

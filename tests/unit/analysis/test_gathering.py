@@ -89,7 +89,7 @@ def test_one_report_has_every_family_of_every_folder(
     assert reported(monkeypatch, *roots) == 2
     assert "several folders need --into FOLDER" in capsys.readouterr().err
     assert reported(monkeypatch, *roots, "--into", tmp_path / "study", "--follow") == 2
-    assert "--follow works for one sweep" in capsys.readouterr().err
+    assert "--follow works for only one sweep" in capsys.readouterr().err
     assert reported(monkeypatch, *roots, "--into", tmp_path / "study", "--tables", tmp_path / "tables") == 0
     printed = capsys.readouterr().out
     assert "has no results on their data" not in printed, "no family is missing"

@@ -270,7 +270,7 @@ def test_holm_corrects_over_the_coefficients_of_table_3_in_all_fits() -> None:
 def test_few_clusters_are_corrected_and_said() -> None:
     frame = simulated.episodes(0, 32)
     found, plain = fitted(frame, PLAIN), fitted(frame, PLAIN.model_copy(update={"few_clusters": "none"}))
-    assert any("only 32 clusters, so errors come from a bias-reduced" in note for note in found.notes)
+    assert any("only 32 clusters, so standard errors come from a bias-reduced" in note for note in found.notes)
     assert any("only 32 clusters, and errors are not corrected" in note for note in plain.notes)
     ours, theirs = found.coefficients, plain.coefficients
     assert ours["coefficient"].to_list() == pytest.approx(theirs["coefficient"].to_list())
@@ -352,7 +352,7 @@ def test_lost_rows_are_counted_by_reason() -> None:
         "4 rows left out: no success: infrastructure error",
         "3 rows left out: no success",
         "6 rows left out: no last_step",
-        "there are only 59 clusters, so errors come from a bias-reduced covariance (Mancl and DeRouen 2001)",
+        "there are only 59 clusters, so standard errors come from a bias-reduced covariance (Mancl and DeRouen 2001)",
     }
 
 

@@ -219,7 +219,7 @@ def test_an_earlier_export_is_replaced_and_nothing_else(
     assert len(inspect_log.read_eval_log(path).samples) == 2
     (root / "inspect" / "notes.txt").touch()
     assert exported(monkeypatch, root) == 2
-    assert "there is more than .eval logs (notes.txt)" in capsys.readouterr().err
+    assert "may contain only .eval logs, but has notes.txt" in capsys.readouterr().err
     assert path.is_file()
 
 

@@ -65,4 +65,4 @@ def test_one_folder_or_keys(
 ) -> None:
     monkeypatch.setattr("sys.argv", ["agreement.py", *given])
     assert agreement.main() == 2
-    assert "one folder of a sweep, or keys" in capsys.readouterr().err
+    assert "must be one sweep's results folder, or only keys" in capsys.readouterr().err

@@ -219,7 +219,7 @@ def test_the_command_tells_success_by_what_cases_are_and_papers_by_request(
     printed = capsys.readouterr().out
     assert "success by depth" in printed
     assert "published beside ours" not in printed
-    assert "no published figures are shown, because no language model answered (--papers shows them)" in printed
+    assert "published figures are not shown, because no language model was used (--papers shows them)" in printed
     assert reported(monkeypatch, tmp_path / "swept", "--papers", "--wide") == 0
     assert "published beside ours" in capsys.readouterr().out
     assert reported(monkeypatch, tmp_path / "swept", "--by", "dept") == 2

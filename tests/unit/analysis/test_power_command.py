@@ -90,14 +90,17 @@ def test_without_a_pilot(run: Run) -> None:
 
 
 BAD = {
-    "difference": (["--rate", "0.3"], "difference=None: the points"),
-    "none": (["--rate", "0.3", "--difference", "0"], "difference='0': points of success, from -100 to 100 and not 0"),
+    "difference": (["--rate", "0.3"], "difference=None: must be the points"),
+    "none": (
+        ["--rate", "0.3", "--difference", "0"],
+        "difference='0': a number of points of success from -100 to 100, but not 0",
+    ),
     "large": (["--rate", "0.3", "--difference", "101"], "difference='101'"),
     "word": (["--rate", "0.3", "--difference", "five"], "difference='five'"),
     "nan": (["--rate", "0.3", "--difference", "nan"], "difference='nan'"),
     "impossible": (
         ["--rate", "0.95", "--difference", "10"],
-        r"difference=10.0: .*95.0%, so less than 5.0 points above that",
+        r"difference=10.0: must be less than 5.0 points above the 95.0% of ",
     ),
     "below": (["--rate", "0.05", "--difference", "-10"], "less than 5.0 points below it$"),
     "power": (["--rate", "0.3", "--difference", "5", "--power", "1"], "power='1': a share above 0 and below 1"),
@@ -106,22 +109,22 @@ BAD = {
     "digits": (["--rate", "0.3", "--difference", "5", "--trials", "9" * 5000], "trials='999"),
     "icc": (["--rate", "0.3", "--difference", "5", "--icc", "1.1"], "icc='1.1'"),
     "rate": (["--rate", "30", "--difference", "5"], "rate='30': a share above 0 and below 1"),
-    "both": (["results/x", "--rate", "0.3", "--difference", "5"], "rate=0.3: alone"),
-    "size": (["results/x", "--cluster-size", "3", "--difference", "5"], "cluster-size=3: only with --rate"),
-    "nothing": (["--difference", "5"], r"results=\[\]: one folder of a pilot"),
-    "folders": (["a", "b", "--difference", "5"], "one folder of a pilot"),
+    "both": (["results/x", "--rate", "0.3", "--difference", "5"], "rate=0.3: must be given without a pilot"),
+    "size": (["results/x", "--cluster-size", "3", "--difference", "5"], "cluster-size=3: is allowed only with --rate"),
+    "nothing": (["--difference", "5"], r"results=\[\]: must be one pilot's folder"),
+    "folders": (["a", "b", "--difference", "5"], "must be one pilot's folder"),
     "gone": (["nosuch", "--difference", "5"], "nosuch: no results here"),
     "key": (
         ["nosuch", "datset=x", "--difference", "5"],
         "datset='x': not a key of a pilot; the keys are model, dataset",
     ),
-    "planner": (["--simulated", "--difference", "5"], "planner=None: two planners"),
+    "planner": (["--simulated", "--difference", "5"], "planner=None: must be two planners"),
     "model": (
         ["--simulated", "planner=a,b", "model=lexical", "--difference", "5"],
-        "model='lexical': simulated, because",
+        "model='lexical': must be simulated, because",
     ),
     "unknown": (["--simulated", "planner=react,egb_logit", "--difference", "5"], r"did you mean egb_logits\?"),
-    "mixed": (["--simulated", "results/x", "--difference", "5"], "simulated='results/x': keys of a sweep"),
+    "mixed": (["--simulated", "results/x", "--difference", "5"], "simulated='results/x': needs keys of a sweep"),
 }
 
 
@@ -145,7 +148,9 @@ def refused(ended: Said, told: str) -> None:
 def test_a_pilot_that_tells_nothing(run: Run, tmp_path: Path) -> None:
     root = pilot(tmp_path / "three", {"react": 0.4, "egb_logits": 0.5, "never": 0.0, "always": 1.0})
     five = ("--difference", 5)
-    refused(run(root, *five), "planners=None: --planners A,B, with two of always, egb_logits, never, react")
+    refused(
+        run(root, *five), "planners=None: must be given as --planners A,B, with two of always, egb_logits, never, react"
+    )
     refused(run(root, *five, "--planners", "react,egb_logit"), r"'egb_logit': one of .*\(did you mean egb_logits\?\)")
     refused(run(root, *five, "--planners", "react,react"), "two different planners")
     refused(run(root, *five, "--planners", "react"), "two different planners")
@@ -155,17 +160,21 @@ def test_a_pilot_that_tells_nothing(run: Run, tmp_path: Path) -> None:
     refused(run(root, *five, "dataset=slat"), r"dataset='slat': one of slate \(did you mean slate\?\)")
     refused(run(pilot(tmp_path / "one", {"react": 0.4}), *five), "planners='react': a pilot with two planners")
     once = pilot(tmp_path / "once", {"react": 0.4, "sh": 0.5}, trials=1)
-    refused(run(once, *five, "--trials", "1,3"), "trials='1,3': 1, because the pilot has no case with two trials")
+    refused(
+        run(once, *five, "--trials", "1,3"), "trials='1,3': must be 1, because the pilot has no case with two trials"
+    )
     cluster = pilot(tmp_path / "cluster", {"react": 0.4, "sh": 0.5}, cluster="same")
     refused(run(cluster, *five), "1 clusters")
     null = pilot(tmp_path / "null", {"react": 0.4, "sh": 0.5}, config=to_json({"dataset": shipped("null_cases")}))
-    refused(run(null, *five), "dataset='slate': a dataset with several clusters of cases; all 1,000 cases of this one")
+    refused(
+        run(null, *five), "dataset='slate': must have several clusters of cases, but all 1,000 cases are in one cluster"
+    )
     apart = tmp_path / "apart"
     store.write(apart, {"episodes": [searched.episode(*cell) for cell in (("react", 0, True), ("sh", 1, False))]})
     refused(run(apart, *five), "planners='react,sh': two planners with a case in common")
     other = pilot(tmp_path / "two", {"react": 0.4, "sh": 0.5})
     pilot(other, {"react": 0.4, "sh": 0.5}, dataset="gta")
-    refused(run(other, *five), "dataset=None: dataset=NAME, with one of gta, slate")
+    refused(run(other, *five), "dataset=None: must be given as dataset=NAME, with one of gta, slate")
 
 
 def test_it_is_a_command() -> None:

@@ -237,7 +237,7 @@ def test_made_up_data_are_told_beside_the_papers(tmp_path: Path) -> None:
     told = {
         note.rpartition(":")[0]
         for note in notes
-        if note.endswith("can be compared with the paper's, but levels cannot")
+        if note.endswith("can be compared with the paper's, but absolute values cannot")
     }
     facts = {f"{name} ({SYNTHETIC})" for name in families.FAMILIES["atomic_kbqa"]}
     assert told == {"kqa_synthetic (synthetic, generated here from a seed)", *facts}

@@ -159,7 +159,7 @@ def test_tested_cases_of_the_pilot_are_refused(run: Run, tmp_path: Path) -> None
 
 @pytest.mark.parametrize(
     ("entropies", "told"),
-    [([(0.1, False), (0.9, False)], "all decisions were right"), ([(0.5, False), (0.5, True)], "all of one entropy"),
+    [([(0.1, False), (0.9, False)], "all decisions are right"), ([(0.5, False), (0.5, True)], "all have one entropy"),
      ([], "to run a pilot: planner=egb_logits")],
 )  # fmt: skip
 def test_nothing_to_learn_from(run: Run, tmp_path: Path, entropies: list[tuple[float, bool]], told: str) -> None:

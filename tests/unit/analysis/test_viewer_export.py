@@ -95,7 +95,7 @@ def test_a_folder_with_files_is_left_alone(root: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize(("arguments", "said"), [
     (["--port", "70000"], "--port=70000: a number from 1 to 65535"),
     (["--episodes", "0"], "--episodes=0"),
-    (["--cell", "x"], "a value only together with --export"),
+    (["--cell", "x"], "is allowed only together with --export"),
     (["--host", "no such host"], "--host='no such host': an address of this machine"),
     (["--host", "192.0.2.1"], "an address of this machine"),
 ])  # fmt: skip

@@ -282,11 +282,11 @@ def test_a_win_rate_is_the_mean_over_cases(drawn: list[tuple[int, float | None]]
 @pytest.mark.parametrize(
     ("arguments", "why"),
     [
-        ([], "one folder of a sweep"),
-        (["{}", "{}", "model@evaluator=lexical"], "one folder of a sweep"),
+        ([], "must be one sweep's folder"),
+        (["{}", "{}", "model@evaluator=lexical"], "must be one sweep's folder"),
         (["{}/gone", "model@evaluator=lexical"], "no results here"),
         (["{}"], "model@evaluator=None"),
-        (["{}", "model@evaluator=simulated"], "not told the reference"),
+        (["{}", "model@evaluator=simulated"], "does not see the reference"),
         (["{}", "model@evaluator=lexical", "against=nobody"], "against='nobody'"),
         (["{}", "model@evaluator=lexical", "planner=react"], "only the keys"),
     ],

@@ -84,7 +84,7 @@ def test_a_planner_that_fits_its_answers_is_bounded_and_told_so(planner: str) ->
     assert "limited by model.max_tokens=2048 of local" in line
     alone = planned(planner, 10_000, max_tokens=10_000, fit_tokens=True)
     assert alone is not None
-    assert "limited by the room that the context of local has after the prompt" in alone
+    assert "limited by the space that the prompt leaves in the context of local" in alone
     lexical, made = make("model", yaml("model", "lexical")), make("planner", yaml("planner", planner))
     fitted = replace(cast(Any, made), fit_tokens=True)
     assert cut(cast(Engine, lexical), fitted, {"model": "lexical", "planner": planner}) is None

@@ -378,7 +378,7 @@ def test_a_ray_that_runs_already_and_is_another_is_refused(cluster: ClusterConfi
 def test_plugins_are_refused_where_workers_would_not_know_them(running: None, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(plugins, "allowed", lambda: {"mylab": ...})
     with pytest.raises(
-        ConfigError, match=r"plugins=\['mylab'\]: must be empty, because the workers would not know the plugins"
+        ConfigError, match=r"plugins=\['mylab'\]: must be empty, because the workers would not have the plugins"
     ):
         connect(ClusterConfig(kind="local"))
 

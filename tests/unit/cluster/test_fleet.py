@@ -36,7 +36,7 @@ def test_gpus_that_others_took_are_waited_for_and_then_only_that_model_is_lost(m
         fleet.advance()
         clock[0] += 1.4
     assert fleet.lost(TEAM) is None
-    assert said == ["llama (1 GPU): waits for GPUs that others hold, at most cluster.ready_seconds=30"], "once"
+    assert said == ["llama (1 GPU): waits at most cluster.ready_seconds=30 for GPUs that others hold"], "once"
     assert "waiting: llama (1 GPU)" in fleet.told()
     clock[0] += 30
     fleet.advance()

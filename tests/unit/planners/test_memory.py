@@ -291,7 +291,7 @@ def write_schema(folder: Path) -> None:
         ("mode", r"memory\.mode='wrong'"),
         ("count", r"memory\.count=0"),
         ("key", r"memory\.cuont.*did you mean count"),
-        ("group", r"memory='traces': one of the files of conf/memory"),
+        ("group", r"memory='traces': one of the files in conf/memory"),
         ("part", r"part='tset'"),
     ],
 )

@@ -125,7 +125,7 @@ def test_a_project_that_is_there_is_kept_and_told_what_it_needs(
     Path("pyproject.toml").write_text("[project]\n")
     assert main(["planner", "mine"]) == 0
     assert (
-        f'before the plugin is installed, add [project.entry-points."{plugins.ENTRY_POINTS}"] mylab = "mylab"'
+        f'before you install the plugin, add [project.entry-points."{plugins.ENTRY_POINTS}"] mylab = "mylab"'
         in capsys.readouterr().out
     )
     assert Path("pyproject.toml").read_text() == "[project]\n"
@@ -150,7 +150,7 @@ def test_nothing_is_overwritten(lab: Path, monkeypatch: pytest.MonkeyPatch, caps
     ("arguments", "why"),
     [
         (["planner", "react"], "a name that agent-grid does not use"),
-        (["planner", "Mine"], "small letters"),
+        (["planner", "Mine"], "lowercase letters"),
         (["planner", "../x"], "a name that Python can import"),
         (["planner", "x" * 31], "at most 30"),
         (["planner", "class"], "a name that Python can import"),

@@ -93,11 +93,11 @@ def test_a_command_that_fails_leaves_its_block(page: Path, capsys: pytest.Captur
     assert "nonsense" in err
     assert err.count("must begin with python and one of launch/sweep.py, ") == 2
     assert "placeless" not in err
-    assert "placeless: left out, as it needs --ultratool FOLDER" in out
+    assert "placeless: left out, because it needs --ultratool FOLDER" in out
     assert "invalid choice: 'nonsense'" in err
     assert "not written: refused, foreign, shell, quoted, empty, last" in err
     assert "error: quoted is unchanged: python launch/sweep.py 'planner=react: No closing quotation" in err
-    assert "error: empty is unchanged: the sweep has left no results" in err
+    assert "error: empty is unchanged: the sweep wrote no results" in err
     assert page.read_text(encoding="utf-8") == before
     assert readme.main(["write", "placeless"]) == 1
     assert "give it with --ultratool FOLDER" in capsys.readouterr().err
@@ -124,7 +124,7 @@ def test_all_goes_on_where_it_was_and_begins_with_the_shortest(
     out = capsys.readouterr().out
     places = [out.index(f"\n{name}:\n") for name in ("quick", "slow", "unknown")]
     assert places == sorted(places)
-    assert "3 blocks to measure; the last time 2 of them took 20 minutes" in out
+    assert "3 blocks to measure; last time, 2 of them took 20 minutes" in out
     assert "here: measured at abcdef0" in out
     blocks = readme.every(readme.FILES)
     assert blocks["here"].content.startswith("old\n")
@@ -179,10 +179,10 @@ def test_a_folder_is_given_and_never_shown(page: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "told"),
     [
-        ("<!-- figures one: python x -->\nold\n", "figures stand between"),
+        ("<!-- figures one: python x -->\nold\n", "figures must stand between"),
         (written(("one: a", "old\n"), ("one: b", "old\n")), "two blocks of figures have the name one"),
-        (written(("one more: a", "old\n")), "figures stand between"),
-        ("<!-- figures one: a -->\n" + written(("two: b", "old\n")), "figures stand between"),
+        (written(("one more: a", "old\n")), "figures must stand between"),
+        ("<!-- figures one: a -->\n" + written(("two: b", "old\n")), "figures must stand between"),
         (written(("one: a", "old\n")), "no block of figures has the name default; the blocks are one"),
     ],
 )

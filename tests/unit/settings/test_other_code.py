@@ -84,7 +84,9 @@ def test_rows_of_other_data_are_told(tmp_path: Path) -> None:
     assert first.about_rows() == []
     edited = replace(first, dataset_versions=dict.fromkeys(first.dataset_versions, "edited"))
     (line,) = edited.about_rows()
-    assert line.startswith("2 stored cells have other data of dataset: they stay, and reports show them beside")
+    assert line.startswith(
+        "2 stored cells were run on other data of dataset: they are kept, and reports show them beside"
+    )
 
 
 def test_a_program_that_is_known_by_its_path_alone_is_told(tmp_path: Path) -> None:
@@ -101,7 +103,7 @@ def test_a_program_that_is_known_by_its_path_alone_is_told(tmp_path: Path) -> No
         {"servers": {"a": {"args": ["server.py"]}, "b": {"args": [str(server)]}}},
     ):
         (line,) = lines(**keys)
-        assert line.startswith(f"dataset.args: the contents of {server} are no part of the cells' ids")
+        assert line.startswith(f"dataset.args: the contents of {server} are not part of the cells' ids")
     assert lines(args=["server.py", "/nowhere.py"]) == []
 
 

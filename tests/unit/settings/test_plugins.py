@@ -162,7 +162,9 @@ def test_the_keys_of_a_plain_dataclass_are_checked(lab: Path) -> None:
 
 
 def test_a_config_can_only_name_what_the_command_line_allowed(lab: Path) -> None:
-    with pytest.raises(ConfigError, match=r"the command line or the file plugins\.yaml in --config-dir names"):
+    with pytest.raises(
+        ConfigError, match=r"must be named on the command line or in the file plugins\.yaml of --config-dir"
+    ):
         sweep_config({**SHARED, "plugins": ["mylab"]})
     plugins.allow(["mylab"])
     assert sweep_config({**SHARED, "plugins": ["mylab"]}).plugins == ["mylab"]
@@ -211,8 +213,8 @@ def test_a_folder_may_not_hide_an_installed_package(lab: Path, tmp_path: Path, m
     site = write_distribution(tmp_path / "site", "0.2")
     monkeypatch.syspath_prepend(site)
     error = refused("mylab")
-    assert f"{lab / 'mylab'} would hide {site / 'mylab'}; if they are one package" in error.allowed
-    assert f"run `pip install -e {lab}`" in error.allowed
+    assert f"{lab / 'mylab'} would hide {site / 'mylab'}; if the two are one package" in error.allowed
+    assert f"install yours with `pip install -e {lab}`" in error.allowed
 
 
 def test_a_distribution_that_declares_what_is_not_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -173,7 +173,7 @@ def test_the_command(filled: Path, monkeypatch: pytest.MonkeyPatch, capsys: pyte
     monkeypatch.setattr("sys.argv", ["store", "compact", str(filled)])
     with store.locked(filled):
         assert main() == 2
-    assert "another sweep is writing to this name (process" in capsys.readouterr().err
+    assert "another sweep is writing results with this name (process" in capsys.readouterr().err
     assert main() == 0
     assert "episodes: 16 files before, 1 now" in capsys.readouterr().out
     monkeypatch.setattr("sys.argv", ["store", "compact", str(filled / "nothing")])

@@ -116,5 +116,5 @@ def test_a_second_sweep_of_a_name_is_refused(bucket: Address, tmp_path: Path) ->
             )  # fmt: skip
             assert ended.status == 2
             assert ended.err.count("\n") == 1
-            assert f"{bucket}/results/default: another sweep is writing to this name (process " in ended.err
+            assert f"{bucket}/results/default: another sweep is writing results with this name (process " in ended.err
     assert [*(bucket / "results").rglob("*.parquet")] == []

@@ -166,7 +166,7 @@ def test_one_writer_holds_it_wherever_others_are(root: Address, tmp_path: Path) 
         for cache in ("cache", "other"):
             with holder(root, tmp_path / cache) as second:
                 told, _ = second.communicate("\n")
-            assert told.startswith(f"{root}: another sweep is writing to this name (process {first.pid} on ")
+            assert told.startswith(f"{root}: another sweep is writing results with this name (process {first.pid} on ")
             assert told.count("\n") == 1
         first.communicate("\n")
     with held(root, tmp_path / "other"):  # let go of: at once
@@ -242,7 +242,7 @@ def assert_one_holds(root: Address, tmp_path: Path) -> None:
 
 def test_a_name_that_nobody_can_read_is_somebody_s(root: Address) -> None:
     (root / ".lock").write_bytes(b'{"cache": "some')
-    with pytest.raises(StoreError, match="another sweep is writing to this name;"), store.locked(root):
+    with pytest.raises(StoreError, match="another sweep is writing results with this name;"), store.locked(root):
         pass
 
 

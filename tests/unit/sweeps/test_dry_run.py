@@ -99,7 +99,7 @@ def test_programs_that_cells_start_share_the_cpus() -> None:
 def test_a_forecast_that_may_be_wrong_says_so() -> None:
     one = pilot((1, 3.0, 3.0, 1.0))
     (low, single) = _unknown(Tried({SETTING.id: replace(one, broken_off=True)}, (TASKS,)))
-    assert low.startswith("forecasts of 1 setting may be too low: the pilot's calls were used up within cells")
+    assert low.startswith("forecasts of 1 setting may be too low: the pilot's calls ran out in the middle of cells")
     assert single.startswith("forecasts of 1 setting rest on one cell")
     assert _unknown(Tried({SETTING.id: pilot((10, 9.0, 10.0, 0.0))}, (TASKS,))) == []
 

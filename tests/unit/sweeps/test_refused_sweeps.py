@@ -68,7 +68,7 @@ REFUSED: list[tuple[list[str], list[str]]] = [
     (["+planner.nosuch=1"], ["planner.nosuch=1", "temperature"]),
     (
         ["model=qwen2.5-7b-instruct", "++model.path=/weights"],
-        ["model.path='/weights'", "cannot be given beside model.hub", "add model.hub=null"],
+        ["model.path='/weights'", "cannot be given with model.hub", "add model.hub=null"],
     ),
     (["model=qwen2.5-7b-instruct", "model.hub=null"], ["model.hub=None", "unless model.path=FOLDER"]),
     (

@@ -256,7 +256,7 @@ def altered(
 @pytest.mark.parametrize(
     ("change", "why"),
     [
-        ({"dataset_version": "other"}, "its data are of version other, and here of "),
+        ({"dataset_version": "other"}, "its data have version other, but the data here have "),
         ({"case_id": "gone"}, "its case cannot be made: 'gone'"),
         ({"case_digest": "other"}, "its case has changed"),
         ({"n_steps": 99}, " of its 99 steps are stored"),

@@ -31,7 +31,7 @@ def test_points_go_together_and_values_choose_among_them() -> None:
     assert len(asked("planner=a,b", together=(points,))) == 6
     assert asked("dataset=gta", together=(points,)) == [points[1], points[2]]
     assert asked("dataset=gta", "pool=all", together=(points,)) == [points[1]]
-    told = "those of one of these points: dataset=slate pool=domain; dataset=gta pool=all"
+    told = "one of these points: dataset=slate pool=domain; dataset=gta pool=all"
     with pytest.raises(ConfigError, match=told):
         asked("dataset=other", together=(points,))
 

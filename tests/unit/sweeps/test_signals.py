@@ -14,7 +14,7 @@ import pytest
 from grid.sweeps import session
 from grid.sweeps.session import leave_terminal, stopped_by_interrupt
 
-INTERRUPTED = "interrupted: no further cells are started, running cells finish; interrupt again to stop at once"
+INTERRUPTED = "interrupted: no further cells are started, and running cells finish; interrupt again to stop at once"
 
 
 class Run:

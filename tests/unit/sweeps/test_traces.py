@@ -189,7 +189,7 @@ def test_a_collector_that_is_down_is_said_and_waited_for_by_nobody(
         written(tmp_path, "a", "b")
         assert tried.wait(60)
     assert lines == [
-        "traces: 0 of 2 episodes were sent; 2 were not: the collector of OTEL_EXPORTER_OTLP_ENDPOINT did not accept "
+        "traces: 0 of 2 episodes were sent; 2 were not: the collector at OTEL_EXPORTER_OTLP_ENDPOINT did not accept "
         f"them; to send all, run agent-grid export otel {tmp_path}"
     ]
     follower._thread.join(60)
