@@ -31,8 +31,8 @@ _EDGES = "calls / dependencies in the longest chain, as in the official code"
 def drawings(root: Path) -> list[Drawing]:
     """All figures for which a folder has data.
 
-    They come in this order: the study, planners with two varied numbers, failures, calibration, trajectories, searches,
-    plans, and cost against success.
+    They come in this order: the study, planners with two varied parameters, failures, calibration, trajectories,
+    searches, plans, and cost against success.
 
     Raises:
         StoreError: the folder cannot be read.

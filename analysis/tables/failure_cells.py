@@ -215,7 +215,7 @@ def read_object(text: str | None) -> Any:
 
 
 FOLDER = ".failures"
-"""The folder of classes within a results folder; the store ignores it, because it has no table's name."""
+"""The folder of classes within a results folder; the store ignores it, because its name is not that of a table."""
 SCHEMA = pa.schema(
     [
         ("cell_id", pa.string()),

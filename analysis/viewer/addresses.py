@@ -22,7 +22,7 @@ class Addresses(Protocol):
 
     @property
     def export(self) -> bool:
-        """Whether the pages are files, without filters and refreshing."""
+        """Whether the pages are static files, which have no filters and do not refresh."""
         ...
 
     def static(self, name: str) -> str:

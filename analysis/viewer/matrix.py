@@ -184,7 +184,7 @@ class Matrix:
 def against_planner(
     index: Index, settings: Sequence[Setting], reference: Setting | None, cells: str = "left_out"
 ) -> pa.Table:
-    """The shares with which each setting's cells are compared: the reference's share on the same case, in a view."""
+    """A view of the shares with which each setting's cells are compared: the reference's share on the same case."""
     if reference is None:
         return _NO_BASE
     others = [one.key for one in settings if one != reference]

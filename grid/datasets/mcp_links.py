@@ -152,7 +152,7 @@ class Link(Protocol):
         ...
 
     async def ending(self) -> str:
-        """How the server ended without being told to, as part of a sentence."""
+        """A part of a sentence that says how the server ended by itself."""
         ...
 
     def hidden(self, value: Any) -> Any:

@@ -293,7 +293,7 @@ def _with_extraneous(task: JudgedTask, chain: Chain, said: Verdict | None) -> Ve
 
 
 def _judged(found: _Found) -> dict[str, Any]:
-    """The columns from the judge if all other columns are computed (scorer `both`)."""
+    """The columns that the judge fills in if all other columns are computed (scorer `both`)."""
     told = {f"judged_{key}": value for key, value in _told(found.verdict).items()}
     return told | {"judge_contradicted": found.contradicted}
 

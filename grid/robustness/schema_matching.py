@@ -183,9 +183,9 @@ class MatchingWorld:
     own input (`SchemaWorld.identifiers`). Arguments are examined in order. An argument that is in the vocabulary is
     never replaced, since its meaning is clear. Any other argument is replaced by the nearest candidate if the rule
     allows it. If `asks`, a model chooses instead, except for texts of facts. The model chooses among the `candidates`
-    nearest candidates, as far as they reach the rule's `floor`. Mending stops at the first argument that is neither in
-    the call's input nor replaced. If the mended call fails too, the feedback is about the original call. States are the
-    states of the inner world.
+    nearest candidates whose score is at least the rule's `floor`. Mending stops at the first argument that is neither
+    in the call's input nor replaced. If the mended call fails too, the feedback is about the original call. States are
+    the states of the inner world.
     """
 
     inner: SchemaWorld

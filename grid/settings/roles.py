@@ -185,7 +185,7 @@ def _how(role: Role, given: Mapping[str, Any]) -> Judging | Simulating | Critici
 
 
 def _own(role: Role, given: Mapping[str, Any]) -> tuple[str, ...]:
-    """The keys that say how a role is asked; without `temperature` if a scoring role's engine has its own such key."""
+    """The keys that say how a role is asked; `temperature` is left out if the engine of a scoring role has its own."""
     keys, engines = _keys(HOW[role]), HOW[role] is Judging and "_target_" in given and takes(given, _TEMPERATURE)
     return tuple(key for key in keys if not (engines and key == _TEMPERATURE))
 

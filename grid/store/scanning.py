@@ -35,8 +35,8 @@ _TOGETHER = 64  # maximum number of open files: each takes some 70 KB, however s
 class Scan:
     """The rows of some files for which `where` is true.
 
-    `texts` are columns with few different texts. From large files they come as dictionaries, as they are stored. For 19
-    such columns of a million rows, this takes 0.5 s and 110 MiB, compared with 8 s and 370 MiB as texts.
+    `texts` are columns with few different texts. From large files they come as dictionaries, which is how they are
+    stored. For 19 such columns of a million rows, this takes 0.5 s and 110 MiB, compared with 8 s and 370 MiB as texts.
     """
 
     files: Sequence[File]

@@ -78,7 +78,7 @@ class _Shared:
 
 @contextmanager
 def multirun(overrides: Sequence[str]) -> Iterator[Iterator[Composed]]:
-    """All settings of these overrides with `-m`, each composed when the caller asks for it; raises Hydra's errors."""
+    """All settings to which these overrides expand with `-m`, composed one by one on demand; raises Hydra's errors."""
     from hydra_plugins.grid_sweeper import GridSweeper, register
 
     register()
@@ -272,7 +272,7 @@ def opened(override: str) -> str:
 
 
 def _with_files(arguments: Sequence[str], overrides: Sequence[str], found: Mapping[str, Plugin]) -> list[str]:
-    """The arguments with the plugins' search path before all other overrides and after the flags."""
+    """The arguments, with the plugins' search path inserted after the flags and before all other overrides."""
     folders = [f"file://{plugin.conf}" for plugin in found.values() if plugin.conf.is_dir()]
     own = _value(_SEARCH_PATH, overrides)
     if not folders or (own is not None and not isinstance(own, list)):  # Hydra reports the error

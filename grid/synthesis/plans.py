@@ -31,7 +31,7 @@ KINDS: Mapping[Complexity, str] = {
         "It has several parts whose results are combined. Special cases are handled, and many kinds of tools are used."
     ),
 }
-"""The properties of plans by complexity, apart from the numbers of their parts (figure 12)."""
+"""The properties of plans by complexity, except the numbers of their parts (figure 12)."""
 
 
 class _Substep(BaseModel):

@@ -1,4 +1,4 @@
-"""Figures about the cases of a seed next to the paper's figures (agent_planning_benchmark §3.1, tables 10 and 11)."""
+"""Figures for the cases of one seed beside the paper's figures (agent_planning_benchmark §3.1, tables 10 and 11)."""
 
 from __future__ import annotations
 

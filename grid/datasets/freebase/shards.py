@@ -165,7 +165,7 @@ def parts_of(expression: Expression) -> dict[str, bool]:
 
 
 def name_of(fact: Fact) -> str:
-    """A fact's relation or, if the fact states an entity's class, this class. No relation has a class's name."""
+    """A fact's relation or, if the fact states the class of an entity, that class. No relation has a class's name."""
     return str(fact.object) if fact.relation == TYPE else fact.relation
 
 

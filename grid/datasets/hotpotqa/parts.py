@@ -532,7 +532,7 @@ def draw(parts: Sequence[Part], objectives: int, count: int, seed: int) -> list[
     return list(found.values())
 
 
-# The success of answering without reading: by constants, or by guessing if a question shows its possible answers.
+# The success of answers given without reading: constants, or guesses if a question shows its possible answers.
 
 
 _CLOSED = ("yes", "no")

@@ -143,9 +143,9 @@ class KqaPro(Kqa):
     """The released KQA Pro: questions drawn from `val.json` with `seed`, demonstrations from all of `train.json`.
 
     The drawn questions are balanced by DAG nodes, and so is every prefix (`limit`). With `order` file, they keep their
-    order in the file. A case is resolved by its program's answer, however it was found. By default, a case's
-    demonstrations do not include questions of its own template. Two questions have the same template if their programs
-    differ only in entities and values.
+    order in the file. A case is resolved if the answer is that of its program, however it was found. By default, a
+    case's demonstrations do not include questions of its own template. Two questions have the same template if their
+    programs differ only in entities and values.
 
     Args:
         demonstrations_from: the number of training questions to draw for demonstrations, balanced in the same way.

@@ -545,7 +545,7 @@ def answer_text(found: Collection[str]) -> str:
 def answers(found: Iterable[str], reference: Collection[str], names: Mapping[str, str]) -> bool:
     """Whether an answer has the reference's ids and values, compared as a set.
 
-    `names` has the names of the reference's entities. In an answer, a name counts as the ids of all of these entities
+    `names` has the names of the reference's entities. In an answer, a name stands for the ids of all of these entities
     that have this name. Values are compared as in KoPL (see `same_answer`).
     """
     by_name: dict[str, list[str]] = {}
