@@ -156,7 +156,7 @@ def test_a_pilot_that_tells_nothing(run: Run, tmp_path: Path) -> None:
     refused(run(root, *five, "--planners", "react"), "two different planners")
     refused(run(root, *five, "--planners", "never,react"), "never succeeds in none of 72")
     refused(run(root, *five, "--planners", "always,react"), "always succeeds in all of 72")
-    refused(run(root, "--difference", 80, "--planners", "react,never"), r"difference=80.0: must be less than .* of react")
+    refused(run(root, "--difference", 80, "--planners", "react,never"), r"=80.0: must be less than .* of react")
     refused(run(root, *five, "dataset=slat"), r"dataset='slat': one of slate \(did you mean slate\?\)")
     refused(run(pilot(tmp_path / "one", {"react": 0.4}), *five), "planners='react': a pilot with two planners")
     once = pilot(tmp_path / "once", {"react": 0.4, "sh": 0.5}, trials=1)
