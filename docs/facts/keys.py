@@ -17,6 +17,7 @@ _CLASS, _DEFAULTS = "_target_", "defaults"
 _ROLE = re.compile(r"  - (?P<group>model@\w+): null +# (?P<text>.+)")
 _MEANINGS = Path(__file__).with_name("keys.txt")
 _LONG = 60  # characters of a default
+_CONTINUES = ("after ", "for ", "in ", "on ", "per ")  # a comment that begins with one of these continues the meaning
 
 
 class Key(NamedTuple):
@@ -69,7 +70,8 @@ def meaning(file: str, key: Key) -> str:
     lead = next((known[place] for place in places if place in known), "")
     own = prose(key.text)
     if lead.endswith(":"):
-        return f"{lead} {own}" if own else lead.removesuffix(":")
+        joined = lead.removesuffix(":") if not own or own.startswith(_CONTINUES) else lead
+        return f"{joined} {own}".rstrip()
     return own or lead
 
 
