@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from tests.support.claiming import package
 from tests.support.clusters import UNGUARDED, head, member, wait_for
 from tests.support.commands import Ended, launch, started
 
+WAITS = r"a: has waited \d+ s for GPUs that others hold or the cluster does not have yet"
 SWEEP = ("-m", "plugins=[claimers]", "planner=react,egb_logits", "robustness=none", "dataset.limit=3", "trials=1")
 
 
@@ -140,7 +142,7 @@ def test_replicas_wait_for_the_machines_of_a_cluster_that_grows(folder: Path) ->
     with head() as empty:
         asked = words(empty, "model=a", "name=grown", "cluster.grows_to=1")
         with started("sweep", folder, *asked, environment=environment) as (command, said):
-            wait_for(lambda: "s for GPUs that others hold or the cluster does not have yet" in said("out"))
+            wait_for(lambda: re.search(WAITS, said("out")) is not None)
             with member(empty, "--num-gpus=1"):
                 command.join(600)
                 assert command.exitcode == 0, said("out") + said("err")
