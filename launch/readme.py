@@ -8,6 +8,7 @@ RESULTS` compares a block's tables with a sweep's results, but not the times.
 from __future__ import annotations
 
 import argparse
+import ast
 import datetime as dt
 import io
 import os
@@ -21,6 +22,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from omegaconf import OmegaConf
 from rich.console import Console
 
 from grid.core.errors import GridError, one_line
@@ -304,7 +306,7 @@ def _left(blocks: Mapping[str, Block], folders: Mapping[str, Path | None]) -> li
     found = []
     for block in blocks.values():
         if is_of_this_code(block.measured):
-            print(f"{block.name}: {block.measured}, and only pages have changed since then")
+            print(f"{block.name}: {block.measured}, and only pages, docstrings and comments have changed since then")
         elif lacking := [flag for text, flag in FOLDERS.items() if f"{text}..." in block.command and not folders[flag]]:
             print(f"{block.name}: left out, because it needs {' and '.join(f'--{flag} FOLDER' for flag in lacking)}")
         else:
@@ -374,12 +376,36 @@ def commit_of(folder: Path) -> str | None:
 
 
 def is_of_this_code(measured: str) -> bool:
-    """Whether only pages have changed since the commit of a block's last line."""
+    """Whether only pages, docstrings and comments have changed since the commit of a block's last line."""
     found = re.match(r"measured at ([0-9a-f]{7,40}) on ", measured)
-    try:
-        return found is not None and not _git(ROOT, "diff", "--name-only", found[1], "--", ".", *_PAGES)
-    except (OSError, subprocess.SubprocessError):
+    if found is None:
         return False
+    try:
+        changed = _git(ROOT, "diff", "--name-only", "--no-renames", found[1], "--", ".", *_PAGES).splitlines()
+        return all(
+            _code(path, (ROOT / path).read_text(encoding="utf-8"))
+            == _code(path, _git(ROOT, "show", f"{found[1]}:{path}"))
+            for path in changed
+        )
+    except (OSError, SyntaxError, subprocess.SubprocessError):  # the commit is unknown, or a file is new or gone
+        return False
+
+
+def _code(path: str, text: str) -> object:
+    """A Python or YAML file without docstrings and comments, in a comparable form; any other file as it is."""
+    if path.endswith(".yaml"):
+        return OmegaConf.create(text)
+    if not path.endswith(".py"):
+        return text.strip()
+    tree = ast.parse(text)
+    for node in ast.walk(tree):
+        if isinstance(body := getattr(node, "body", None), list):
+            vars(node)["body"] = [one for one in body if not _is_text(one)]
+    return ast.dump(tree)
+
+
+def _is_text(node: object) -> bool:
+    return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
 
 
 def _git(folder: Path, *arguments: str) -> str:

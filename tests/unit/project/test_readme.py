@@ -106,7 +106,7 @@ def test_a_command_that_fails_leaves_its_block(page: Path, capsys: pytest.Captur
 def test_all_goes_on_where_it_was_and_begins_with_the_shortest(
     page: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Blocks that this code measured stay, also where only pages have changed since; any other change counts."""
+    """Blocks measured with this code stay; see `is_of_this_code` for the changes that do not count."""
     here = readme.commit_of(readme.ROOT)
     if here is None:
         pytest.skip("no checkout")
@@ -132,16 +132,27 @@ def test_all_goes_on_where_it_was_and_begins_with_the_shortest(
     assert f"measured at {here} on " in blocks["quick"].measured
 
 
-def test_a_block_is_of_this_code_if_only_pages_have_changed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+CODE = '''"""Old."""
+
+def one() -> str:
+    """Old."""
+    return "Old. 1"  # old
+'''
+
+
+def test_a_block_is_of_this_code_if_only_pages_docstrings_and_comments_have_changed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def git(*arguments: str) -> str:
         who = ["-c", "user.name=a", "-c", "user.email=a@example.net"]
         return subprocess.run(
             ["git", *who, *arguments], cwd=tmp_path, check=True, capture_output=True, text=True
         ).stdout
 
-    for name in ("grid/a.py", "docs/a.md", "tests/test_a.py", "NOTES.md"):
+    files = {"grid/a.py": CODE, "conf/a.yaml": "a: 1  # one\n", "grid/a.txt": "1"}
+    for name, text in {**files, "docs/a.md": "1", "tests/test_a.py": "1", "NOTES.md": "1"}.items():
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / name).write_text("1")
+        (tmp_path / name).write_text(text)
     git("init", "-q")
     git("add", ".")
     git("commit", "-qm", "first")
@@ -149,13 +160,24 @@ def test_a_block_is_of_this_code_if_only_pages_have_changed(tmp_path: Path, monk
     monkeypatch.setattr(readme, "ROOT", tmp_path)
     for name in ("docs/a.md", "tests/test_a.py", "NOTES.md"):
         (tmp_path / name).write_text("2")
+    (tmp_path / "grid/a.py").write_text(CODE.replace('"""Old.', '"""New,\n    on two lines.').replace("# old", "# new"))
+    (tmp_path / "conf/a.yaml").write_text("# A head.\na: 1\n")
     git("commit", "-qam", "pages")
     assert readme.is_of_this_code(f"measured at {first} on 2026-11-29, in 3 s")
     assert not readme.is_of_this_code(f"measured at {first}-dirty on 2026-11-29")
     assert not readme.is_of_this_code("measured at 0000000 on 2026-11-29")
     assert not readme.is_of_this_code("measured at an earlier commit")
-    (tmp_path / "grid/a.py").write_text("2")
-    assert not readme.is_of_this_code(f"measured at {first} on 2026-11-29"), "not even if it is not committed"
+    changes = {"grid/a.py": CODE.replace("1", "2"), "conf/a.yaml": "a: 2", "grid/a.txt": "2", "grid/new.py": ""}
+    for name, text in changes.items():
+        before = (tmp_path / name).read_text() if (tmp_path / name).exists() else None
+        (tmp_path / name).write_text(text)
+        git("add", name)
+        assert not readme.is_of_this_code(f"measured at {first} on 2026-11-29"), f"{name}, though not committed"
+        (tmp_path / name).write_text(before or "")
+        git("reset", "-q", name) if before is not None else git("rm", "-qf", name)
+    assert readme.is_of_this_code(f"measured at {first} on 2026-11-29")
+    (tmp_path / "grid/a.txt").unlink()
+    assert not readme.is_of_this_code(f"measured at {first} on 2026-11-29"), "a file is gone"
 
 
 def test_a_block_is_written_into_its_own_file(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
