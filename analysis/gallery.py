@@ -31,7 +31,7 @@ _TOLD = (
 
 
 class Counts(NamedTuple):
-    """The numbers of settings, cases, cells with an answer, and other cells in a results folder."""
+    """The numbers of settings, cases, cells with status `ok`, and failed cells in a results folder."""
 
     settings: int = 0
     cases: int = 0
@@ -97,7 +97,7 @@ def published(names: Sequence[str]) -> list[str]:
 
 
 def _called(names: Sequence[str]) -> list[str]:
-    """The tables' names after the word `table` or `tables`, then the figures' names, which start with `figure`."""
+    """The word `table` or `tables` with the tables' names, then the figures' names, which start with `figure`."""
     figures = [name for name in names if name.startswith("figure")]
     others = [name for name in names if name not in figures]
     return [f"table{'s' * (len(others) > 1)} {', '.join(others)}"] * bool(others) + figures

@@ -1,11 +1,11 @@
 """A digest of the code on which a class's results depend, which is all definitions that the class reaches in any file.
 
 A definition is a name that a module binds at its top level: a function, a class or a constant. A definition reaches the
-definitions that it names, including names that go through imports and through the public names of packages. If a name
-cannot be traced to its definition, the whole module from which the name comes is reached. Changes that a module makes
-to its own definitions at the top level (`TABLE[key] = value`) count too; changes made by other modules do not. Names of
-modules and files, imports, docstrings, comments, formatting and annotations do not count. So the digest stays the same
-if code moves, or if code that is not reached changes.
+definitions that it names, including names that lead there through imports and through the public names of packages. If
+a name cannot be traced to its definition, the whole module from which the name comes is reached. Changes that a module
+makes to its own definitions at the top level (`TABLE[key] = value`) count too; changes made by other modules do not.
+Names of modules and files, imports, docstrings, comments, formatting and annotations do not count. So the digest stays
+the same if code moves, or if code that is not reached changes.
 """
 
 from __future__ import annotations
@@ -415,7 +415,7 @@ def _is_for_types(node: ast.AST) -> TypeGuard[ast.If]:
 
 
 def _parts(statement: ast.stmt) -> list[ast.stmt]:
-    """The statements inside a compound statement (condition, `try`, loop), except the ones only for type checkers."""
+    """The statements inside a compound statement (condition, `try`, loop), except those only for type checkers."""
     inner = [] if _is_for_types(statement) else [*getattr(statement, "body", [])]
     for arm in (*getattr(statement, "handlers", []), *getattr(statement, "cases", [])):
         inner += arm.body

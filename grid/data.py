@@ -117,7 +117,8 @@ def counts(dataset: Dataset) -> Table:
 def check(console: Console, dataset: Dataset) -> bool:
     """Print each rule that does not hold, and each skipped task of a user's own file.
 
-    Returns whether all rules hold and no such task is skipped. Records of published files may be skipped.
+    Returns whether all rules hold and no task of a user's own file is skipped. Records of published files may be
+    skipped.
     """
     broken, ran, not_run = list[str](), 0, Counter[str]()
     if dataset.outline == GIVEN and OUTLINE not in dataset.provides:
@@ -157,7 +158,7 @@ def _not_run(dataset: Dataset, problem: Problem) -> str | None:
 
 
 def wrong_calls(problem: Problem) -> Iterator[str]:
-    """One line for each error in a case and its reference that is certain, however the world reacts."""
+    """One line for each error in a case and its reference that is an error however the world reacts."""
     if not problem.case.query.strip():
         yield "it has no query"
     if problem.reference.unsolvable:  # a tool that it calls may be missing on purpose

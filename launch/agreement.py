@@ -6,7 +6,7 @@ and are written as CSV to the subfolder `agreement` of the results, with all fig
 
 `python launch/agreement.py model@evaluator=NAME` compares a judge with labels that are known by construction: half of
 the chains are right, and half have errors that were inserted by mutation (`grid.worlds.programs.mutations`). Verdicts
-and errors are compared with the chain's mutation, grades with the grades of the symbolic scorer.
+and errors are compared with the chain's mutation, and grades with the symbolic scorer's grades.
 """
 
 from __future__ import annotations

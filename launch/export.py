@@ -1,8 +1,8 @@
 """Export a sweep's episodes for another tool's viewer: `agent-grid export inspect results/<name>`.
 
 `inspect`: logs of Inspect (UK AI Security Institute), which `inspect view --log-dir results/<name>/inspect` lists. Each
-setting has one log, or several of 1,000 cells if it is large; cells are samples, trials are epochs. It needs the extra:
-pip install 'agent-grid[inspect]'.
+setting has one log, or several of 1,000 cells if it is large; cells are samples, and trials are epochs. It needs the
+extra: pip install 'agent-grid[inspect]'.
 
 `otel`: OpenTelemetry traces, sent to the collector at OTEL_EXPORTER_OTLP_ENDPOINT, like the traces of a sweep with
 tracing=otel; --content adds prompts, answers, arguments and results. It needs pip install 'agent-grid[otel]'.

@@ -53,7 +53,7 @@ class Preset(Checked):
     """One preset: its small size, and the published tables that it reproduces (or why there are none).
 
     `published` lists files in analysis/published/tables. `small` has overrides for the small size. `row` has the labels
-    of the row in the first of these files that the index shows. `runs` has further overrides, one list for each
+    of a row in the first published file; the index shows this row. `runs` has further overrides, one list for each
     command; all commands write to one folder. `left_out` says why the gallery does not run the preset.
     """
 
@@ -223,7 +223,10 @@ def _run_all(wanted: Wanted) -> int:
 
 
 def _entry(name: str, preset: Preset, wanted: Wanted, cluster: ExitStack, before: Entry | None) -> tuple[Entry, bool]:
-    """Run one preset; returns its entry for the index, and whether it was interrupted. Its output goes to a file."""
+    """Run one preset; returns its entry for the index, and whether it was interrupted.
+
+    The preset's output goes to a file.
+    """
     from analysis import gallery
 
     started, ran = time.monotonic(), _Run(wanted.into / name)
@@ -361,7 +364,7 @@ def _lines(entries: Sequence[Entry]) -> list[str]:
 
 
 class _Cells(ProgressColumn):
-    """The numbers of ended and of all cells of a running sweep, read from its folder, as its output goes to a file."""
+    """The numbers of ended and of all cells of a sweep, read from its folder because the sweep prints to a file."""
 
     max_refresh = 1.0
 

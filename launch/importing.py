@@ -57,10 +57,10 @@ def main() -> int:
 def take(path: Path, tool: str, into: Path, success: str | None = None, **labels: str | None) -> tuple[Source, Found]:
     """Add a file's samples to a results folder; samples that the folder already has are unchanged.
 
-    `labels`: the labels `model` and `dataset` for the rows; without them the file's own are used.
+    `labels`: the labels `model` and `dataset` for the rows; without them, the file's own labels are used.
 
     Raises:
-        ConfigError: the package that reads the file is not installed, or the file has no such scorer.
+        ConfigError: the package that reads the file is not installed, or the file does not have the given scorer.
         DataError: the file cannot be read.
         StoreError: the folder cannot be written to, or a sweep writes to it.
     """

@@ -1,6 +1,6 @@
 """Create a plugin: `agent-grid new planner|dataset|robustness NAME` writes a class, its YAML and its test.
 
-The files can be run immediately. They form a package in the current folder (`--package`), which `pip install` can
+The files can be run immediately. The files form a package in the current folder (`--package`), which `pip install` can
 install, because a `pyproject.toml` is written too. Nothing is overwritten.
 """
 

@@ -3,8 +3,8 @@
 `agent-grid power results/PILOT --difference 5` estimates the variation of cases, clusters and trials from a sweep of
 both planners; `agent-grid power --simulated planner=react,egb_logits --difference 5` estimates it with the simulated
 policy; `agent-grid power --rate 0.3 --difference 5` uses the values that you give. The test is the same as in the
-report: the paired difference over cases, with its interval over clusters. The table shows the power by a formula and,
-next to it, the share of simulated studies in which the test finds the difference.
+report: the paired difference over cases, with its interval over clusters. The table shows the power computed by a
+formula and, next to it, the share of simulated studies in which the test finds the difference.
 """
 
 from __future__ import annotations

@@ -281,7 +281,7 @@ class Pilot:
     `told` names the source of the data. `order` is the cluster of each case of the whole dataset, in the order in which
     `dataset.limit` takes the cases; it is None if the dataset cannot be read (`unread` says why). `tokens` (0 if
     unknown) and `money` (US dollars; None if unknown) are the cost of one trial of a case by both planners together. If
-    there are many unknown cells (whether they succeeded cannot be told), `warnings` has lines about them.
+    there are many unknown cells (cells whose success cannot be determined), `warnings` has lines about them.
     """
 
     told: str
@@ -311,8 +311,8 @@ def of_folder(
 
     Raises:
         AnalysisError: there is no such metric.
-        ConfigError: the metric has values outside that range; the folder lacks the place or the planners; or there are
-            not exactly two planners, or they have no case in common.
+        ConfigError: the metric has values below 0 or above 1; the folder has no rows for `place` or for the planners;
+            or there are not exactly two planners, or they have no case in common.
         StoreError: the folder cannot be read.
     """
     store.check_there(root)

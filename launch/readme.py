@@ -299,7 +299,7 @@ def _named(name: str, blocks: Mapping[str, Block]) -> Block:
 
 
 def _left(blocks: Mapping[str, Block], folders: Mapping[str, Path | None]) -> list[Block]:
-    """The blocks not yet measured with this code, shortest first; prints which are skipped, and the others' time.
+    """The blocks not yet measured with this code, shortest first; prints the skipped ones, and the time for the rest.
 
     A block whose folder is not given is skipped. The time comes from the last measurement, where it is known.
     """
@@ -358,7 +358,8 @@ def _indented(command: str) -> str:
 # The commit with which a figure was measured.
 
 
-# These files contain the figures; if they counted, writing one figure would make the code look changed for the next.
+# These files contain the figures; if the files counted as code, writing one figure would make the code look changed
+# for the next figure.
 _NO_CODE = (":!README.md", ":!BENCHMARKS.md")
 _PAGES = (":!*.md", ":!docs", ":!tests")
 

@@ -102,7 +102,7 @@ def _compare(arguments: argparse.Namespace) -> None:
     """Compare two runs side by side.
 
     Raises:
-        GridError: they cannot be compared, or an option is given that only applies to one sweep.
+        GridError: the runs cannot be compared, or an option is given that only applies to one sweep.
     """
     if option := next((name for name in ("follow", "analysis", "figures") if getattr(arguments, name)), None):
         option = f"--{option}"
@@ -172,7 +172,8 @@ def _report(folder: Path, arguments: argparse.Namespace) -> None:
 def write_page(folder: Path, tables: Sequence[Table], drawn: Sequence[Drawing] | None = None) -> Path:
     """Write `report.html` into a results folder, completely or not at all; returns its path.
 
-    Its figures are `drawn`, or are drawn here, with unknown cells counted as by `analysis.load.unknowns.counted`.
+    The page shows the figures in `drawn`. If `drawn` is None, the figures are drawn here, and unknown cells are counted
+    as the surrounding `analysis.load.unknowns.counted` says.
 
     Raises:
         StoreError: the folder cannot be read or written to.

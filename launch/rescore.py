@@ -71,7 +71,10 @@ def _run(given: argparse.Namespace) -> int:
 
 
 def again(root: Path, keys: Sequence[str], console: Console) -> Rescored:
-    """Score a folder again with a command line's keys. Raises like `rescore`, and ConfigError for keys not accepted."""
+    """Score a folder again with a command line's keys.
+
+    Raises the errors of `rescore`, and ConfigError for keys that are not accepted.
+    """
     prepared([one for one in keys if one.startswith("plugins=")])
     overrides = [one for one in keys if not one.startswith("plugins=")]
     for one in overrides:

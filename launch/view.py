@@ -210,7 +210,7 @@ class Watch:
         self._changed = time.monotonic()
 
     def __call__(self) -> Progress | None:
-        """The progress; None if no sweep has written any."""
+        """The progress; None if no sweep has written its progress."""
         from analysis.viewer.runs import Progress
         from grid.sweeps.progress import ENDED, line, read_told
 

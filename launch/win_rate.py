@@ -78,7 +78,7 @@ def _run(arguments: Sequence[str]) -> int:
 def ended(run: Callable[[], int], arguments: Sequence[str], kept: str) -> int:
     """Run a command that asks an evaluator.
 
-    The exit status is UNFINISHED if the evaluator or the user stopped it, and CANNOT_RUN if it cannot run.
+    The exit status is UNFINISHED if the evaluator or the user stopped the command, and CANNOT_RUN if it cannot run.
     """
     try:
         return run()
@@ -326,8 +326,8 @@ def pairs(root: Path, against: str) -> list[Pair]:
     """Every finished episode, paired with the episode of the planner `against` on the same case and trial.
 
     Both episodes agree in the model, the dataset and the other columns of `_PLACE`. An episode is finished if its
-    success is known, even if its model failed. If `against` has several settings, the setting whose label has the same
-    changes is used.
+    success is known, even if its model failed. If `against` has several settings, the one whose label has the same
+    changes as the compared planner's label is used.
 
     Raises:
         ConfigError: that planner has no finished episode, or several of its settings have the same label.

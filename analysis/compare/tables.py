@@ -212,7 +212,7 @@ def alone_lines(matched: Matched) -> list[str]:
 COLUMNS = ["what", "a", "b", "settings"]
 ALL = "all"
 _NESTED = {"config": "", "code_parts": "code of "}
-"""Columns that hold JSON objects, each with the prefix for the names in its objects."""
+"""Map each column that holds JSON objects to the prefix that is put before the names in these objects."""
 _ABSENT = "(not set)"
 _DEEPEST = 8
 

@@ -126,7 +126,7 @@ def _heatmaps(root: Path, episodes: pd.DataFrame, about: str) -> list[Drawing]:
 
 
 _STYLE = {FH: ("#0072B2", "o", "-", -1.0), SH: ("#D55E00", "s", "--", 1.0)}
-"""Colour, marker, line, and the direction in which points are moved so that intervals do not overlap."""
+"""Each planner's colour, marker and line, and the direction in which its points are moved to keep intervals apart."""
 _EXACT, _QUANTILES = 8, 5
 """Up to `_EXACT` different values have one point each; if there are more, they are put into `_QUANTILES` bins."""
 _ACROSS = 3
@@ -185,7 +185,7 @@ def _planners(
 ) -> str:
     """One heatmap per panel, three in a row; all colour scales end at the same value.
 
-    The scale of a panel in `diverging` starts at minus this value; the scale of any other panel starts at 0.
+    The scale of a panel in `diverging` starts at minus this end value; the scale of any other panel starts at 0.
     """
     tables = {label: frame.pivot_table(index=list(rows), columns="model", values=column, dropna=False) * 100
               for label, column in panels.items()}  # fmt: skip
@@ -208,7 +208,7 @@ def _planners(
 def _panel(axis: Axes, frame: pd.DataFrame, high: float, diverging: bool) -> None:
     values = frame.to_numpy(np.float64)
     low = -high if diverging else 0.0
-    # A mesh, not an image, because a page loads no images and there are few cells.
+    # Draw a mesh, not an image, because a page loads no images and there are few cells.
     axis.pcolormesh(values, cmap=_DIVERGING if diverging else _LIGHT, vmin=low, vmax=high)
     axis.invert_yaxis()
     for (row, column), value in np.ndenumerate(values):

@@ -145,7 +145,7 @@ def error_shares(cases: pd.DataFrame) -> pd.DataFrame:
 
 
 def _stacked(name: str, shares: pd.DataFrame) -> str:
-    """The shares of errors as bars of height 1, one bar per model, one panel per data set, robustness and planner."""
+    """The shares of errors in bars of height 1: a bar per model, and a panel per data set, robustness and planner."""
     groups = list(shares.groupby(SETTING[1:], sort=False, observed=True))
 
     def draw(axes: Sequence[Axes]) -> None:

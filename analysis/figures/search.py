@@ -105,7 +105,8 @@ def _frontier(place: Mapping[str, str], compared: pd.DataFrame, name: str, told:
         )
 
 
-# Figures of searches: anytime curves, sizes of trees, the cost-success frontier. The same rows give the same bytes.
+# Figures of searches: anytime curves, sizes of trees, the cost-success frontier. The same rows always give files with
+# the same bytes.
 
 
 _LINES = {False: "-", True: ":"}
@@ -163,7 +164,7 @@ def anytime(curve: pd.DataFrame, name: str) -> str:
 
 
 def trees(quartiles: pd.DataFrame, name: str) -> str:
-    """The numbers of nodes, executions and rollouts of trees, as medians with quartiles (figure 4); an SVG element."""
+    """The numbers of nodes, executions and rollouts per tree, as medians with quartiles (figure 4); an SVG element."""
     settings = list(quartiles["robustness"].unique())
     names = [size for size in search_cells.SIZES if size != "pruned" and quartiles[f"{size}_median"].notna().any()]
 

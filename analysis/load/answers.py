@@ -26,7 +26,7 @@ _COUNTS = {role: SPENT[role]["uncounted_answers"] for role in _LABELS}
 _CALLS = SPENT[ACTOR]["llm_calls"]
 _TEXTS = [*_LABELS.values(), "planner", "engine_version", *SOURCE]
 _DATED = re.compile(r"[-@:](\d{4}-\d{2}-\d{2}|\d{8}|\d{6}|\d{4}|0\d\d)$")
-"""The end of a name that includes the model's version: -2024-08-06, @20241022, -2411, -0613, -002."""
+"""The end of a model's name that gives the model's version: -2024-08-06, @20241022, -2411, -0613, -002."""
 _SHOWN = 5  # maximum number of names in a line
 
 
@@ -126,9 +126,9 @@ def _shown(names: dict[str, int]) -> str:
 
 
 MOST = 0.5
-"""If a larger share of a setting's answers could not be read, there is a warning."""
+"""If more than this share of a setting's answers could not be read, there is a warning."""
 MANY = 0.01
-"""If a larger share of any row's answers could not be read, the table gets a column with this share."""
+"""If more than this share of any row's answers could not be read, the table gets a column with these shares."""
 COLUMNS = ("n_messages", "cut_answers", "budget_reached")
 """Further columns of `episodes` to read, for shares of unreadable or cut answers and of cells that a budget ended."""
 _MESSAGES = ["cell_id", "role", "n", "unreadable"]

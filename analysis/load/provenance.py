@@ -43,7 +43,7 @@ _GENERATED = ("kqa_synthetic", "gta_generated", "apb_synthetic", "slate", "null_
 
 
 def answered(episodes: pd.DataFrame) -> bool:
-    """Whether, as far as is recorded, a language model answered in any episode that ran here."""
+    """Whether, according to the rows, a language model answered in at least one episode that ran here."""
     return not episodes["engine"].astype(object).isin([*_ENGINES, *RECORDED]).all()
 
 
@@ -99,7 +99,7 @@ def first_line(episodes: pd.DataFrame) -> str:
 
 
 def made_up(episodes: pd.DataFrame) -> dict[str, str]:
-    """Map the label of each data set that differs from a paper's to the comparisons with the paper that still hold."""
+    """Map the label of each data set that differs from its paper's to the comparisons with the paper that hold."""
     told = {}
     for row in episodes.drop_duplicates(["dataset", "dataset_version", "config"]).to_dict("records"):
         data = _data(str(row["dataset"]), str(row["dataset_version"]), row["config"])
@@ -157,7 +157,7 @@ TOLD_ALL = "the ticket gives the user's instructions, so the task is easier and 
 
 
 def notice(episodes: pd.DataFrame) -> str:
-    """A notice for the start of captions if a dataset of these episodes has such a mark in its version; else empty."""
+    """A notice for the start of captions if simulated tools, invented facts or tickets were used here; else empty."""
     simulated, invented, ticket = (_named(episodes, mark) for mark in (MADE_UP, INVENTED, TICKET))
     return (
         (f"simulated tools ({simulated}): their results are made up, and no server was called; " if simulated else "")
@@ -233,7 +233,7 @@ _UNKNOWN = "not recorded"
 _COMMANDS = 5
 """Maximum number of commands that are shown; the folder's record has all commands."""
 _COMMIT = 12
-"""The number of characters of a commit that are shown."""
+"""The number of characters of a commit's hash that are shown."""
 
 
 def terms(root: Path) -> list[tuple[str, str]]:
@@ -327,7 +327,7 @@ def _engine(fact: dict[str, Any]) -> str:
     return f"{told} ({fact['engine_version']})" if fact["engine_version"] else told
 
 
-# Texts on the simulated policy: the notice in captions, and its estimates next to the closed form.
+# Texts on the simulated policy: the notice in captions, and the policy's estimates next to the closed form.
 
 
 ENGINE, EXPECTED = "engine", "expected_success"

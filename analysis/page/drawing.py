@@ -1,6 +1,7 @@
 """Figures as SVG, with the same bytes for the same rows: drawings, panels, and the styles that tell lines apart.
 
-The colours come from Okabe and Ito; colour-blind readers can tell them apart. Lines also differ by marker, for print.
+The colours come from Okabe and Ito; colour-blind readers can tell them apart. Lines also differ by marker, so that they
+can be told apart in print.
 """
 
 from __future__ import annotations
@@ -249,7 +250,7 @@ _SMALLEST = 6.0  # minimum font size, in points
 
 
 def legend(axes: Sequence[Axes], across: int = ACROSS) -> None:
-    """Draw one legend below all panels, with the entries of all panels, in as many columns up to `across` as fit."""
+    """Draw one legend below all panels, with the entries of all panels, in as many columns as fit, at most `across`."""
     found: dict[str, Any] = {}
     for axis in axes:
         handles, labels = axis.get_legend_handles_labels()

@@ -25,7 +25,7 @@ Viewer = Callable[[str, str], str]
 REST = "By model and data set"
 """The section for tables and figures that name no section."""
 LEADING = ("success", "cost")
-"""First words of figures' names; for each word, the first such figure comes before all tables."""
+"""For each of these words, the first figure whose name begins with the word comes before all tables."""
 _SHOWN = 2_000
 """Maximum number of rows of a table on a page, which keeps the page small; the tables' files have all rows."""
 
@@ -66,7 +66,7 @@ def document(
 
     Args:
         title: the page's heading.
-        told: a sentence on where the data of all queries are.
+        told: a sentence that says where the data of all queries are.
         tables: the tables to show.
         drawings: the figures to show.
         lines: sentences on what the page shows.

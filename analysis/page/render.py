@@ -54,7 +54,7 @@ _LATIN = frozenset(map(chr, range(0xA0, 0x180))) - frozenset("ĦħĸĿŀŉŦŧſ
 
 
 def wide(console: Console, width: int = _WIDTH) -> Console:
-    """A console with the same output and at least this number of columns."""
+    """A console that writes to the same output as `console` and has at least `width` columns."""
     return _like(console, max(console.width, width))
 
 

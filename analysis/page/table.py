@@ -1,6 +1,6 @@
 """A table: the values of its rows, and its columns, each with the format of its values and a clause of the caption.
 
-Every output format of a table is made from such an object: `render` writes terminal text, Markdown, CSV and LaTeX, and
+Every output format of a table is made from a `Table`: `render` writes terminal text, Markdown, CSV and LaTeX, and
 `html` writes a page. This module alone decides the formats of numbers, intervals and p values.
 """
 
@@ -169,7 +169,8 @@ class Table:
 def together(tables: Sequence[Table], name: str) -> Table:
     """Join tables of one kind into one table, one below another; `name` is the name of the result.
 
-    Its first columns are the model and the data set of each row, if all tables have them. `values` has all rows.
+    The result's first columns are the model and the data set of each row, if all tables have them. `values` has all
+    rows.
 
     Raises:
         ValueError: the tables' rows are named by different columns.
@@ -268,7 +269,7 @@ def bounded(
 
 
 def marks(low: Any, high: Any, holm: Any = np.nan, at: float = 0.0, level: float = 0.05) -> str:
-    """`*` if an interval excludes the value `at`, `†` if the p value by Holm's correction is below the level."""
+    """`*` if an interval excludes the value `at`, `†` if the p value with Holm's correction is below the level."""
     return "*" * bool(low > at or high < at) + "†" * bool(holm < level)
 
 
@@ -300,7 +301,7 @@ def shown_by(low: float, high: float, verdicts: tuple[str, str]) -> str | None:
 
 
 def joined(parts: Sequence[str], comparisons: int | None = None) -> str:
-    """One line per part, ended by a full stop; if there are several comparisons, a last line gives their number."""
+    """Each part as a line that ends with a full stop; with several comparisons, a last line gives their number."""
     several = len(parts) if comparisons is None else comparisons
     return "\n".join([*(f"{part}." for part in parts), *[_SEVERAL.format(several)] * (several > 1)])
 

@@ -42,10 +42,10 @@ class Comparison(NamedTuple):
 
     `plans` has the columns that `agreement.against` reads, and the column `same`.
 
-    `scorer` is a judge's name, with (blind) if it saw no known solution, or COMPUTED; `truth` is PEOPLE or COMPUTED.
-    `asked` is the number of plans to be judged, and `unreadable` is the number of these plans without a verdict.
-    `verdicts` is the number of plans with a verdict and errors, and `contradicted` is the number of these plans whose
-    verdict and errors disagree.
+    `scorer` is COMPUTED or a judge's name, followed by (blind) if the judge saw no known solution; `truth` is PEOPLE or
+    COMPUTED. `asked` is the number of plans to be judged, and `unreadable` is the number of these plans without a
+    verdict. `verdicts` is the number of plans with a verdict and errors, and `contradicted` is the number of these
+    plans whose verdict and errors disagree.
     """
 
     scorer: str
@@ -190,7 +190,7 @@ def tables(root: Path, found: Sequence[Comparison]) -> list[Table]:
 
 
 def overall(root: Path, found: Sequence[Comparison]) -> Table | None:
-    """All measures of each scorer, and below them those of judges that look at nothing; None without comparisons."""
+    """All measures of each scorer, then of imaginary judges that do not look at the plans; None without comparisons."""
     names = ("agreement", "kappa", "precision", "recall", "f1", "mae", "error_types")
     lines = list[dict[str, Any]]()
     for place, one in enumerate(found):
@@ -278,7 +278,7 @@ def _counts(*names: str) -> list[Column]:
 
 
 def _part(name: str, of: str, line: Mapping[str, Any]) -> str:
-    """A count with its share; an empty text for judges that look at nothing."""
+    """A count with its share; an empty text for imaginary judges, which have no counts."""
     if name not in line:
         return ""
     return f"{line[name]:,} ({line[name] / line[of]:.1%})" if line[of] else MISSING

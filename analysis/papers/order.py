@@ -1,7 +1,7 @@
 """Test whether methods are in the same order as in a published table, by Kendall's tau-b with an interval.
 
-The published figures are fixed. Ours are resampled: each draw takes clusters of cases with replacement, the same for
-all methods.
+The published figures are fixed. Ours are resampled: each draw takes clusters of cases with replacement, and takes the
+same clusters for all methods.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from analysis.stats.intervals import CLUSTER
 NAME = "order of methods"
 AGREES, DISAGREES, UNKNOWN = "agrees", "disagrees", "cannot tell"
 LEAST_METHODS, LEAST_CLUSTERS = 3, 10
-"""With fewer methods an order means little; with fewer clusters a bootstrap's interval is too narrow."""
+"""Minimum numbers: an order of fewer methods means little; over fewer clusters, bootstrap intervals are too narrow."""
 DRAWS, SEED = 2_000, 20_261_124
 _METHOD = ("planner", "refine", "memory", "judge", "budget")
 """The keys, or first parts of keys, in which the rows of one order may differ."""
@@ -174,7 +174,7 @@ def _compared(
 
 
 def _parts(published: Published, beside: Sequence[Block]) -> Iterator[tuple[str, str, list[Block]]]:
-    """Groups of rows that differ only in the method and in which we use the same data: labels, our data, blocks.
+    """Groups of rows that differ only in the method and for which our data are the same: labels, our data, and blocks.
 
     If several of our settings belong next to a row, the setting without changes is used; if there is not exactly one
     such setting, the row is left out.
@@ -219,7 +219,7 @@ def _is_plain(setting: Mapping[str, str]) -> bool:
 
 
 def _products(ours: Floats, theirs: Floats) -> Floats:
-    """For each row and pair of methods: 1 if ours and theirs order the pair alike, -1 if inversely, 0 for a tie."""
+    """For each row and pair of methods: 1 if `ours` and `theirs` have the same order, -1 if the reverse, 0 if tied."""
     return _pairs(ours) * _pairs(theirs[None])
 
 

@@ -334,7 +334,7 @@ def _fits_table(published: Published, beside: Sequence[_Fitted], query: str, not
 
 
 def _figures(row: Row, fit: Fit | None, columns: Sequence[str]) -> list[float | None]:
-    """Our coefficient, error and p; empty if the fit has no such coefficient, or has another reference level."""
+    """Our coefficient, standard error and p; empty if the fit lacks the coefficient or has another reference level."""
     wanted = row.ours or {}
     name = str(wanted.get(COEFFICIENT))
     if fit is None or wanted.get(REFERENCE) not in (None, fit.references.get(name.partition("[")[0])):

@@ -36,7 +36,7 @@ SUCCESS = {"success": grading.COLUMN}
 """The SQL expression for success in queries."""
 PLANNERS = {"planner": [horizon.FH, horizon.SH]}
 Family: TypeAlias = Callable[[str], str]
-"""A function that returns a data set's family by the data set's label (`Spec.family`)."""
+"""A function that returns a data set's family from the data set's label (`Spec.family`)."""
 OF_PAPER = "published planning_horizon "
 """The prefix of the names of the study's published tables."""
 TOKENS = ("input_tokens", "output_tokens")
@@ -294,7 +294,7 @@ def _column(name: str, header: str, form: str, scale: float = 1.0) -> Column:
 
 
 def held_out(episodes: pd.DataFrame) -> list[str]:
-    """A line for each data set that says which near copies of a question are left out of its demonstrations.
+    """Lines that say, for each data set, which near copies of a question are left out of its demonstrations.
 
     Near copies among the demonstrations would make a question easier.
 
@@ -481,7 +481,7 @@ def _calls(steps: pd.DataFrame) -> Iterator[list[str]]:
 
 
 def _plans(steps: pd.DataFrame) -> Iterator[list[str]]:
-    """One row per plan; a plan starts at a step that has an answer's tokens (their number may be unknown)."""
+    """One row per plan; a plan starts at each step whose number of output tokens is unknown or is not 0."""
     plans: list[list[tuple[dict[Any, Any], bool]]] = []
     for row, again in _marked(steps):
         if not plans or row["output_tokens"] != 0:

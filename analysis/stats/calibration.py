@@ -41,7 +41,7 @@ class CalibrationError(NamedTuple):
 
 
 def equal_widths(confidence: Numbers) -> Places:
-    """The bin of each confidence, of BINS equally wide bins that include their upper edges.
+    """Each confidence's bin, among BINS equally wide bins that include their upper edges.
 
     So each share of 10 votes has its own bin.
     """
@@ -49,7 +49,7 @@ def equal_widths(confidence: Numbers) -> Places:
 
 
 def equal_masses(confidence: Numbers) -> Places:
-    """The bin of each confidence, of at most BINS bins of about equal size; equal confidences share a bin."""
+    """Each confidence's bin, among at most BINS bins of about equal size; equal confidences share a bin."""
     below = pd.Series(confidence).rank(method="min").to_numpy() - 1
     return np.asarray(below * BINS // len(confidence), dtype=np.intp)
 
@@ -186,10 +186,11 @@ def risks(entropy: Numbers, wrong: Numbers) -> Risks:
 
 
 def area(entropy: Numbers, wrong: Numbers) -> Numbers:
-    """The area under the risk-coverage curve: the mean error rate over all numbers kept (Geifman et al. 2019).
+    """The area under the risk-coverage curve: mean error rate over all numbers of kept decisions (Geifman et al. 2019).
 
     Returns: one value per decision. The mean of these values is the area. The values differ by each decision's
-    contribution to the area: by its place in the order, and by its error at all numbers kept that include it.
+    contribution to the area: by its place in the order, and by its error at all numbers of kept decisions that include
+    it.
     """
     kept = risks(entropy, wrong).kept
     _, block, size = np.unique(entropy, return_inverse=True, return_counts=True)

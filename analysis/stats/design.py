@@ -47,7 +47,7 @@ def design(rows: pd.DataFrame, spec: Spec) -> Design:
     """The design that a specification makes from the rows of one fit.
 
     Raises:
-        AnalysisError: the data cannot carry the formula: no row is left, the outcome or an indicator never varies,
+        AnalysisError: the data cannot support the formula: no row is left, the outcome or an indicator never varies,
             clusters are too few, a column follows from others, or outcomes are separated other than by a factor's
             level.
     """
@@ -103,7 +103,7 @@ def _with_indicators(rows: pd.DataFrame, spec: Spec) -> pd.DataFrame:
 
 
 def _complete(frame: pd.DataFrame, formula: Formula, cluster: Sequence[str]) -> tuple[pd.DataFrame, dict[str, int]]:
-    """The rows that have every value, and the numbers of other rows by the first value that they lack."""
+    """The rows that have every value, and the number of the other rows, by the first value that a row lacks."""
     reason = pd.Series("", index=frame.index, dtype=object)
     for name in dict.fromkeys([*formula.columns(), *cluster]):
         missing = (reason == "") & (frame[name].isna() | frame[name].isin([np.inf, -np.inf]))
@@ -292,7 +292,7 @@ _NAMED = 12  # maximum number of levels that a note names
 
 @dataclass
 class Levels:
-    """The rows of a fit with the levels of factors that stay separate, and records of the other levels."""
+    """The rows of a fit with only the separate levels of factors, and records of the levels pooled or left out."""
 
     frame: pd.DataFrame
     lost: int = 0
@@ -395,8 +395,8 @@ def _free(levels: set[str]) -> str:
 def _without_separated(found: Levels, formula: Formula, spec: Spec) -> bool:
     """Leave out the rows of a factor's levels at which all outcomes are equal; return whether there were any.
 
-    Such a level's coefficient is infinite; its rows are fitted without error and have no weight. Without them, the
-    other coefficients are the limits of the maximum likelihood estimates, and their robust covariance is right. A
+    Such a level's coefficient is infinite; its rows are fitted without error and have no weight. Without these rows,
+    the other coefficients are the limits of the maximum likelihood estimates, and their robust covariance is right. A
     penalty would change all coefficients, and there is no established robust covariance for it.
     """
     for name in formula.factors:

@@ -1,19 +1,19 @@
 """The mechanisms that correct a case after a failed first pass (egb_slate B.2, 'How Branching Reduces Error').
 
-A planner that branches (`egb_*`) goes through a case once. If this first pass fails, the planner changes one of its
-decisions, the *branched step*, and decides all later steps again. A cell is *corrected* if its path leaves the first
-pass and resolves the case. If the planner of a corrected cell followed an outline, the first mechanism in this list
-that applies is the cell's mechanism:
+A planner that branches (`egb_*`) first goes through a case once. If this first pass fails, the planner changes one of
+its decisions, the *branched step*, and decides all later steps again. A cell is *corrected* if its path leaves the
+first pass and resolves the case. If the planner of a corrected cell followed an outline, the first mechanism in this
+list that applies is the cell's mechanism:
 
 - direct: the branched step needs a tool, and calls the reference's tool.
 - cascade: at a later step that needs a tool, the branch calls the reference's tool, but the first pass did not.
 - equivalence: the branched step needs a tool, calls a tool that the reference calls at no step of the case, and the
-  call did not fail. If tools look calls up (SLATE, UltraTool), a call that does not fail returns the result of a call
-  of the reference. Usually this is the reference's call at this step, but this is not checked.
+  call did not fail. If tools look calls up (SLATE, UltraTool), a call that does not fail returns the result of one of
+  the reference's calls. Usually this is the reference's call at this step, but this is not checked.
 - other: none of these applies. For example, the branch corrected only arguments, or calls at steps that need no tool.
 
-So every such cell has exactly one mechanism. Tools are compared by name. The order is the paper's. The paper names the
-first three mechanisms, whose shares add up to 100%, and no fourth.
+So each corrected cell with an outline has exactly one mechanism. Tools are compared by name. The mechanisms are checked
+in the paper's order. The paper names the first three mechanisms, whose shares add up to 100%, and no fourth.
 """
 
 from __future__ import annotations
@@ -174,9 +174,9 @@ def _notes(frame: pd.DataFrame) -> list[str]:
 
 ENTROPY_BINS = 5
 CHOICES = {"right": False, "wrong": True}
-"""The names of right and of wrong steps in columns, each with whether such a step is an error."""
+"""The names that columns use for right and for wrong steps, and for each name whether the step is an error."""
 _CENTRES = {"mean": ".3f", "median": ".3f", "n": ",.0f"}
-"""The figures of the entropy of right and of wrong choices, with their formats."""
+"""The statistics shown for the entropy of right and of wrong choices, with their formats."""
 _CENTRE_HEADERS = [name if part == "mean" else f"{name} {part}" for name in CHOICES for part in _CENTRES]
 _ENTROPY_PUBLISHED = (
     "published (egb_slate B.2: EGB-Logits with Qwen on SLATE): right n 233, mean 0.052, median 0.000; wrong n 349, "

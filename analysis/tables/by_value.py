@@ -25,9 +25,12 @@ from grid.core.errors import nearest
 from grid.store.schema import JOINED
 
 SHORT = {"category": "task_category", "tools": "plan_nodes", "template": "cluster"}
-"""Names that the flag accepts instead of a column's name."""
+"""Names that `--by` accepts instead of a column's name."""
 _EXACT, _BINS, _MOST = 8, 5, 24
-"""Up to `_EXACT` numbers have a column each; more are put into `_BINS` bins. `_MOST` is the maximum number of texts."""
+"""Up to `_EXACT` different numbers get a column each; more are put into `_BINS` bins.
+
+`_MOST` is the maximum number of different text values.
+"""
 _CAPTION = (
     "success in % of cases, with 95% intervals in brackets ({shares}), by {column}; in parentheses after the value: "
     "the number of cases; within a column all planners have the same cases, but different columns have different "
@@ -39,7 +42,7 @@ def tables(root: Path, name: str) -> list[Table]:
     """For each model and data set, a table of planners' success on the cases with each value of a column.
 
     Raises:
-        AnalysisError: there is no such column, the column has too many different texts, or no case has a value.
+        AnalysisError: there is no such column, the column has too many different text values, or no case has a value.
         StoreError: the folder cannot be read.
     """
     column = SHORT.get(name, name)
@@ -60,7 +63,7 @@ def by_value(cells: pd.DataFrame, column: str, where: str = "true") -> Asked:
     Columns: `robustness`, `planner`, `value` (as text), `order`, `cases`, `success` with `_low` and `_high`.
 
     Raises:
-        AnalysisError: the column has too many texts for a table.
+        AnalysisError: the column has too many different text values for a table.
     """
     binned, names = _binned(cells[column], column), ["cluster", "case_id", *SETTING]
     counts = ["sum(success::DOUBLE) AS won", "count(success) AS tried"]

@@ -124,7 +124,7 @@ def _bounded(header: str, name: str, of: str = "") -> Column:
 
 
 def _against(own: Decisions) -> list[Table]:
-    """The table of other settings minus the exact choice; no table if the exact choice did not run, or ran alone."""
+    """The table of differences from the exact choice; none if the exact choice did not run, or ran alone."""
     found = differences(own.rows)
     if found.empty:
         return []
@@ -182,20 +182,20 @@ def percent(value: float) -> str:
     return number(value, scale=100)
 
 
-# Votes against the exact choice: differences of accuracy, Brier score and the two areas, paired over clusters.
+# Votes compared with the exact choice: differences of accuracy, Brier score and the two areas, paired over clusters.
 
 
 FIGURES = ("accuracy", "brier", "area", "auroc")
 
 
 def differences(decisions: pd.DataFrame) -> pd.DataFrame:
-    """Each setting minus the first setting with exact choices of the same model, data set and robustness.
+    """Each setting's difference from the first exact-choice setting of the same model, data set and robustness.
 
     The frame is empty if no setting has exact choices.
 
-    Columns: SETTING, `distribution`, `reference` (the planner with exact choices), `clusters` that both have, and each
-    of FIGURES with `_low`, `_high`, `_p` and `_holm` (Holm's correction over the column). The weight of a cluster is
-    the effect of its decisions on the figures of both settings.
+    Columns: SETTING, `distribution`, `reference` (the planner with exact choices), the number of `clusters` that both
+    have, and each of FIGURES with `_low`, `_high`, `_p` and `_holm` (Holm's correction over the column). The weight of
+    a cluster is the effect of its decisions on the figures of both settings.
     """
     rows: list[dict[str, Any]] = []
     every = known(decisions)
@@ -239,7 +239,7 @@ def _separation(entropy: Numbers, wrong: Numbers, cluster: npt.NDArray[np.intp])
     """The values of `calibration.separation`, but spread more widely; NaN if AUROC rests on too few clusters.
 
     AUROC rests on only some of the clusters, of which there must be at least `calibration.LEAST`. With these wider
-    values, Student's quantile for all clusters gives the interval that is right for those clusters.
+    values, Student's quantile for all clusters gives the interval that is right for the clusters on which AUROC rests.
     """
     telling, clusters = calibration.telling(wrong, cluster), len(np.unique(cluster))
     if telling < calibration.LEAST:
@@ -250,7 +250,7 @@ def _separation(entropy: Numbers, wrong: Numbers, cluster: npt.NDArray[np.intp])
 
 
 def _by_cluster(values: Sequence[Numbers], places: Sequence[npt.NDArray[np.intp]]) -> Sample:
-    """One value per cluster; their mean is the difference of the two means, and their spread gives its error."""
+    """One value per cluster; the values' mean is the difference of the two means, and their spread gives its error."""
     if not values:
         return Sample(np.zeros(0), np.zeros(0, np.intp))
     parts = [np.bincount(at, one - one.mean()) / len(one) for one, at in zip(values, places, strict=True)]
@@ -314,7 +314,7 @@ def _handed(own: Decisions, number: int) -> Drawing:
     )
 
 
-# Reliability diagrams and risk-coverage curves as SVG. The same rows give the same bytes.
+# Reliability diagrams and risk-coverage curves as SVG. The same rows always give the same bytes of SVG.
 
 
 _PANELS, _ACROSS = 12, 3

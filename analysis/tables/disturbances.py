@@ -54,7 +54,7 @@ _COST = (
 
 
 def tables(root: Path) -> list[Table]:
-    """A table for each model and dataset with disturbed cells whose success, or any of `_OWN`, is known."""
+    """A table for each model and dataset with disturbed cells for which success or one of `_OWN` is known."""
     cells = load.episodes(root, _OWN)
     own = cells["disturbed"] & cells[["success", *_OWN]].notna().any(axis=1)
     shown = cells.loc[own, SETTING[:3]].drop_duplicates()
@@ -74,8 +74,8 @@ def disturbances(cells: pd.DataFrame, where: str = "true") -> Asked:
     `success`, `undisturbed` and the `difference` (from `change`) are shares of the cases whose success is known;
     `cases` and `clusters` count these cases. `called` is the number of cells that called a broken tool, and the columns
     of BEHAVIOURS are the shares of these cells by their next action. `refused` is the share of refusals. `cost` (with
-    `cost_low` and `cost_high`) is the cost of plans divided by the least cost, on solved cells. A figure is NaN if
-    nothing is known.
+    `cost_low` and `cost_high`) is the cost of plans divided by the lowest cost of the reference's calls, on solved
+    cells. A figure is NaN if nothing is known.
     """
     asked = ask(cells, queries.of_cases(["success"], where, further=_FURTHER))
     cases = asked.rows
@@ -185,7 +185,7 @@ _REPLACEMENTS_CAPTION = (
 
 
 def replacement_tables(root: Path) -> list[Table]:
-    """A table for each model and dataset with forgiving tools."""
+    """A table for each model and dataset that ran with forgiving tools."""
     cells = load.episodes(root, _COLUMNS, pc.field(REPLACED).is_valid())
     found = []
     for model, dataset, own in load.places(cells):
@@ -210,7 +210,7 @@ def replacements(cells: pd.DataFrame, where: str = "true") -> Asked:
 
 
 def wrong_share(rows: pd.DataFrame) -> Interval:
-    """The ratio of wrong to all replacements, with its interval; both are sums over cases of means over trials."""
+    """The ratio of wrong to all replacements, with its interval; both numbers are sums of cases' means over trials."""
     cases = rows.set_index([CLUSTER, "case_id"])[[REPLACED, WRONG]]
     replaced, wrong = cases[REPLACED], cases[WRONG]
     if not replaced.sum():
@@ -244,7 +244,7 @@ def _replaced_table(model: str, dataset: str, own: pd.DataFrame, query: str) -> 
 
 
 def _replaced_share(row: Row) -> str:
-    """The share in %; an empty text if nothing was replaced, without bounds if all cases are in one cluster."""
+    """The share in %; an empty string if nothing was replaced, and no bounds if all cases are in one cluster."""
     if math.isnan(row["wrong_share"]):
         return ""
     reach = bounds(row["wrong_low"], row["wrong_high"], missing="")

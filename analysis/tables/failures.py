@@ -160,7 +160,7 @@ _COUNTS = ["count(failure) AS failed", *(f"count(*) FILTER ({text}) AS {name}" f
 def by_setting(cells: pd.DataFrame, told: pa.Table, where: str = "true") -> Asked:
     """For each setting in which any cell failed: by class, the count, the share of all cells and the 95% interval.
 
-    Columns: SETTING, `cells`, `failed`, and for every class, and for every kind of wrong argument, NAME (the count),
+    Columns: SETTING, `cells`, `failed`, and, for every class and every kind of wrong argument, NAME (the count),
     NAME_share, NAME_low and NAME_high (`intervals.share` over clusters, from each case's mean over trials).
 
     Args:
@@ -183,7 +183,7 @@ def by_setting(cells: pd.DataFrame, told: pa.Table, where: str = "true") -> Aske
     return asked._replace(rows=pd.DataFrame(rows))
 
 
-# Failure classes as stacked bars. The same rows give the same bytes.
+# Failure classes as stacked bars. The same rows always give the same bytes of SVG.
 
 
 _ACROSS = 4

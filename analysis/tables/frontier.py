@@ -55,14 +55,15 @@ def cost_of(cells: pd.DataFrame) -> str:
 
 
 def points(cells: pd.DataFrame) -> Asked:
-    """One row per setting, undisturbed settings first: SETTING, success, costs, and whether it is on the frontier.
+    """One row per setting, undisturbed settings first: SETTING, success, costs, and a flag for the frontier.
 
     Columns: `cases`, `clusters`; `success` with `_low` and `_high` (95%, over clusters); TOKENS and MONEY, means per
-    case; `asked`: whether the planner asked, in any case, if the case was resolved; `frontier`: whether the setting is
-    on the frontier. A setting is on it unless another planner of its model, dataset and robustness, on the same terms
-    (both asked, or neither did), is better in mean success or mean cost (`cost_of`), and not worse in the other.
-    Settings on a frontier are compared with the next cheaper setting, on the cases that both have: `gain` is the paired
-    difference in success, `times` the ratio of costs, both with bounds; both are NaN for the cheapest setting.
+    case; `asked`: whether the planner asked, in at least one case, whether the case was resolved; `frontier`: whether
+    the setting is on the frontier. A setting is on the frontier unless another planner of its model, dataset and
+    robustness, on the same terms (both asked, or neither did), is better in mean success or mean cost (`cost_of`), and
+    not worse in the other. Settings on a frontier are compared with the next cheaper setting, on the cases that both
+    have: `gain` is the paired difference in success, `times` the ratio of costs, both with bounds; both are NaN for the
+    cheapest setting.
     """
     values = {"success": "success", TOKENS: spending.SQL, MONEY: MONEY, "checks": "resolved_checks"}
     cost, asked = cost_of(cells), ask(cells, queries.of_cases(values))
@@ -208,7 +209,7 @@ def spread(places: npt.NDArray[np.float64], apart: float) -> npt.NDArray[np.floa
 
 
 def _terms(asked: object) -> str:
-    """The colour of planners that asked whether cases were resolved, or the colour of other planners."""
+    """The colour for planners that asked whether cases were resolved, or the colour for all others."""
     return COLOURS[1] if asked else COLOURS[0]
 
 
@@ -243,7 +244,7 @@ _TERMS = (
 
 
 def drawings(root: Path) -> list[Drawing]:
-    """A panel for each model and dataset with two or more planners: undisturbed ones, then other robustness settings.
+    """A panel for each model and dataset with two or more planners: undisturbed settings first, then the others.
 
     Raises:
         StoreError: the folder cannot be read.

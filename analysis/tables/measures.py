@@ -30,9 +30,9 @@ from grid.metrics.scores import SUCCESS
 class Measure:
     """A column of cells, and the form in which its mean over cases is shown.
 
-    A `share` is between 0 and 1, `rare` is a share of events that few cases may have (`intervals.share`), a `change` is
-    a difference of shares, an `amount` is not negative. The shown value is `scale` times the mean. `of_some` is true if
-    the measure applies only to some kind of cases, which a caption names.
+    A `share` is between 0 and 1, a `rare` measure is a share of events that only few cases may have
+    (`intervals.share`), a `change` is a difference of shares, and an `amount` is not negative. The shown value is
+    `scale` times the mean. `of_some` is true if the measure applies only to some kind of cases, which a caption names.
     """
 
     column: str
@@ -158,7 +158,7 @@ def named(root: Path, name: str) -> Metric:
 
 
 def numbers(root: Path) -> list[str]:
-    """The names of the metrics with numbers that the sweeps of a folder declared, without this project's own metrics.
+    """The names of the numeric metrics that a folder's sweeps declared, except this project's own metrics.
 
     Raises:
         StoreError: the folder cannot be read.

@@ -124,7 +124,7 @@ def cases(
     sums: Mapping[str, str] = MappingProxyType({}),
     source: str = "e",
 ) -> Asked:
-    """Each case's means of columns of `episodes` or DERIVED, over rows of `read`, as in `queries.of_cases`.
+    """For each case, means of columns of `episodes` or DERIVED over the rows of `read`, as in `queries.of_cases`.
 
     `sums` maps names to the columns that are summed. `source` is the SQL of the table to read, if this is not just `e`.
     """
@@ -134,7 +134,7 @@ def cases(
 
 
 def within(cells: pd.DataFrame, **further: Sequence[str]) -> str:
-    """The condition for rows of the models and data sets of some cells, with further conditions on values."""
+    """The condition for rows with the models and data sets of the given cells, plus further conditions on values."""
     return queries.where({name: sorted(map(str, cells[name].unique())) for name in ("model", "dataset")} | further)
 
 

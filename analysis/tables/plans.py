@@ -228,7 +228,7 @@ def efficiency_tables(root: Path, cells: pd.DataFrame) -> list[Table]:
 
 
 def _reading(frame: pd.DataFrame) -> list[str]:
-    """A sentence on the cheapest planner on the common cases, and on its distance from the least possible cost."""
+    """A sentence on the cheapest planner on the common cases, and on how far it is above the lowest possible cost."""
     common = frame.dropna(subset=["common_cost"])
     common = common[common["common"] > 0]
     if common.empty:
@@ -277,7 +277,7 @@ def refined(cells: pd.DataFrame, where: str = "true") -> Asked:
 
 
 def refinement_tables(root: Path, cells: pd.DataFrame) -> list[Table]:
-    """A table for each model and data set with refined plans; keys that choose tasks do not separate data sets."""
+    """A table for each model and data set with refined plans; labels that differ only in the task share a table."""
     found = []
     both = cells[cells["unrefined_correct"].notna() & cells["plan_correct"].notna()]
     groups = both.groupby(["model", both["dataset"].astype(str).map(data_of)], sort=False, observed=True)
@@ -377,7 +377,7 @@ def _unpaired(frame: pd.DataFrame) -> list[str]:
     return [told] if missing else []
 
 
-# Next steps by the number wanted, and by their position in the trajectory (tables 14 and 15, figures 5 and 6).
+# Next steps by the number asked for, and by their position in the trajectory (tables 14 and 15, figures 5 and 6).
 
 
 STAGES = ("early", "middle", "late")
@@ -411,7 +411,7 @@ def profile(cells: pd.DataFrame, column: str, where: str = "true") -> Asked:
 
 
 def several(frame: pd.DataFrame, column: str) -> bool:
-    """Whether a profile has two values or more, because a single value shows nothing."""
+    """Whether a profile has two values or more; a single value shows nothing."""
     return len(frame) > 0 and frame[column].nunique() > 1
 
 

@@ -63,13 +63,13 @@ class Fit:
 
 @dataclass(frozen=True)
 class Refused:
-    """A regression that the data cannot carry, with the reason."""
+    """A regression that the data do not allow, with the reason."""
 
     reason: str
 
 
 def fits(episodes: pd.DataFrame, spec: Spec) -> list[tuple[Key, Fit | Refused]]:
-    """A fit for each value of `per` among the rows that the specification selects; if a fit fails, the reason.
+    """A fit for each value of `per` in the rows that the specification selects, or the reason why the fit fails.
 
     Raises:
         AnalysisError: `episodes` lacks a column or a reference level.
@@ -103,7 +103,7 @@ def wanted(episodes: pd.DataFrame, spec: Spec) -> pd.DataFrame:
 
 
 def _fit(rows: pd.DataFrame, spec: Spec) -> Fit:
-    """The regression on all of these rows; raises AnalysisError if they cannot carry it or it does not converge."""
+    """The regression on all of these rows; raises AnalysisError if they do not allow it or it does not converge."""
     found = design(rows, spec)
     clusters = len(np.unique(found.clusters))
     few = clusters < FEW_CLUSTERS and spec.few_clusters == "bias_reduced"
@@ -142,7 +142,7 @@ def estimate(
     Raises:
         AnalysisError: statsmodels finds no solution, or none within 100 iterations, or no covariance.
     """
-    # Imported here because they take half a second, and most reports have no regression.
+    # These modules are imported here because importing them takes half a second, and most reports have no regression.
     from statsmodels.genmod import cov_struct, families
     from statsmodels.genmod.generalized_estimating_equations import GEE
 
@@ -218,7 +218,7 @@ def _table(found: Design, params: Floats, covariance: Floats, degrees: int | Non
 
 
 def _figures(params: Floats, covariance: Floats, degrees: int | None) -> dict[str, Floats]:
-    """The figures of coefficients, by the normal distribution or by Student's t with these degrees of freedom."""
+    """The figures of coefficients, from the normal distribution or Student's t with these degrees of freedom."""
     errors = np.sqrt(np.diag(covariance))
     statistic = params / errors
     half = (ndtri(0.975) if degrees is None else stdtrit(degrees, 0.975)) * errors
@@ -236,10 +236,10 @@ Fits: TypeAlias = Sequence[tuple[Key, Fit | Refused]]
 
 
 def tables(titles: tuple[str, str], spec: Spec, fits: Fits, query: str, levels: bool = False) -> list[Table]:
-    """Table 3 with the coefficients but no factors' levels, and C.1 with all coefficients; no tables without a fit.
+    """Table 3 (without the intercept and factors' levels) and C.1 (all coefficients); no tables without a fit.
 
     `titles` are the titles of the two tables; `query` gives the rows that were fitted. If `levels` is true, table 3
-    also shows the levels of factors, because they are not controls.
+    also shows the levels of factors, because they are then not controls.
     """
     if not fits:
         return []
@@ -309,7 +309,7 @@ def coefficients(fits: Fits, levels: bool = False) -> pd.DataFrame:
 
 
 def _in_order(names: Container[str], spec: Spec) -> list[str]:
-    """The names in the order of the formula; the order in the fits may differ, because a fit may lack some of them."""
+    """The names in the order of the formula; the fits' order may differ, because a fit may lack some of the names."""
     return [name for name in map(":".join, spec.parsed.terms) if name in names]
 
 
@@ -326,7 +326,7 @@ def _counts(fit: Fit | Refused) -> list[str]:
 
 
 def _cells(every: pd.DataFrame, place: int, names: Sequence[str]) -> list[str]:
-    """The coefficients of one fit with stars, dagger and error."""
+    """The coefficients of one fit, each with its stars, dagger and standard error."""
     own = {row["name"]: row for row in every[every["fit"] == place].to_dict("records")}
     return [_starred(own[name]) if name in own else NONE for name in names]
 

@@ -1,4 +1,4 @@
-"""The gain from memory: each planner with memory minus itself without memory, on the same cases (egb_slate B.1)."""
+"""The gain from memory: each planner's results with memory minus those without, on the same cases (egb_slate B.1)."""
 
 from __future__ import annotations
 
@@ -48,11 +48,12 @@ def tables(root: Path) -> list[Table]:
 
 
 def gains(cells: pd.DataFrame, where: str = "true") -> Asked:
-    """One row per planner with memory that also ran without memory on some of the cases, of one model and dataset.
+    """For one model and dataset, one row per planner with memory that also ran without it on some of the cases.
 
-    `traces` is the number of remembered traces, `of_cases` the number of their cases. `cases` and `clusters` count the
-    cases with known success both with and without memory. Each of GAINS has the shares `_without` and `_with`, the
-    difference with `_low` and `_high`, and Holm's p (`_holm`). Figures are NaN if nothing is known.
+    `traces` is the number of remembered traces, and `of_cases` the number of cases that the traces come from. `cases`
+    and `clusters` count the cases with known success both with and without memory. Each of GAINS has the shares
+    `_without` and `_with`, the difference with `_low` and `_high`, and Holm's p (`_holm`). Figures are NaN if nothing
+    is known.
     """
     memory = f"coalesce(memory, '{UNCHANGED}') AS memory"
     asked = ask(cells, queries.of_cases(GAINS, where, [memory, "any_value(config) AS config"]))
@@ -86,7 +87,7 @@ def _gained(own: pd.DataFrame, without: pd.DataFrame) -> dict[str, float]:
 
 
 def _without_memory(planners: pd.Series[str], memory: pd.Series[str]) -> list[str]:
-    """The labels that planners with memory have without it (`load.told_apart`)."""
+    """The labels that the planners would have without their memory (`load.told_apart`)."""
     pairs = zip(planners, memory, strict=True)
     return [planner.replace(f" / memory {label}", "") for planner, label in pairs]
 

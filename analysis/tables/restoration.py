@@ -79,7 +79,7 @@ def notice(root: Path) -> str:
 
 
 def tables(root: Path) -> list[Table]:
-    """Table 6, with rows for each model, judge, dataset and planner with restored settings; no table without any."""
+    """Table 6, with rows for each model, judge, dataset and planner with restored settings, if there are any."""
     found, query = table(root)
     if found.empty:
         return []
@@ -110,9 +110,9 @@ def tables(root: Path) -> list[Table]:
 def table(root: Path) -> Asked:
     """One row for each setting of a group that differs only in `judge.restored`, if the group has several settings.
 
-    Columns: `PLACE`, `restored`, `cases` (that both this setting and the setting as judged have), `decisions`, the
-    shares of decisions `error`, `false_positives` and `false_negatives`, `success` (mean over cases of the mean over
-    trials), `gain` with `low` and `high`; NaN if a figure does not exist.
+    Columns: `PLACE`, `restored`, `cases` (the number that both this setting and the setting without corrections have),
+    `decisions`, the shares of decisions `error`, `false_positives` and `false_negatives`, `success` (mean over cases of
+    the mean over trials), `gain` with `low` and `high`; a figure that does not exist is NaN.
     """
     asked, rows = _ask(root, _BY_CASE), list[dict[str, Any]]()
     for _, group in asked.rows.groupby("alike", sort=False):

@@ -49,7 +49,7 @@ def tables(root: Path) -> list[Table]:
 
 
 def rewards(cells: pd.DataFrame, where: str = "true") -> tuple[Asked, list[Measure]]:
-    """One row per planner and robustness setting of one model and dataset, and the measures with values in them.
+    """One row per planner and robustness setting of one model and dataset, and the measures that have a value.
 
     Columns: mean reward, `success_db` and the shares of ends, each with `_low`, `_high` and `_cases` (`measured`), and
     `unknown`, the number of cells whose reward is not known.

@@ -73,19 +73,19 @@ def title(place: Mapping[str, str]) -> str:
 
 
 def name(kind: str, place: Mapping[str, str]) -> str:
-    """The name that tells a table from other tables of its kind."""
+    """The name that distinguishes a table from others of its kind."""
     return " ".join([kind, *(place[part] for part in search_cells.PLACE)])
 
 
 def terms(place: Mapping[str, str]) -> str:
-    """The text about the budget for a caption."""
+    """The text about the budget in a caption."""
     return f"budget per case, the same for all planners: {place['budget']}"
 
 
 def comparison_table(place: Mapping[str, str], frame: pd.DataFrame, query: str) -> Table:
     """A table like tables 1 and 2: success, tool match, costs, and the share of episodes that a budget stopped.
 
-    There is one such share for each part of the budget.
+    Each part of the budget has its own share of episodes that it stopped.
     """
     stopping = [part for part in PARTS if (frame[f"stopped_{part}"] > 0).any()]
     stopped = (
@@ -306,10 +306,10 @@ WHERE {where} AND e.success IS NOT NULL GROUP BY ALL ORDER BY ALL"""
 def at_limits(
     group: pd.DataFrame, improvements: pa.Table, limits: Sequence[int] = LIMITS, where: str = "true"
 ) -> Asked:
-    """One row per case with known success and limit (`most`) within the budget; `success` is the mean over trials.
+    """One row per limit (`most`) within the budget and case with known success; `success` is the mean over trials.
 
     A cell that used no more than the limit counts with its own success. Any other cell counts with the success of its
-    last improvement within the limit, or 0 without such an improvement.
+    last improvement within the limit, or 0 if it has none.
     """
     within = [limit for limit in limits if (group["most_calls"] >= limit).all()]
     query = _AT_CALLS.format(labels=LABELLED, calls=ALL_CALLS, limits=f"{within}::INT[]", where=where)

@@ -96,7 +96,7 @@ def table(results: pd.DataFrame, baselines: pd.DataFrame, cases: pd.DataFrame, q
 
 
 def _by_setting(cases: pd.DataFrame, trials: int) -> dict[tuple[str, str], Mapping[Any, Any]]:
-    """Map robustness setting and planner to the row of `rates` over all trials; empty if cases have single trials."""
+    """Map robustness setting and planner to the row of `rates` over all trials; empty if each case has one trial."""
     if trials < _SEVERAL:
         return {}
     frame = rates(cases, trials)
@@ -111,7 +111,7 @@ def _of_baselines(baselines: pd.DataFrame, shown: Sequence[str]) -> list[str]:
 
 
 def _columns(results: pd.DataFrame, trials: int) -> list[Column]:
-    """The columns for which any row has a value; a terminal leaves out more of them if there is more to warn about."""
+    """The columns for which any row has a value; a terminal leaves out more of them if there are more warnings."""
     partial = bool((results["cells"] < results["planned"]).any())
     unreadable_too, cut, stopped = (_many(results, share) for share in ("unreadable", "cut", "stopped"))
     bounded = bool(_bounded(results).any())
@@ -146,7 +146,7 @@ def _columns(results: pd.DataFrame, trials: int) -> list[Column]:
 
 
 def _column(header: str, text: Callable[[Row], str], said: str = "", printed: bool = True) -> Column:
-    """A column for which baselines without a model have no value."""
+    """A column in which baselines without a model have no value."""
     return Column(header, lambda row: MISSING if _WITHOUT in row else text(row), printed=printed, said=said)
 
 
@@ -192,7 +192,7 @@ def _bounded(results: pd.DataFrame) -> pd.Series[bool]:
 
 
 def _left_open(row: Row) -> str:
-    """The text of a row's success if all unknown cells failed, and if all succeeded."""
+    """A text with the two values that a row's success would have if all unknown cells failed or all succeeded."""
     if not row["unknown"] > unknowns.MOST * row["cells"]:
         return MISSING
     return bounds(row[unknowns.LEAST], row[unknowns.LARGEST])
@@ -209,7 +209,7 @@ def _joined(results: pd.DataFrame, baselines: pd.DataFrame) -> pd.DataFrame:
 
 
 def _notes(results: pd.DataFrame) -> list[str]:
-    """Notes on settings without deviations, because all their trials are equal, in all rates or in some of them."""
+    """Notes on settings that have no deviations because all their trials are equal, in all rates or in some."""
     found: dict[str, list[str]] = {}
     rows = results.to_dict("records")
     for row in rows:

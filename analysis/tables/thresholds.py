@@ -1,12 +1,12 @@
 """The entropy above which a planner should branch, learned from a pilot: the threshold that maximises Youden's J.
 
 J (Youden 1950) of a threshold is the share of wrong decisions that are above it minus the share of right decisions that
-are above it. With an outline, the right choice at each step is known. Then each first-pass decision counts for which
-the reference's tool was offered, because otherwise no branch can be right. Without an outline, it is not known which
-decision was wrong. Then a whole first pass counts as one decision, which has the pass's highest entropy and is wrong if
-the pass failed; it counts only if all the reference's tools were retrieved.
+are above it. With an outline, the right choice at each step is known. In this case, a first-pass decision counts if the
+reference's tool was offered, because otherwise no branch can be right. Without an outline, it is not known which
+decision was wrong. In this case, a whole first pass counts as one decision, which has the pass's highest entropy and is
+wrong if the pass failed; it counts only if all the reference's tools were retrieved.
 
-Only entropies of exact choices (`egb_logits`, `egb_names`) count, from each case's first trial.
+Only entropies of exact choices (`egb_logits`, `egb_names`) in each case's first trial count.
 """
 
 from __future__ import annotations
@@ -128,7 +128,7 @@ def learned(found: pd.DataFrame, draws: int = DRAWS) -> pd.DataFrame:
 
 
 def _bootstrap(entropy: Floats, error: npt.NDArray[np.bool_], cluster: npt.NDArray[np.intp], draws: int) -> Floats:
-    """Thresholds and J of resamples of as many clusters, drawn with replacement; shape (draws, 2).
+    """Thresholds and J of resamples, each of as many clusters as there are, drawn with replacement; shape (draws, 2).
 
     The array is empty for a single cluster, or if the threshold is NaN.
     """

@@ -121,7 +121,7 @@ def tables(root: Path, cells: pd.DataFrame) -> list[Table]:
 
 
 def measured(cases: pd.DataFrame) -> pd.DataFrame:
-    """One row per setting: `cases`, `clusters`; for each of METRICS, mean, `_low`, `_high`, `_cases` (known cases)."""
+    """One row per setting: `cases`, `clusters`; mean, `_low`, `_high` and `_cases` (known cases) of each of METRICS."""
     rows = []
     for group in by_case(cases, SETTING, [*METRICS]):
         row: dict[str, Any] = dict(zip(SETTING, map(str, group.key), strict=True))
@@ -366,7 +366,7 @@ _KINDS_CAPTION = (
 
 
 def kind_tables(root: Path) -> list[Table]:
-    """A table for each model and dataset whose calls of tools are counted by kind."""
+    """A table for each model and dataset whose tool calls are counted by kind."""
     cells = load.episodes(root, [COUNTS_COLUMN], pc.field(COUNTS_COLUMN).is_valid())
     found = []
     for model, dataset, own in load.places(cells):

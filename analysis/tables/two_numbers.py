@@ -31,7 +31,7 @@ _PANEL, _CELL, _FRAME, _LEAST = 4.0, (0.62, 0.4), (0.9, 1.1), 3.0  # widths and 
 
 
 def drawings(root: Path) -> list[Drawing]:
-    """A figure for each planner with two numbers that vary; none without such a planner.
+    """A figure for each planner with two numbers that vary; none if there is no such planner.
 
     Raises:
         StoreError: the folder cannot be read.
@@ -68,7 +68,7 @@ def _svg(grid: Grid, name: str) -> str:
 
 
 def _heat(axis: Axes, grid: Grid) -> None:
-    """One cell per pair of values, empty if it did not run; all figures have the same scale, from 0 to 100%."""
+    """One cell per pair of values, empty if the pair did not run; all figures have the same scale, from 0 to 100%."""
     rows, columns = grid.values(grid.first), grid.values(grid.second)
     found = [[grid.at(first, second) for second in columns] for first in rows]
     values = np.array([[one.mean if one else np.nan for one in row] for row in found])
@@ -116,7 +116,7 @@ _FIGURES = {("egb_sampling", "samples", "trajectories"): " (egb_slate, figure 6)
 
 
 def tables(root: Path) -> list[Table]:
-    """A table for each planner with two numbers that vary; none without such a planner.
+    """A table for each planner with two numbers that vary; none if there is no such planner.
 
     Raises:
         StoreError: the folder cannot be read.
@@ -171,7 +171,7 @@ def _at(grid: Grid, second: float, line: Mapping[str, float]) -> str:
     return f"{number(found.mean, '.0f', 100)} {bounds(found.low, found.high, '.0f', missing='')}".rstrip()
 
 
-# The settings that are one planner with two of its numbers varied, and their success.
+# The settings of one planner that differ only in two of its numbers, and their success.
 
 
 LEAST = 4

@@ -106,7 +106,7 @@ POLICY = (
     "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 )
 TOKEN = "token"  # noqa: S105
-"""The parameter with the token in the first address.
+"""The parameter that holds the token in the first address.
 
 Afterwards the token is in a cookie. The cookie's name contains the port, because browsers do not separate cookies of
 different ports.

@@ -28,9 +28,9 @@ class _Chosen:
 
 
 def export(runs: Sequence[Run], folder: Path, most: int, only: Sequence[str] = ()) -> str:
-    """Write the pages of at most `most` episodes, only complete cases; return a sentence about the export.
+    """Write the pages of complete cases, at most `most` episodes in all; return a sentence about the export.
 
-    Every place gets an equal share of episodes and at least one case, beginning with the cases that most planners
+    Every place gets an equal share of episodes and at least one case, starting with the cases that the most planners
     failed. If `only` names cells, the cases of these cells are written instead, whatever `most` says.
 
     Raises:

@@ -121,7 +121,7 @@ class Pages:
     def cases(
         self, addresses: Addresses, filters: Filters, wrong: Sequence[str] = (), codes: Sequence[int] | None = None
     ) -> Found:
-        """The page of cases against planners for one place: cases that match the filters, in order, or `codes`."""
+        """The page of cases against planners for one place: the cases that match the filters, in order, or `codes`."""
         run = self.run(filters)
         index = run.index()
         place = places.place_of(index, filters)
@@ -162,7 +162,7 @@ class Pages:
         )
 
     def matrix(self, run: Run, index: Index, filters: Filters) -> tuple[matrix.Matrix, list[str]]:
-        """The matrix of a place's cases, and sentences if the comparison is not possible."""
+        """The matrix of a place's cases; if the comparison is not possible, also sentences that say so."""
         run.classify()
         settings = index.of_place((filters.model, filters.dataset, filters.robustness))
         told: list[str] = []
@@ -302,7 +302,7 @@ class Pages:
 
 
 def _finalized(value: object) -> object:
-    """Texts without characters that cannot be shown as they are; HTML comes only from templates."""
+    """Strings, with characters that cannot be shown replaced by escapes; HTML comes only from templates."""
     return shown_lines(value) if type(value) is str else "–" if value is None else value
 
 
@@ -319,7 +319,7 @@ def _figure(value: float | None) -> str:
 
 
 def _shown(row: Mapping[str, Any], known: Mapping[str, Metric]) -> dict[str, Any]:
-    """An episode's columns as its page lists them; metrics have their unit and their better direction."""
+    """An episode's columns as its page lists them; metrics have their unit and the direction that is better."""
     own = {name: value for name, value in row.items() if value not in (None, "", []) and name not in MAPS}
     return {_told(name, known.get(name)): value for name, value in own.items()}
 
@@ -409,7 +409,7 @@ def _kept(rows: Sequence[Mapping[str, Any]], root: str, most: int) -> set[str]:
 
 
 def _placed(nodes: Mapping[str, Node], top: Node) -> tuple[list[Node], list[tuple[Node, Node]]]:
-    """The placed nodes, from the root on, and their edges.
+    """The placed nodes, starting at the root, and their edges.
 
     Leaves form a column, and a parent is level with its first child.
     """

@@ -1,9 +1,9 @@
 """Score stored episodes again with today's scorers, without asking the acting model.
 
-A folder keeps an episode's calls, their results, and the episode's answer. The trajectory is rebuilt from these. The
-state after the trajectory is rebuilt by making the same calls again, if the tools are not live and still answer as they
-did. Models that answered for tools repeat their answers from the transcripts. A part that is neither kept nor
-recoverable is Unknown. A scorer that reads an Unknown part gives no value; a reason is given instead.
+A folder keeps an episode's calls, their results, and the episode's answer. The trajectory is rebuilt from these parts.
+The state after the trajectory is rebuilt by making the same calls again, if the tools are not live and still answer as
+they did. If models answered in place of tools, their answers are taken from the transcripts. A part that is neither
+kept nor recoverable is Unknown. A scorer that reads an Unknown part gives no value; a reason is given instead.
 """
 
 from __future__ import annotations
@@ -114,7 +114,7 @@ class Again:
 
 
 def was_scored(episode: Mapping[str, Any]) -> bool:
-    """Whether a cell has scores, which it has if it ended well, or with a failure of the agent (UNRESOLVED)."""
+    """Whether a cell has scores, that is, whether it ended well or with a failure of the agent (UNRESOLVED)."""
     return not episode["error_kind"] or ErrorKind(episode["error_kind"]) in UNRESOLVED
 
 
@@ -135,7 +135,7 @@ def recorded(built: Built) -> frozenset[str]:
 async def score_again(
     built: Built, stored: Stored, disturbance_seed: int, evaluation: Evaluation | None = None
 ) -> Again:
-    """The scores of a cell that `was_scored`, under today's code.
+    """The scores of a cell that `was_scored`, computed with today's code.
 
     `evaluation`, if given, makes the judgements that need a model.
 
@@ -200,7 +200,7 @@ class _Scorer:
         return Again(again, dict(self._lacking(again)))
 
     def _measured(self, problem: Problem, trajectory: Trajectory) -> Mapping[str, Any]:
-        """The benchmark's own metrics: all, those that need no unrefined draft or, if too much is unknown, none."""
+        """The benchmark's own metrics: all, only those that need no unrefined draft, or none if too much is unknown."""
         for seen in (trajectory, replace(trajectory, unrefined=None)):
             try:
                 return problem.measure(seen)
@@ -211,7 +211,7 @@ class _Scorer:
     def _scored(
         self, problem: Problem, trajectory: Trajectory, resolved: bool, said: Mapping[str, Any]
     ) -> dict[str, Any]:
-        """All metrics; without those of milestones if a milestone needs the last state and that state is unknown."""
+        """All metrics, except those of milestones if a milestone needs the last state and that state is unknown."""
         try:
             return scored(problem, _plain(trajectory), resolved, said)
         except NotStoredError as error:
@@ -244,7 +244,7 @@ class _Scorer:
             return None
 
     def _not_asked(self, problem: Problem) -> frozenset[str]:
-        """The names of metrics that an evaluator gave at the time, if no evaluator is asked now."""
+        """The names of metrics that an evaluator gave when the cell ran, if no evaluator is asked now."""
         asked = problem.examine and EVALUATOR in self._built.roles and self._kind is None
         if not asked or self._evaluation is not None or not can(type(self._built.dataset), Judged):
             return frozenset()
@@ -261,7 +261,7 @@ class _Scorer:
     def _lacking(self, again: Mapping[str, Value]) -> Iterator[tuple[str, str]]:
         """The names of stored metrics that have no value now, each with the reason.
 
-        There is no reason if scorers simply no longer give a metric.
+        If there is no reason (scorers simply no longer give these metrics), the names are left out.
         """
         asked = EVALUATOR in self._built.roles
         silent = self._evaluation is not None and self._evaluation.failures
@@ -379,17 +379,18 @@ class _Making:
     def whole(
         self, row: Mapping[str, Any], before: Sequence[Step] | None = None, seen: Observation | None = None
     ) -> Step:
-        """The step of a row, which follows the steps `before` (None: unknown), with the current result of its call."""
+        """The step of a row, taken after the steps `before` (None: unknown), with the current result of its call."""
         if seen is None and row["observation"] is not None:
             seen = Observation(_json(row["observation"]), bool(row["failed"]))
         step = replace(self.step(row), observation=seen)
         return replace(step, candidates=self._offered(step, row, before))
 
     def _offered(self, step: Step, row: Mapping[str, Any], before: Sequence[Step] | None) -> tuple[str, ...]:
-        """The tools that the retriever finds for a step, as many as there were: for its substep or for the whole query.
+        """The tools that the retriever finds for a step's substep or the whole query, as many as were offered then.
 
         A set of tools fits if it has the stored number of tools and matches the stored place of the reference's tool.
-        The tools are Unknown if neither set fits, or if both sets fit but differ and no such place is stored.
+        The tools are Unknown if neither set fits, or if both sets fit but differ and no place of the reference's tool
+        is stored.
         """
         most = row["n_options"]
         if most is None:
@@ -422,7 +423,7 @@ def _json(text: str | None) -> Any:
 async def _replayed(
     made: _Making, rows: Sequence[Mapping[str, Any]], episode: Mapping[str, Any]
 ) -> tuple[tuple[Step, ...], State, str | None]:
-    """The steps of a path, the state after the steps, and, for an Unknown state, the reason."""
+    """The steps of a path, the state after the steps, and, if this state is Unknown, the reason."""
     case, world = made.problem.case, made.problem.world
     steps, turns = list[Step](case.done), len(case.messages)
     why = None if world.branches else "its tools are live, and their state is not stored"
@@ -480,7 +481,7 @@ async def _applied(
 
 
 class _Recorded:
-    """Replaces a role's engine: at the first attempt at a request, gives the stored answer of the last attempt.
+    """Replaces a role's engine: at the first attempt at a request, returns the stored answer to the last attempt.
 
     Raises:
         ModelError: no attempt had a readable answer.

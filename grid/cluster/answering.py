@@ -32,7 +32,7 @@ class Answering:
 
 @contextmanager
 def answering(asked: Answering, say: Say) -> Iterator[Engine]:
-    """Yield the engine. If it runs in replicas, these are ready to answer; any other engine is not loaded yet.
+    """Yield the engine. If the engine runs in replicas, they are ready to answer; any other engine is not loaded yet.
 
     Raises:
         ConfigError: not enough GPUs, an engine that can never work, or packages that the engine needs are not

@@ -46,7 +46,7 @@ class Router:
             self._loads[name] = load
 
     def lost(self, name: str) -> None:
-        """Record that a replica ended, and so processes no requests."""
+        """Record that a replica ended, which means that it no longer processes any requests."""
         if name in self._loads:
             self._loads[name] = 0
 
@@ -115,7 +115,10 @@ class PooledEngine:
             raise EngineError(f"no replica answered in {TRIES} attempts; the last error: {last}")
 
     async def _lost(self, name: str, why: str) -> str:
-        """Handle the end of a replica's process; returns the replica's name. Raises UnfinishedError if none is left."""
+        """Handle the end of a replica's process; returns the replica's name.
+
+        Raises UnfinishedError if no replica is left.
+        """
         import ray
 
         self._router.lost(name)

@@ -51,7 +51,7 @@ class Totals:
 
     @property
     def stats(self) -> ReplicaStats:
-        """The figures of all processes together: sums, the mean batch over busy time, and the peak of the KV cache."""
+        """The figures of all processes together: sums, the mean batch size in busy time, and the KV cache's peak."""
         parts = list(self.processes.values())
         last = parts[-1]
         busy = sum(part.busy_seconds for part in parts)
@@ -126,7 +126,7 @@ class Fleet:
         ready_seconds: how long each model may wait for GPUs, and then take to load.
         say: called with a line of text from time to time.
         cells: the number of cells of each setting, by its id, if known; teams with more work may begin first.
-        grows_to: the number of GPUs in a cluster that starts machines by itself, when all its machines run.
+        grows_to: if the cluster starts machines by itself, the number of its GPUs when all machines run.
 
     Raises:
         ConfigError: the cluster's GPUs can never hold all models of a setting at once, or an engine can never work.
@@ -208,13 +208,16 @@ class Fleet:
         return self._lost.get(team)
 
     def done(self, team: Team) -> None:
-        """End a team that has no cells left; if other teams wait, models that only this team needs free their GPUs."""
+        """End a team without cells left; if other teams wait, the models that only this team needs free their GPUs."""
         if team in self._turns.begun:
             self._release(self._turns.end(team))
             self.advance()
 
     def advance(self) -> None:
-        """Begin teams that find room, and handle models whose loading ended. The caller has to call this repeatedly."""
+        """Begin teams for which there is room, and handle models whose loading ended.
+
+        The caller has to call this repeatedly.
+        """
         self._take_ended()
         if not self._turns.waiting or time.monotonic() - self._looked < _LOOK_AGAIN_SECONDS:
             return
@@ -251,7 +254,7 @@ class Fleet:
         return {key for key, one in self.pools.items() if not all(told.get(name, True) for name in one.names)}
 
     def told(self) -> str:
-        """The end of a line: the replicas' answers so far, and the models that load or wait; empty without replicas."""
+        """The end of a line: the replicas' answers so far, and models that load or wait; empty if there are none."""
         stats = [total.stats for total in list(self._totals.values()) if total.processes]
         told = ""
         if stats:
@@ -355,7 +358,11 @@ class Fleet:
         return self._grown or gpus.every()
 
     def _begin_first(self) -> None:
-        """Begin the first teams. Raises ConfigError if others keep the GPUs for longer than a replica takes to end."""
+        """Begin the first teams.
+
+        Raises ConfigError if other processes keep the GPUs that these teams need for longer than a replica takes to
+        end.
+        """
         until = time.monotonic() + gpus.SETTLE_SECONDS
         while self._turns.waiting and not self._turns.begun:
             self._looked = 0.0
@@ -366,7 +373,10 @@ class Fleet:
             time.sleep(0 if self._turns.begun else _LOOK_AGAIN_SECONDS / 2)
 
     def _wait_loaded(self, always: Sequence[str]) -> None:
-        """Wait until all models being loaded are ready and some cells can run. Raises the loading error if none can."""
+        """Wait until all models being loaded are ready and some cells can run.
+
+        Raises the loading error if no cell can run.
+        """
         while True:
             self.advance()
             for key, error in self._errors.items():
@@ -400,7 +410,7 @@ class Fleet:
         self.gpus = max(self.gpus, sum(sum(self._shares_of(each)) for each in self._loads))
 
     def _loaded(self, one: Hosted, found: Pool) -> Mapping[str, Late]:
-        """Wait for a pool's GPUs, then until it is loaded; returns its replicas that are not ready."""
+        """Wait until a pool has its GPUs and is loaded; returns the pool's replicas that are not ready."""
         began, tell = time.monotonic(), gpus.SETTLE_SECONDS
         while one.bundles and not found.detached and not pool.placed(found):
             waited = time.monotonic() - began
@@ -460,7 +470,7 @@ class Fleet:
         return bool(keys)
 
     def _wait_for_others(self, free: Sequence[Sequence[float]]) -> None:
-        """Print that the first waiting team has no room because others hold GPUs; give it up after `ready_seconds`."""
+        """Print that others hold GPUs that the first waiting team needs; give the team up after `ready_seconds`."""
         now, team = time.monotonic(), self._turns.waiting[0]
         if not self._waits:
             self._waits = now

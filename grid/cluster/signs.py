@@ -2,7 +2,7 @@
 
 Each file has one writer, which overwrites it in place; readers open it anew each time, so that network file systems
 show the new content. In an object store the files are objects, and each request costs money, so workers write and read
-them less often.
+these files less often.
 """
 
 from __future__ import annotations

@@ -22,7 +22,7 @@ _TRIES, _BETWEEN_SECONDS = 20, 0.25  # a process may start another one while it 
 
 @contextmanager
 def watched(session: Path) -> Iterator[None]:
-    """A context manager: if this process is killed inside it, processes that write to the session's folder are too."""
+    """A context manager: if this process is killed inside it, so are processes that write to the session's folder."""
     command = [sys.executable, "-I", "-S", __file__, str(session)]
     nothing = subprocess.DEVNULL
     watcher = subprocess.Popen(  # noqa: S603 - our own

@@ -1,4 +1,4 @@
-"""A chunk of cells in a worker, which runs them, writes rows as they end, gives signs of life, and obeys a stop."""
+"""Runs a chunk of cells in a worker, which writes rows as cells end, gives signs of life, and obeys a stop."""
 
 from __future__ import annotations
 
@@ -63,11 +63,11 @@ class Report:
     """The results of one attempt at a chunk; if its cells have no rows, `error` says why.
 
     `unknown` is the number of cells whose success cannot be determined (`rows.untold`). `left` counts the cells that
-    did not begin or have no row; `unpaid` counts the cells among these for which there was no money. `writes` is the
-    number of times the attempt wrote rows, `transcripts` the size in bytes of its cells' transcripts, and `kept` the
-    number of cells with a transcript. `money` is in US dollars, without cells whose answers are not counted; it is None
-    if a price is unknown. `usage`, `money` and `seconds` include unpaid cells and, if the worker died, cells that run
-    again.
+    did not begin or have no row; `unpaid` counts those of the `left` cells for which there was no money. `writes` is
+    the number of times the attempt wrote rows, `transcripts` the size in bytes of its cells' transcripts, and `kept`
+    the number of cells with a transcript. `money` is in US dollars, without cells whose answers are not counted; it is
+    None if a price is unknown. `usage`, `money` and `seconds` include unpaid cells and, if the worker died, cells that
+    run again.
     """
 
     setting_id: str
@@ -152,7 +152,7 @@ def _paying(chunk: Chunk, prices: Prices) -> Paying | None:
 
 @cache
 def _collect_seldom() -> None:
-    """Search less often for cycles, which rows do not have, as this took a sixth of the time; set once per process."""
+    """Search less often for cycles: rows have none, and the search took a sixth of the time; set once per process."""
     gc.freeze()
     gc.set_threshold(_ALLOCATIONS)
 

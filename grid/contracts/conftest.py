@@ -14,5 +14,5 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.fixture
 def folder_of() -> Callable[[str], str | None]:
-    """A function that returns the folder of a dataset whose YAML names none. Here it returns None for every dataset."""
+    """A function that returns the folder of a dataset whose YAML names no folder; here always None."""
     return lambda dataset: None

@@ -53,15 +53,15 @@ READABLE = {"simulated": {"malformed": 0.0}}
 """Values that make all answers of an engine readable, because the contract does not cover decisions without an
 option."""
 OF_ALL_OPTIONS = ("self_consistency", "egb_sampling")
-"""The planners whose entropy is over all options in the table, not only over options above a threshold."""
+"""The planners whose entropy is computed over all options in the table, not only over options above a threshold."""
 TOOL_FIRST = (TreeSearch, EntropyGuidedBranching)
 """The planners that choose a tool before its arguments. They may choose a tool that needs a result when there is no
 result."""
 
 
 MOST = {"max_calls": 8, "max_failed_calls": 40}
-"""The limits of a path without an outline. Here, cases only have to run, not to be solved. No planner gives up
-earlier."""
+"""The limits of a path without an outline. Here, cases only have to run, not to be solved. No planner gives up before
+it reaches these limits."""
 
 
 class Where(NamedTuple):
@@ -124,7 +124,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 def parametrize(metafunc: pytest.Metafunc, with_files: Sequence[str], may_lack: Collection[str] = ()) -> None:
     """Make a test for each point.
 
-    `with_files` are the datasets whose files `folder_of` has. For datasets in `may_lack`, the test is skipped if the
+    `with_files` are the datasets whose files `folder_of` finds. For datasets in `may_lack`, the test is skipped if the
     machine lacks the files.
     """
     subject = subject_of(metafunc.config)

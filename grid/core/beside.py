@@ -37,7 +37,10 @@ class _Beside(MetaPathFinder):
 
 
 def find() -> None:
-    """Make the project's packages importable. A user's package of the same name comes first if already imported."""
+    """Make the project's packages importable.
+
+    A user's package of the same name comes first if it has already been imported.
+    """
     if any(isinstance(finder, _Beside) for finder in sys.meta_path):
         return
     sys.meta_path.insert(0, _Beside())

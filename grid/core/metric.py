@@ -13,7 +13,8 @@ from typing import Any, Literal, cast, get_args
 from grid.core.errors import ConfigError, shown_value
 
 Kind = Literal["flag", "count", "tokens", "number", "text", "list"]
-"""The kind of a metric's values: true or false, whole numbers (`tokens`: large), numbers, texts, or lists of texts."""
+"""The kind of a metric's values: true or false, whole numbers (`tokens`: large ones), numbers, texts, or lists of
+texts."""
 Better = Literal["higher", "lower", "neither"]
 MOST = 256
 """Maximum number of metrics that one class may declare; each adds a row to tables and a value to each cell's row."""
@@ -31,7 +32,7 @@ class Metric:
     Args:
         name: lower-case letters, digits and _, at most 64.
         unit: the unit as shown in tables, such as `share`, `calls` or `0 to 10`; empty for a metric without a unit.
-        better: the direction that is better.
+        better: whether higher values, lower values or neither are better.
         paper: the source of the definition: a paper and its section, or a benchmark.
         kind: the kind of the metric's values.
         meaning: an explanation in one or two sentences.

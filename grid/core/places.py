@@ -61,7 +61,7 @@ def folder_at(given: str | Path) -> Path:
 
 
 def beside(root: Path) -> Path:
-    """The folder for result files that must be on this machine: `root`, or a folder in the cache for an address."""
+    """The folder for result files that must be on this machine: `root` or, for an address, a folder in the cache."""
     if not isinstance(root, Address):
         return root
     digest = hashlib.sha256(str(root).encode()).hexdigest()[:16]
@@ -91,7 +91,7 @@ def write_whole(path: Path, content: str, draft: Path) -> None:
 
 
 def unwritable(root: Path, error: OSError) -> str:
-    """An error message: a folder or an address for results cannot be written to, with a possible remedy."""
+    """The error message for a folder or an address for results that cannot be written to, with a possible remedy."""
     what = "give this machine the store's credentials" if isinstance(root, Address) else "make room"
     here = f" from {socket.gethostname()}" if isinstance(root, Address) else ""
     return f"{root}: cannot be written to{here} ({error}); {what}, or choose another store.root=FOLDER"
@@ -364,7 +364,7 @@ _listings = _Listings()
 
 @contextmanager
 def steady() -> Iterator[None]:
-    """Inside the context, reuse listings for some seconds; for commands that only read."""
+    """Inside the context, reuse listings for a few seconds; this is for commands that only read."""
     _listings.steady = True
     try:
         yield

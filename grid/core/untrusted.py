@@ -1,4 +1,4 @@
-"""Untrusted text from models, files and servers: read as JSON, and shown."""
+"""Reads untrusted text from models, files and servers as JSON, and shows it."""
 
 from __future__ import annotations
 

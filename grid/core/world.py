@@ -71,7 +71,10 @@ class Ending(Protocol):
         ...
 
     def ended(self, state: State, answer: str | None) -> State:
-        """The state after the planner itself ended the work with `answer`. Not for cases whose finish is a call."""
+        """The state after the planner itself ended the work with `answer`.
+
+        This is not used for cases whose finish is a call.
+        """
         ...
 
 
@@ -88,7 +91,7 @@ class Closing(Protocol):
 class Settling(Protocol):
     """The additional method of a world that has to examine the final state before `resolved` can answer.
 
-    After `settle`, `resolved` answers for the state that was examined; before `settle`, it is false.
+    After `settle`, `resolved` answers for the state that was examined; before `settle`, `resolved` is false.
     """
 
     async def settle(self, state: State) -> None:
@@ -116,7 +119,7 @@ class ComparesTexts(World, Protocol):
     """The world of a dataset that has the key `equivalence`."""
 
     def asking(self, same: Same) -> World:
-        """The same world, except that it asks `same` about free texts that differ by the world's own rules."""
+        """The same world, except that it asks `same` about free texts that differ under the world's own rules."""
         ...
 
 

@@ -91,7 +91,10 @@ def sizes() -> dict[int, int]:
 
 
 def tail(lines: int, since: Mapping[int, int] | None = None) -> list[str]:
-    """The last lines written (with `since`, only those after these sizes); empty if the output does not go to files."""
+    """The last lines written; empty if the output does not go to files.
+
+    `since`: only lines written after the streams had these sizes.
+    """
     found: deque[str] = deque(maxlen=lines)
     for stream, size in sizes().items():
         begin = (since or {}).get(stream, 0)
@@ -115,8 +118,8 @@ class Progress:
     current requests.
 
     Args:
-        processor: returns the processor time, in seconds, that the engine's process has used; if enough time is used,
-            this counts as a step. None if the engine computes on a GPU.
+        processor: returns the processor time, in seconds, that the engine's process has used; the use of enough
+            processor time counts as a step. None if the engine computes on a GPU.
         now: a clock in seconds.
     """
 
@@ -178,7 +181,7 @@ PROBED_WORDS = "Lisbon", "half past nine"
 
 
 def conversation_probe(native: bool, reasoning: tuple[str, str] | None = None) -> Prompt:
-    """A prompt with an earlier answer and its call's result; the call is native or text, perhaps with a thought."""
+    """A prompt with an earlier answer and its call's result; the call is native or text, and may follow a thought."""
     of = {"role": "tool", "id": "step00000"} if native else {"role": "user"}
     called: dict[str, Any] = {
         "content": to_json({"action": {"tool": CLOCK.name, "arguments": {"city": PROBED_WORDS[0]}}})
@@ -241,7 +244,7 @@ class Listed(Protocol):
     """An engine that has a list of models and prices."""
 
     def listing(self) -> Listing | None:
-        """The model's price; None if the list has none. Raises ConfigError for a model that is not in the list."""
+        """The model's price; None if the list has no price. Raises ConfigError for a model that is not in the list."""
         ...
 
 
@@ -257,8 +260,8 @@ class Probed(Protocol):
 async def unassigned(engine: Engine) -> float | None:
     """The probability that a loaded engine assigns to no option of a simple question; None if it cannot be measured.
 
-    It cannot be measured for engines without choices. Nor can it be measured with algorithm 3 as printed, because there
-    one-digit numbers have no probability, however a model begins its answers.
+    This probability cannot be measured for engines without choices. Nor can it be measured with algorithm 3 as printed,
+    which gives one-digit numbers no probability, however a model begins its answers.
     """
     if CHOOSE not in engine.provides or getattr(engine, "printed_form", False):
         return None

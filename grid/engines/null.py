@@ -1,4 +1,4 @@
-"""An engine that picks the first option at once and never gives up, to show what the grid costs without a model."""
+"""An engine that picks the first option at once and never gives up, to show the grid's own cost without a model."""
 
 from __future__ import annotations
 

@@ -131,7 +131,7 @@ class Places:
         return left[: max(end + 1, least)]
 
     def is_outlined(self, prompt: Prompt) -> bool:
-        """Whether the prompt has an outline, which tells the next steps."""
+        """Whether the prompt has an outline, which gives the next steps."""
         return bool(_outline(prompt))
 
     def failed(self, prompt: Prompt) -> str | None:
@@ -283,8 +283,8 @@ def plan_text(
 ) -> str:
     """A plan's text in the form that the answer requires; each item of `calls` is `{"tool", "arguments"}`.
 
-    If the answer offers no tool to finish with, a finish is left out of a chain, and becomes a message without a call.
-    The number of messages is as requested: messages without a call are added if calls are missing.
+    If the answer offers no tool for finishing, a finish is left out of a chain; among messages, it becomes a message
+    without a call. The number of messages is as requested: messages without a call are added if calls are missing.
     """
     offered = {tool.name for tool in answer.tools}
     entries: list[ChainCall | None] = []
@@ -311,16 +311,16 @@ def refusal_text(reason: str) -> str:
 
 # A prompt's decision point in a case with tools out of service: a step whose call failed is repeated.
 #
-# The policy is given each broken tool's replacement, but reacts to the failure only in some cases, drawn at random. In
-# these cases it calls the replacement after it has seen the tool fail. It sees a failure in the steps taken, in sibling
-# branches, and in a lesson that names the step. Without an outline the policy repeats the failed step, so later steps
-# get higher numbers. With an outline, whose numbers are fixed, it calls the replacement only if the tool is needed
-# later.
+# The policy is given each broken tool's replacement, but reacts to the tool's failure only in some cases, drawn at
+# random. In these cases the policy calls the replacement after it has seen the tool fail. The policy sees a failure in
+# the steps taken, in sibling branches, and in a lesson that names the step. Without an outline the policy repeats the
+# failed step, so later steps get higher numbers. With an outline, whose numbers are fixed, the policy calls the
+# replacement only if the tool is needed later.
 
 
 @dataclass(frozen=True)
 class RecoveringPlaces(Places):
-    """A case's reference, looked up by prompt; after a `minded` broken tool fails, the policy calls its replacement."""
+    """A case's reference, looked up by prompt; after a broken tool in `minded` fails, its replacement is called."""
 
     minded: frozenset[str] = frozenset()
 
@@ -414,7 +414,7 @@ class RecoveringPlaces(Places):
 
 
 def places_of(reference: Reference, minded: frozenset[str]) -> Places:
-    """A reference, looked up by prompt; if tools are broken, those in `minded` are replaced after they fail."""
+    """A reference, looked up by prompt; broken tools that are in `minded` are replaced after they fail."""
     return RecoveringPlaces(reference, minded) if reference.substitutes else Places(reference)
 
 

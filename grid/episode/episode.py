@@ -33,7 +33,7 @@ class Episode:
     that ends early still shows how far the work got. `messages` contains all requests and answers, and `spent` each
     role's usage. `sources` records the models and servers that answered for the acting model. `improvements` contains
     each trajectory that was the best when it was found, and `nodes` the tree of a search. `unread_verdicts` counts the
-    questions to the judge without a readable answer; `unjudged` tells whether such a question ended the work.
+    questions to the judge without a readable answer; `unjudged` shows whether such a question ended the work.
     `cancelled` is the part of `spent` for paths that were cancelled because an earlier path resolved the case; it is
     None if the planner never cancels paths.
 
@@ -181,7 +181,7 @@ class Episode:
 
         Raises:
             VerdictError: no answer had a score, after all retries. If this error ends the planner's work, the best
-                trajectory so far is the result, and it is not known whether it is a success.
+                trajectory so far is the result, and it is not known whether this trajectory is a success.
             RuntimeError: the planner's `needs` do not include a JUDGE.
             ValueError: as for `sample`.
         """

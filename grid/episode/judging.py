@@ -58,7 +58,7 @@ class Scoring(Protocol):
     async def score(
         self, requests: Requests, role: Role, prompt: Prompt, *key: object, samples: int = 1, temperature: float = 0.0
     ) -> float:
-        """The score in [0, 1] for the object shown in a prompt, named by `key`; raises VerdictError without one."""
+        """The score in [0, 1] for the object shown in a prompt, named by `key`; VerdictError if there is no score."""
         ...
 
     async def vote(
@@ -105,8 +105,8 @@ class Judging:
     ) -> float:
         """The score in [0, 1] that the engine of a role gives; `key` names the judged object.
 
-        In form `text`, `samples` answers are sampled, and the score is the mean over the answers that have one. In form
-        `digits`, the engine is asked once.
+        In form `text`, `samples` answers are sampled, and the result is the mean over the answers that have a score. In
+        form `digits`, the engine is asked once.
 
         Raises:
             VerdictError: no score, after all retries.
@@ -228,7 +228,7 @@ async def _chosen(requests: Requests, role: Role, prompt: Prompt, *key: object) 
 
 
 def proposal_section(tool: ToolSpec, call: ToolCall) -> Section:
-    """The call that is judged, after its tool, which is described as in a list of options."""
+    """The section with the judged call; the call's tool comes first, described as in a list of options."""
     return Section("proposal", ("Tool:", prompts.tool_text(tool), "Call:", call.text()))
 
 

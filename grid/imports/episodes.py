@@ -27,7 +27,7 @@ from grid.store.schema import COST
 AT_ONCE = 100
 """The number of samples that are in memory at once, and are written together."""
 LONGEST = 2_000
-"""Transcripts are only kept of samples with at most this many messages, as each prompt lists all earlier messages."""
+"""Transcripts are kept only of samples with at most this many messages, since a prompt lists all earlier messages."""
 _DIGITS = 32
 _LABEL, _NAME = 120, 64  # maximum characters of a label, and of a metric's name
 _OF_CASE = ("cluster", "depth", "breadth", "depth_edges", "breadth_edges", "plan_nodes")
@@ -96,7 +96,7 @@ class Spent(NamedTuple):
 
 
 class Said(NamedTuple):
-    """A message; `generated`: whether the acting model wrote it."""
+    """A message; `generated`: whether the acting model wrote the message."""
 
     role: str
     text: str
@@ -193,7 +193,10 @@ def score_name(tool: str, *parts: str) -> str:
 
 
 def resolved(value: float | str | None) -> bool | None:
-    """Whether a score is a success, which only 1, the greatest value, is. None if the score is not between 0 and 1."""
+    """Whether a score is a success; only 1, the greatest value, is a success.
+
+    None if the score is not between 0 and 1.
+    """
     if not isinstance(value, float) or not 0 <= value <= 1:
         return None
     return value >= 1 - 1e-6
@@ -349,7 +352,7 @@ def _steps(ids: Mapping[str, str], sample: Sample) -> list[dict[str, Any]]:
 
 
 def _messages(ids: Mapping[str, str], sample: Sample) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    """A row for each message of the acting model, with the earlier messages as prompt; and all messages' sections."""
+    """A row for each message of the acting model, whose prompt is all earlier messages; also all messages' sections."""
     digests: list[str] = []
     sections: dict[str, dict[str, Any]] = {}
     messages: list[dict[str, Any]] = []
@@ -392,7 +395,7 @@ def _case(sample: Sample) -> dict[str, Any]:
 
 
 def observed(messages: Sequence[Said], results: Mapping[str, tuple[str, bool]]) -> list[Said]:
-    """The messages, in which each call has the result that has the call's id."""
+    """The messages, in which each call has its result, found by the call's id."""
 
     def whole(call: Called) -> Called:
         text, failed = results[call.id]

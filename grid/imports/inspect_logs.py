@@ -113,7 +113,7 @@ def _scorers(log: Any) -> list[str]:
 
 
 def _labels(roles: Mapping[str, Any]) -> dict[Role, str]:
-    """The names of the log's models, by our names for the roles."""
+    """The names of the log's models, keyed by our names for their roles."""
     found: dict[Role, str] = {}
     for name, config in roles.items():
         models = config if isinstance(config, list) else [config]
@@ -215,7 +215,7 @@ def _cluster(metadata: Mapping[str, Any]) -> str | None:
 
 
 def _scores(scores: Mapping[str, Any]) -> dict[str, float | str]:
-    """The values of all scores by the metrics' names; the name of a value that is not a number ends in `_text`."""
+    """The values of all scores, keyed by metric name; the name for a value that is not a number ends in `_text`."""
     found: dict[str, float | str] = {}
     for scorer, score in scores.items():
         several = score.value.items() if isinstance(score.value, dict) else ()
@@ -267,7 +267,10 @@ def _thought(message: Any) -> str:
 
 
 def _spent(one: Any, model: str, events: Sequence[Any], found: Found) -> dict[Role, Spent]:
-    """Each role's usage, summed over its model events. If these have none, the actor gets the sample's own sum."""
+    """Each role's usage, summed over its model events.
+
+    If these events have no usage, the actor gets the sample's own sum.
+    """
     roles: dict[Role, list[Any]] = {ACTOR: []}
     for event in events:
         role = _ROLES.get(event.role) if event.role else ACTOR

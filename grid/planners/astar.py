@@ -33,7 +33,7 @@ different arguments cost the same.
 
 @dataclass(frozen=True, config=STRICT)
 class AStar(TreeSearch):
-    """Extend the plan with the least f(n) = g(n) + h(n), until it is complete (ToolChain*, algorithm 1).
+    """Extend the plan with the least f(n) = g(n) + h(n), until that plan is complete (ToolChain*, algorithm 1).
 
     g(n) = Σ (1 − g1)^α (1 − g2)^(1−α) over the actions from the root to n. g1 is the length of the longest common
     subsequence of two plans (the plan up to the action, and the solved plan most similar to it), divided by the length
@@ -48,16 +48,16 @@ class AStar(TreeSearch):
 
     The solved plans come from the demonstrations. In the paper, each solved case adds a plan, which would make cases
     depend on each other. If a dataset has no demonstrations, `solved: other_half` uses reference plans of cases in the
-    dataset's other half, as many as there would be demonstrations. The cases with the most similar queries are used;
-    the case's own cluster is left out. Costs use these plans, but prompts do not show them. `none`: there are no solved
-    plans. Actions are compared with solved plans by tool only, since arguments depend on the question. A tool that is
-    in no solved plan gets the position of the tool with the most similar name. Without solved plans, g1 and h1 are left
-    out, and the costs are 1 − g2 and 1 − h2. With an outline the model is not asked to imagine the rest, since the
-    whole plan has the outline's length. If the imagined part cannot be read, h2 is 0.
+    dataset's other half instead, in the number set by `demonstrations`. The cases with the most similar queries are
+    used; the case's own cluster is left out. Costs use these plans, but prompts do not show them. `none`: there are no
+    solved plans. Actions are compared with solved plans by tool only, since arguments depend on the question. A tool
+    that is in no solved plan gets the position of the tool with the most similar name. Without solved plans, g1 and h1
+    are left out, and the costs are 1 − g2 and 1 − h2. With an outline the model is not asked to imagine the rest, since
+    the whole plan has the outline's length. If the imagined part cannot be read, h2 is 0.
 
-    After `expansions`, or if the model's budget is used up, the complete plan with the least f in the frontier is run.
-    If no plan is complete, the plan with the least f is run. The value of an incomplete path is −h, which is higher the
-    closer the path is to its end.
+    After `expansions` expansions, or if the model's budget is used up, the complete plan with the least f in the
+    frontier is run. If no plan is complete, the plan with the least f is run. The value of an incomplete path is −h,
+    which is higher the closer the path is to its end.
     """
 
     max_tokens: Annotated[int, Field(ge=1)] = 2048

@@ -18,8 +18,8 @@ from grid.planners.search import Search, TreeSearch
 class MCTS(TreeSearch):
     """Selection by UCT, expansion by sampled actions, simulation by the policy, and backup of the judge's final score.
 
-    The paper gives only the method's name and, for ToolTree, 60 rollouts and an exploration of 1.4 (§2, B.4). The rest
-    is inferred from the plain algorithm (Kocsis & Szepesvári 2006, as in §2). The children of a state are its
+    The paper gives only the method's name and, for ToolTree, 60 rollouts and an exploration constant of 1.4 (§2, B.4).
+    The rest is inferred from the plain algorithm (Kocsis & Szepesvári 2006, as in §2). The children of a state are its
     `branching` sampled actions, in the order sampled. A child that was never visited is selected before visited
     children. This child is run, and from there the policy continues to the path's end, one sampled action after
     another. Simulated steps do not join the tree, but the end of a simulation may be the answer. The judge scores all
@@ -55,7 +55,7 @@ class MCTS(TreeSearch):
         return node
 
     def _uct(self, visits: int, edge: Node) -> float:
-        """Q(s, a) + c √(ln N(s) / N(s, a)), infinite without visits.
+        """Q(s, a) + c √(ln N(s) / N(s, a)), or infinity if the child was never visited.
 
         Among children of equal value, the child created first is selected.
         """

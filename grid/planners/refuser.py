@@ -16,7 +16,7 @@ REASON = "Whatever is asked is refused."
 
 @dataclass(frozen=True, config=STRICT)
 class Refuser:
-    """Rejects every request at once without asking a model; the rejection is run if it is offered.
+    """Rejects every request at once without asking a model; calls the tool REJECT if that tool is offered.
 
     The planner therefore has no keys. If predicted plans are scored, its plan is a refusal.
     """

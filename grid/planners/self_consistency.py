@@ -26,7 +26,7 @@ from grid.planners.votes import vote
 
 @dataclass(frozen=True, config=STRICT)
 class SelfConsistency(Acting):
-    """The planner that acts by the majority of `samples` samples.
+    """Acts by a majority vote over `samples` samples.
 
     `level: step` executes, at every decision, the action that was sampled most often. `level: plan` runs whole ReAct
     passes concurrently from the same start and keeps the first pass of the largest group that agrees.

@@ -187,7 +187,7 @@ class Double:
         return ToolCall(self.tool, {self._names.get(name, name): value for name, value in call.arguments.items()})
 
     def strange(self, call: ToolCall) -> str | None:
-        """An argument of a call whose name exists only in the original tool.
+        """A call's argument, if any, whose name exists only in the original tool.
 
         The result is None if there is no such argument.
         """
@@ -203,7 +203,7 @@ class Double:
         return Observation({name: self._in_own(value) for name, value in observation.content.items()}, failed=True)
 
     def refused(self, argument: str) -> Observation:
-        """The observation for a call with a strange argument."""
+        """The observation for a call with an argument name that only the original tool has (`strange`)."""
         return Observation({ERROR: f"{self.spec.name} has no argument {argument}."}, failed=True)
 
     def _in_own(self, value: Json) -> Json:

@@ -308,7 +308,7 @@ class Matching(EmbeddingModel):
     Args:
         similarity: whether names are compared by words and letters (`lexical`) or by a sentence-transformers model
             (`embeddings`).
-        candidates: the number of names in the call's input, nearest first, that are candidates.
+        candidates: the number of candidates, which are the nearest names in the call's input.
         paragraphs: the number of paragraphs that a search uses, if the tools search texts (`RetrievingWorld`).
         hub, wheel, path, query_prefix: the model for `embeddings`, with the same keys as a dense retriever.
     """

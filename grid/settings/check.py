@@ -281,7 +281,7 @@ def _settings(jobs: Sequence[Job], shared: SweepConfig) -> list[Setting]:
 
 
 def _budget(shared: SweepConfig, config: Mapping[str, Any]) -> dict[str, Any]:
-    """The part of a budget that is in ids; with a limit on a cell's money, also prices, as they then change results."""
+    """The part of a budget that is in ids, with prices if a cell's money is limited, as they then change results."""
     budget = shared.budget.of_episode
     if budget.cell_money is None:
         return budget.identity
@@ -363,7 +363,7 @@ def by_kind(skips: Iterable[Skipped]) -> dict[str, int]:
 def cut(engine: Engine, planner: Planner, labels: Mapping[str, str], given: bool = True) -> str | None:
     """A line about how a model's limits affect a planner's answers; None if the planner's own limits are not higher.
 
-    `given`: whether the model's config has the limit; otherwise it is the default of the model's class.
+    `given`: whether the model's config has the limit; otherwise the limit is the default of the model's class.
 
     Raises:
         ConfigError: the planner plans all calls in one answer, and the model's limit would cut off its plans. It would

@@ -132,7 +132,7 @@ def load_class(key: str, config: Mapping[str, Any], room: str | None = None) -> 
 
 
 def _of_plugin(key: str, target: str, cls: type, values: Mapping[str, Any], room: str) -> object:
-    """A plugin's object. Its class can be any class, for example a plain dataclass, so the values are checked here."""
+    """A plugin's object; a plugin may use any class, such as a plain dataclass, so the values are checked here."""
     _check_keys(key, cls, values)
     try:
         made = cls(**values)

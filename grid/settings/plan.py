@@ -34,7 +34,7 @@ _CHOICE = "accept_code=true (keep their rows) or accept_code=false (run them aga
 class OtherCode:
     """Cells whose rows come from a different version of the code, and the groups whose code differs.
 
-    `most`: among the cells that a model outside this process answered, other code made the rows of more than half.
+    `most`: whether other code made the rows of more than half of the cells answered by a model outside this process.
     """
 
     cells: int
@@ -97,7 +97,7 @@ class Plan:
     def finished(self, retry: store.Retry | None = None) -> store.CellIds:
         """The ids (with `accept_code`: the keys) of cells that need not run; `retry` replaces the plan's `retry`.
 
-        The caller must hold the folder's lock from this call until the run.
+        The caller must hold the folder's lock from this call until the cells are run.
         """
         return store.finished(self.root, retry or self.retry, "cell_key" if self.accept_code else "cell_id")
 
@@ -136,7 +136,7 @@ class Plan:
     def about_rows(self) -> list[str]:
         """Lines about stored rows of these settings that a report shows next to the cells to run, or leaves out.
 
-        These are rows with other data, and rows without money although their models now have prices.
+        These are rows with other data, and rows without costs in money although their models now have prices.
         """
         columns = ["setting_id", "dataset", "dataset_version", "money"]
         settings = {setting.id: setting for setting in self.settings}
@@ -174,7 +174,7 @@ class Plan:
     ) -> Iterator[tuple[Setting, list[Cell]]]:
         """The settings' cells that are not `done`; settings take turns (`by_turns`), by default in groups (`together`).
 
-        If cells cost money, all settings should take turns, because the run may end before the first group does.
+        If cells cost money, all settings should take turns, because the run may end before the first group is done.
         """
         for group in together(settings) if grouped else [settings]:
             block = max(_BLOCK // len(group), _LEAST_BLOCK)
@@ -211,7 +211,7 @@ Waiting = tuple[Setting, Iterator[tuple[int, Cell]]]
 
 
 def by_turns(waiting: Sequence[Waiting], size: Callable[[Setting], int]) -> Iterator[tuple[Setting, list[Cell]]]:
-    """Chunks of all settings' cells; the next chunk is from the setting that has advanced least in its own cells.
+    """Chunks of all settings' cells; the next chunk is from the setting whose next cell has the lowest position.
 
     A setting's cells stay in order. While two settings have cells left, one can be ahead of the other by at most one of
     its own chunks. `size` is called before each chunk.

@@ -72,10 +72,10 @@ def with_weights(config: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def identified(model: Mapping[str, Any]) -> Mapping[str, Any]:
-    """A model; if it is in folders of its own, the digest of their files becomes its identity.
+    """A model's config; if the user's own folders contain the model, the digest of their files becomes its identity.
 
-    A model that has an identity keeps it. A model gets none if its class does not accept one, or if this machine cannot
-    read its folders; the folders' names then identify it.
+    A model that has an identity keeps it. A model gets no identity if its class does not accept one, or if this machine
+    cannot read its folders; the folders' names then identify it.
     """
     folders = [model[key] for key in FOLDERS if model.get(key)]
     if not folders or model.get(IDENTITY) or not takes(model, IDENTITY):

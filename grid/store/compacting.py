@@ -101,7 +101,7 @@ def _content(path: Path) -> bytes | None:
 
 
 def _row_groups(paths: Sequence[Path], schema: pa.Schema, texts: list[str], digest: str | None) -> Iterator[pa.Table]:
-    """The rows in order, in tables of a row group's size; if rows have the same `digest`, only the first.
+    """The rows in order, in tables of a row group's size; of rows with the same `digest`, only the first.
 
     The columns `texts` come as dictionaries, which is how they are stored, because a row's config takes a kilobyte and
     most rows share it.

@@ -127,7 +127,7 @@ def encoded(schema: pa.Schema, texts: Collection[str]) -> pa.Schema:
 
 
 def _slices(files: Sequence[File]) -> Iterator[Sequence[File]]:
-    """Groups of files that may be open together, each with at most one batch of rows, as a row may take a kilobyte."""
+    """Groups of files that may be open together, each with at most one batch of rows: a row may take a kilobyte."""
     found: list[File] = []
     for file in files:
         if found and (len(found) == _TOGETHER or sum(one.rows for one in found) + file.rows > _BATCH):

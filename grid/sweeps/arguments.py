@@ -31,7 +31,7 @@ _SEVERAL = re.compile(r"(?:Ambiguous value for argument|Sweep parameters) '(.*?)
 
 
 def refusal(error: Exception, overrides: Sequence[str] = ()) -> str:
-    """The one-line text of any error that is raised until a sweep is composed and checked."""
+    """The one-line text of any error that is raised before a sweep has been composed and checked."""
     if isinstance(error, ConfigError):
         return one_line(kept(error, overrides))
     if isinstance(error, GridError):
@@ -375,7 +375,7 @@ def kept(error: ConfigError, overrides: Sequence[str]) -> ConfigError:
 
 
 def _quoted(text: str, needs: Callable[[str], bool]) -> tuple[str, list[str]] | None:
-    """An override, written for a shell, with quotes around the texts that need them; and these texts.
+    """An override, written for a shell, with quotes around the texts that need them, and the list of these texts.
 
     None if Hydra cannot read the quoted override either, or if it is too long to be shown.
     """

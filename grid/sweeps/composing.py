@@ -52,7 +52,7 @@ class Composed:
 
 
 def of_hydra(config: DictConfig, overrides: Sequence[str]) -> Composed:
-    """Split a config that Hydra has composed into its parts."""
+    """Split a config composed by Hydra; returns its parts."""
     choices = {str(group): name for group, name in config.hydra.runtime.choices.items()}
     plain = OmegaConf.masked_copy(config, [str(key) for key in config if key != "hydra"])
     OmegaConf.set_struct(plain, True)
@@ -181,8 +181,8 @@ class Composer:
         key = json.dumps(overrides)
         if key not in self._shared:
             keys = [text.partition("=")[0] for text in overrides]
-            # A preset must be the same in all these settings, so overrides must be equal, except choices with plain
-            # keys.
+            # Settings are only put together from parts if they have the same preset, so all their overrides must be
+            # equal, except choices with plain keys.
             alike = tuple(key if _PLAIN_KEY.fullmatch(key) else text for key, text in zip(keys, overrides, strict=True))
             first = self._first.get(alike)
             found = self._put_together(overrides, first) if first and len({*keys}) == len(keys) else None
@@ -264,7 +264,7 @@ def prepared(arguments: Sequence[str]) -> list[str]:
 
 
 def opened(override: str) -> str:
-    """The override; if it sets a mapping, with `++` before it, as Hydra refuses keys that a mapping does not have yet.
+    """The override, after `++` if it sets a mapping, because Hydra refuses keys that a mapping does not have yet.
 
     Keys that a mapping must not have are refused later, when the object that it describes is created.
     """

@@ -77,7 +77,7 @@ class Spending:
         )
 
     def reached(self, run: Run) -> str | None:
-        """The message if the limit is reached, including the chunks of `run` in flight; None before."""
+        """The message if the limit is reached, counting the chunks of `run` that are in flight; None before that."""
         money = self.money
         if money is None or (money.dollars + run.money_in_flight < money.limit and not money.unpaid):
             return None
@@ -114,7 +114,7 @@ class Spending:
         return f"; {left:.6g} are left, but the next cell ({self._names()[setting_id]}) costs {each:.6g} on average"
 
     def _reached(self, money: Money) -> str:
-        """The line with the ended cells of each setting; for many settings, only the fewest and the most."""
+        """The line with each setting's number of ended cells; for many settings, only the lowest and highest number."""
         names, done = self._names(), sorted(money.done.items(), key=lambda one: one[1][0])
         if len(done) > _SETTINGS:
             done = [done[0], done[-1]]
@@ -148,7 +148,7 @@ def spent(root: Path) -> tuple[float, int]:
 
 
 def taken(root: Path) -> dict[str, tuple[float, int]]:
-    """For each setting, the US dollars of a results folder's cells with known dollars, and the number of these."""
+    """For each setting, the US dollars of a folder's cells whose dollars are known, and the number of these cells."""
     cells = store.read(root, "episodes", ["setting_id", "money"], pc.field("money").is_valid())
     sums = cells.group_by("setting_id").aggregate([("money", "sum"), ("money", "count")]).to_pylist()
     return {row["setting_id"]: (row["money_sum"], row["money_count"]) for row in sums}
@@ -166,7 +166,7 @@ class Failures:
         self._failed += report.failed
 
     def reached(self, run: Run) -> str | None:
-        """The message if the limit is reached, including the chunks of `run` in flight; None before."""
+        """The message if the limit is reached, counting the chunks of `run` that are in flight; None before that."""
         signs = [sign for _, sign in run.signs_in_flight]
         ended = self._ended + sum(sign.ended for sign in signs)
         failed = self._failed + sum(sign.ended - sign.ok for sign in signs)
@@ -199,7 +199,7 @@ class Unknowns:
         self._unknown[report.setting_id] += report.unknown
 
     def reached(self, run: Run) -> str | None:
-        """The message if the limit is reached, including the chunks of `run` in flight; None before."""
+        """The message if the limit is reached, counting the chunks of `run` that are in flight; None before that."""
         if self._limit is None:
             return None
         ended, unknown = self._ended.copy(), self._unknown.copy()

@@ -70,7 +70,7 @@ def run_inline(checked: Checked, report: bool = True) -> bool:
 
 
 def _to_its_end(run: Any) -> None:
-    """Run a coroutine function; in a separate thread if an event loop already runs here, as in a notebook."""
+    """Run a coroutine function, in a separate thread if an event loop already runs here, as in a notebook."""
     try:
         asyncio.get_running_loop()
     except RuntimeError:

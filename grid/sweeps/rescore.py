@@ -130,7 +130,7 @@ async def rescore(
 
 
 class _Group(NamedTuple):
-    """The cells of a setting with one config, and the built setting that scores them, or why there is none."""
+    """The cells of a setting with one config, and the built setting that scores them, or why it cannot be built."""
 
     episodes: list[dict[str, Any]]
     setting: Setting

@@ -102,7 +102,7 @@ def _turns(
     cells: tuple[store.CellIds, dict[str, int]],
     tally: TranscriptTally,
 ) -> dict[str, int]:
-    """Run the cells until each has a row or a limit is reached; returns the number without a row, by setting.
+    """Run the cells until each has a row or a limit is reached; returns the number of cells without a row, by setting.
 
     Further turns run cells whose files were damaged during the first turn, and cells that failed because of the
     infrastructure.
@@ -204,7 +204,7 @@ def _run(
     tally: TranscriptTally,
     spending: Spending,
 ) -> tuple[bool, int]:
-    """Run the cells that are not `done`; returns whether it was interrupted or limited, and the number that failed."""
+    """Run the cells not `done`; returns whether the run was interrupted or limited, and the number of failed cells."""
     started, plan = time.monotonic(), checked.plan
     needing = [setting for setting in plan.settings if pending[setting.id]]
     ids = [setting.id for setting in needing]
@@ -254,7 +254,7 @@ def _sampled(since: dt.datetime, cells: int) -> str:
 
 
 def _tried_again(plan: Plan, console: Console, retries: Iterator[int]) -> tuple[store.CellIds, dict[str, int]] | None:
-    """Wait until failed infrastructure may have recovered; returns the done cells, and the number to run by setting.
+    """Wait until failed infrastructure may be back; returns the done cells, and the number of cells to run by setting.
 
     None if no cell failed because of infrastructure, or if no `cluster.retries` are left.
     """

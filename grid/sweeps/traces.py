@@ -107,7 +107,7 @@ class Follower:
         self.close()
 
     def close(self) -> None:
-        """Send the last episodes if the collector answers, within at most ten seconds; print how many were not sent."""
+        """If the collector answers, spend up to ten seconds sending the last episodes; print how many were not sent."""
         if self._sender is None or self._over.is_set():
             return
         self._over.set()
@@ -218,7 +218,7 @@ def _by_cell(
 
 
 class _Trace:
-    """The spans of one episode, by the GenAI conventions; attributes missing in these begin with `agent_grid.`."""
+    """The spans of one episode, by the GenAI conventions; attributes that these lack begin with `agent_grid.`."""
 
     def __init__(self, row: Mapping[str, Any], content: bool) -> None:
         from opentelemetry.semconv._incubating.attributes import gen_ai_attributes as names

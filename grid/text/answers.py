@@ -36,7 +36,7 @@ from grid.text.objects import Found, UnreadableError, objects
 
 NO_VERDICT = "no JSON object with is_correct"
 MOST_REASONING = 2_000
-"""Maximum number of characters kept of the reasoning."""
+"""Maximum number of characters of the reasoning that are kept."""
 _NEAR = 1e-6
 _ERROR = re.compile(r"\s*([Ee][1-6])(?![0-9])")
 _WORDS = {"true": True, "yes": True, "false": False, "no": False}
@@ -133,8 +133,8 @@ def read_call(text: str, tools: Mapping[str, ToolSpec] = _NO_TOOLS) -> Call:
 
     Args:
         text: the answer.
-        tools: the offered tools, by name. Arguments may stand next to the tool's name, without their own object, if all
-            of them are parameters of the tool.
+        tools: the offered tools, by name. Arguments may be given beside the tool's name instead of in an object of
+            their own, if all are parameters of the tool.
 
     Raises:
         UnreadableError: the intended call cannot be determined; the error contains the reason.
@@ -170,12 +170,12 @@ def read_vote(text: str, candidates: int) -> int:
 
 
 def read_response(text: str) -> tuple[str, Json]:
-    """The error (empty if none) and the response of an object with either. Raises UnreadableError as `read_call`."""
+    """The error (empty if none) and the response, from an object with at least one of them. Raises as `read_call`."""
     return only_one(text, _response, NO_RESPONSE)
 
 
 def only_one(text: str, read: Callable[[Json], T | None], otherwise: str) -> T:
-    """The single meaning of the objects in a text.
+    """The meaning of the last object in a text, if all readable earlier objects agree with it or are retracted.
 
     Objects for which `read` returns None are of a different kind and are ignored.
     """
@@ -282,7 +282,7 @@ def _response(value: Json) -> tuple[str, Json] | None:
 #
 # A plan declines by the status REJECT or, if it calls nothing, by stating openly that the request cannot be carried
 # out; if information is missing, asking the user back is enough too. A judge reads the plan's text; without a judge,
-# rules look in the text for a negated ability, a lack, or an explicit refusal.
+# rules look in the text for words that deny an ability, state a lack, or refuse explicitly.
 
 
 MISSING_INFORMATION = "missing_information"
@@ -314,7 +314,7 @@ def declines(chain: Chain) -> bool:
 def passes(chain: Chain, unsolvable_kind: str | None) -> bool:
     """Whether a plan is right for a request that cannot be carried out: it calls nothing, and declines or asks back.
 
-    To ask the user back is right only if information is missing.
+    Asking the user back is right only if information is missing.
     """
     if chain.calls:
         return False
@@ -327,9 +327,9 @@ def asks_back(chain: Chain) -> bool:
 
 
 def may_pass(chain: Chain) -> bool:
-    """Whether a judge has to decide if a plan passes: it contains text and at most one call, which may be a report.
+    """Whether a judge has to decide if a plan passes: it contains text and at most one call (possibly a report).
 
-    Only a judge can tell whether the called tool merely reports the end.
+    Only a judge can tell whether the called tool merely reports that the work is finished.
     """
     return len(chain.calls) <= MOST_CALLS and (chain.refusal is not None or bool(chain.plan.strip()))
 
@@ -349,7 +349,7 @@ _NUMBERED = re.compile(r"\s*([0-9]{1,3})\s*[.):]\s+(.*)", re.DOTALL)
 
 
 def normalised(text: str) -> str:
-    """A text in lower case, with single blanks, and without ASCII punctuation and articles."""
+    """A text in lower case, with single spaces, and without ASCII punctuation and articles."""
     return " ".join(_ARTICLES.sub(" ", text.lower().translate(_PUNCTUATION)).split())
 
 
@@ -359,7 +359,7 @@ def exact_match(given: str, right: str) -> bool:
 
 
 def f1(given: str, right: str) -> float:
-    """The harmonic mean of token precision and recall, in [0, 1]; 0 if only one answer is yes, no or noanswer."""
+    """The harmonic mean of token precision and recall, in [0, 1]; 0 if exactly one answer is yes, no or noanswer."""
     one, other = normalised(given), normalised(right)
     if one != other and (one in _CLOSED or other in _CLOSED):
         return 0.0
@@ -402,9 +402,9 @@ def _numbered(lines: list[str]) -> list[str]:
 # A prediction in an answer: a chain of calls, the messages of the next steps, or a refusal (agent_planning_benchmark).
 #
 # An answer is untrusted text, read with the limits of `grid.text.objects`. Names and arguments are kept as written,
-# since a scorer decides whether a tool does not exist or is called wrongly. An answer that cannot be read as a plan is
-# refused, with the reason: a plan in prose, an entry without a name, more calls than MAX_STEPS, or the wrong number of
-# messages.
+# since a scorer decides whether a tool does not exist or is called wrongly. An answer is refused, with the reason, if
+# it cannot be read as a plan: it is in prose, an entry has no name, there are more calls than MAX_STEPS, or the number
+# of messages is wrong.
 
 
 NO_CHAIN = "no JSON object with a list `tool_chain`, and no refusal"
@@ -419,8 +419,8 @@ class Predicted(NamedTuple):
 
     `refusal` is the reason for a refusal; None if the request is not refused. If an answer both refuses and plans, both
     are kept, and a scorer sees that the answer does not end with the refusal. A plan without calls may be a question to
-    the user, which a scorer decides. `plan` is the summary before the calls; `said` is the text of the last step
-    without a call.
+    the user; a scorer decides whether it is. `plan` is the summary before the calls; `said` is the text of the last
+    step without a call.
     """
 
     calls: tuple[ChainCall | None, ...]
@@ -438,8 +438,8 @@ def read_chain(text: str, tools: Mapping[str, ToolSpec] = _NO_TOOLS) -> Predicte
 
     Args:
         text: the answer; Markdown, prose and thoughts around the object are ignored.
-        tools: the offered tools, by name. A tool's name with a common addition stands for this tool
-            (`functions.search`). Without tools, all names are kept as written.
+        tools: the offered tools, by name. A tool's name with a common addition (`functions.search`) stands for the
+            tool. Without tools, all names are kept as written.
 
     Raises:
         UnreadableError: no plan can be read; the error contains the reason.

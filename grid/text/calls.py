@@ -154,7 +154,7 @@ def tool_meant(name: Json, tools: Mapping[str, ToolSpec]) -> str:
 
 
 def _agreed(found: dict[str, Json], places: list[str]) -> dict[str, Json]:
-    """The arguments of an object, which may contain them in two places if both are equal."""
+    """The arguments of an object, which may give them in two places if the two are equal."""
     first, *others = [_arguments(found[place]) for place in places]
     if any(other != first for other in others):
         raise UnreadableError(f"both {places[0]!r} and {places[1]!r}, which differ")
@@ -189,7 +189,7 @@ def _thought(found: dict[str, Json]) -> str | None:
     return thought if isinstance(thought, str) else None
 
 
-# A name, misspelt as if it were not remembered exactly.
+# A name, misspelt as if by an inexact memory.
 
 
 _WORD = re.compile(r"[^\W\d_]{4,}")

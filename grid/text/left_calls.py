@@ -83,7 +83,7 @@ def _filled(tool: str, inside: str, tools: Mapping[str, ToolSpec], ended: bool) 
 
 
 def _typed(text: str, kind: str) -> Json:
-    """A value converted to its parameter's type; for a text, without surrounding line ends."""
+    """A value converted to its parameter's type; a text loses the line ends around it."""
     text = text.removeprefix("\n").removesuffix("\n")
     if kind in _TEXTS:
         return text
@@ -95,7 +95,7 @@ def _typed(text: str, kind: str) -> Json:
 
 
 def named_before(front: str, tools: Mapping[str, ToolSpec]) -> tuple[str, int] | None:
-    """The tool whose name precedes an object with nothing but marks in between, and the name's position.
+    """The tool whose name precedes an object, if nothing but marks is between them, and the name's position.
 
     Args:
         front: the text before the object; only its end is read.

@@ -70,14 +70,17 @@ def read_native(text: str, tools: Mapping[str, ToolSpec]) -> Native:
 
 
 def _words(text: str) -> str:
-    """A text without marks at its end that open a call."""
+    """A text without any marks at its end that would open a call."""
     while opening := _OPENING.search(text):
         text = text[: opening.start()]
     return text
 
 
 def _named(found: list[Found], body: str, tools: Mapping[str, ToolSpec]) -> list[Found]:
-    """The objects; an object of only arguments that follows a tool's name becomes a call that starts at the name."""
+    """The objects.
+
+    An object that has only arguments and follows a tool's name becomes a call that starts at the name.
+    """
     named, end = list[Found](), 0
     for one in found:
         front = named_before(body[end : one.start], tools) if isinstance(one.value, dict) else None

@@ -27,7 +27,7 @@ def reference(step: str, field: str) -> str:
 
 
 def answering(steps: Sequence[str]) -> str:
-    """An answer for a finish that consists of these steps' results: a single result, or a numbered line for each."""
+    """An answer for a finish call, made of these steps' results: a single result, or a numbered line for each."""
     results = [reference(step, RESULT) for step in steps]
     return results[0] if len(results) == 1 else numbered(results)
 
@@ -38,13 +38,13 @@ def numbered(texts: Sequence[str]) -> str:
 
 
 def found_in(call: ToolCall) -> Iterator[tuple[str, str]]:
-    """Every (step id, field) to which a call's arguments refer, including nested values."""
+    """Every pair (step id, field) to which a call's arguments refer, including in nested values."""
     for text in _texts(call):
         yield from PATTERN.findall(text)
 
 
 def _texts(call: ToolCall) -> Iterator[str]:
-    """The texts in a call's arguments, including nested values."""
+    """The texts in a call's arguments, including those in nested values."""
     pending: list[Json] = list(call.arguments.values())
     for value in pending:  # which grows
         if isinstance(value, str):
@@ -143,7 +143,7 @@ def order(calls: Mapping[str, ToolCall]) -> list[str]:
 
 
 def depth(calls: Mapping[str, ToolCall]) -> int:
-    """The number of calls in the longest chain of dependent calls (planning_horizon §3.1); 0 without calls."""
+    """The number of calls in the longest chain of dependent calls (planning_horizon §3.1); 0 if there are no calls."""
     return max(chains(calls).values(), default=0)
 
 
@@ -220,15 +220,18 @@ _DATA = ("default", "enum", "const", "examples")  # their values are not schemas
 def allowed(tool: ToolSpec, parameter: Parameter) -> tuple[str, ...]:
     """The only values that an argument may have; empty if it may have any value.
 
-    For tools that accept results, the values listed in their schemas are binding. For all other tools they are not,
-    because even the benchmarks' own calls use unlisted values (4 of 6 listed arguments in 100 UltraTool cases), and a
-    reference may replace a value.
+    For tools that accept results, the values listed in their schemas are binding. For all other tools, listed values
+    are not binding, because even the benchmarks' own calls use unlisted values (4 of 6 listed arguments in 100
+    UltraTool cases), and a reference may replace a value.
     """
     return parameter.values if tool.takes_results else ()
 
 
 def take_results(tools: Iterable[ToolSpec]) -> bool:
-    """Whether any tool accepts an earlier call's result; must be fast, since each decision asks several times."""
+    """Whether any tool accepts an earlier call's result.
+
+    This function must be fast, since each decision calls it several times.
+    """
     return any(map(_TAKES_RESULTS, tools))
 
 
@@ -255,11 +258,11 @@ def _normal(value: Json, result: bool) -> Json:
 def misfit(call: ToolCall, tool: ToolSpec, exact: bool = False) -> str | None:
     """Why a call does not fit its tool; None if it does.
 
-    All required arguments must be present, and no argument that the tool lacks. A value must have the argument's type
-    or be a text, since references to earlier outputs are texts, and models write numbers as texts. Stricter rules hold
-    for tools that accept results and, with `exact`, for all tools: an argument for a result must be a reference to a
-    result, an argument for a text must be a text, and an argument with listed values must have one of these values.
-    Values that are not texts must also fit the argument's JSON schema, if it has one.
+    All required arguments must be present, and no argument may be given that the tool lacks. A value must have the
+    argument's type or be a text, since references to earlier outputs are texts, and models write numbers as texts.
+    Stricter rules hold for tools that accept results and, with `exact`, for all tools: an argument for a result must be
+    a reference to a result, an argument for a text must be a text, and an argument with listed values must have one of
+    these values. Values that are not texts must also fit the argument's JSON schema, if it has one.
     """
     known = {parameter.name: parameter for parameter in tool.parameters}
     for name, value in call.arguments.items():
@@ -327,7 +330,8 @@ def _unfit(value: Json, schema: str) -> str | None:
 
 @lru_cache(maxsize=1024)
 def _validator(schema: str) -> Any:
-    # Imported late, because few data sets have such schemas, but every worker would load the package.
+    # Imported only here, because few data sets have JSON schemas for arguments, but every worker would load the
+    # package.
     from jsonschema import Draft202012Validator
     from jsonschema.validators import extend
 

@@ -26,7 +26,8 @@ from grid.core.types import Json
 #
 # - a day: `2025-09-28`, `09/28/2025` (the month first, unless it cannot be a month), `09-28` at the beginning,
 #   `September 28th, 2025`, `28 of Sept. 2025`, `2025 Sep 28`; if the month is a name, the year may be missing;
-# - a time: `15:00`, `15:00:30`, `3 pm`, `3:00 p.m.`; next to a day also with a zone (`Z`, `+02:00`), which is ignored;
+# - a time: `15:00`, `15:00:30`, `3 pm`, `3:00 p.m.`; beside a day, it may have a zone (`Z`, `+02:00`), which is
+#   ignored;
 # - a weekday next to a day or a time.
 #
 # Any other text is not a date or time.
@@ -81,7 +82,7 @@ class Moment:
     weekday: int | None
 
     def agrees(self, other: Moment) -> bool:
-        """Whether both state the same day or the same time, and no other part that both state differs."""
+        """Whether the two have the same day or the same time, and do not differ in any other part that both state."""
         mine = (self.day, self.time, self.year, self.second, self.weekday)
         its = (other.day, other.time, other.year, other.second, other.weekday)
         if any(a is not None and b is not None and a != b for a, b in zip(mine, its, strict=True)):
@@ -208,7 +209,7 @@ def is_text(value: Json, about: str = "") -> bool:
 def words_in(text: str) -> int:
     """The number of words in a text.
 
-    A part between blanks is a word if it has only letters; codes and paths do not count.
+    A part between spaces is a word if it has only letters; codes and paths do not count.
     """
     return sum(_WORD.fullmatch(part) is not None for part in text.split())
 
@@ -220,7 +221,7 @@ def _of_a_day(about: str) -> bool:
 
 
 def canonical(value: str | int | float | bool | None, dated: bool = False) -> Canonical:
-    """A scalar's meaning. Scalars that mean the same thing have equal results, except for partial dates and units.
+    """A scalar's meaning. Scalars with the same meaning give equal results, except for partial dates and units.
 
     `dated`: whether a text of two digits, a separator and two digits (`09/28`) is read as a month and a day.
     """
@@ -248,7 +249,7 @@ def _canonical_text(text: str, dated: bool) -> Canonical:
 
 
 def _has_unit(before: str | None, behind: str | None) -> bool:
-    """Whether the texts before and after a number are a unit, or there are no such texts."""
+    """Whether the texts before and after a number form a unit; also true if there are no such texts."""
     if before and behind:
         return UNITS[before] == UNITS.get(behind)
     return behind is None or behind in UNITS
@@ -299,7 +300,7 @@ def paired_off(alike: Sequence[Sequence[bool]]) -> int:
 
 
 def _rematched(column: int | None, reached: dict[int, int], row_of: dict[int, int], column_of: dict[int, int]) -> None:
-    """Assign to each row on the path to a free column the next column on that path."""
+    """Give each row on the path to a free column the next column on that path."""
     while column is not None:
         row = reached[column]
         row_of[column], column_of[row], column = row, column, column_of.get(row)

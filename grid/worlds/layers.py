@@ -106,7 +106,7 @@ def within(world: World, change: Callable[[World], World]) -> World:
 # A world that records calls and returns no results, for tasks with unavailable tools (agent_planning_benchmark §3.1).
 #
 # A call returns no fields, so that step-by-step planners can continue but learn nothing. A task's broken tool fails
-# again. No case is ever resolved, since a scorer decides how good a plan is.
+# here too. No case is ever resolved, since a scorer decides how good a plan is.
 
 
 BROKEN = "The tool is out of order."
@@ -124,7 +124,7 @@ class RecordingWorld:
         return ()
 
     async def apply(self, state: State, call: ToolCall) -> tuple[State, Observation]:
-        """The calls including this one, and an observation, which is empty or, if the tool is broken, has `error`."""
+        """The calls, including this one, and an observation: `error` if the tool is broken, otherwise empty."""
         calls = (*own_state(state, tuple), call.text())
         failed = call.tool == self.broken
         return calls, Observation({"error": BROKEN} if failed else {}, failed)
@@ -147,7 +147,10 @@ REJECT_TOOL = ToolSpec(
     "missing. No other call is made then.",
     (Parameter("reason", "string", "why it cannot be carried out, or what has to be known first"),),
 )
-"""The tool for refusing. It is offered in solvable and unsolvable cases alike, so that the offer reveals nothing."""
+"""The tool for refusing.
+
+The tool is offered in solvable and unsolvable cases alike, so that the offer reveals nothing.
+"""
 
 Wanted: TypeAlias = Literal["refusal", "resolution", "either"]
 """How a case is resolved: by a refusal without any other call, by resolving it without a refusal, or by either."""

@@ -76,7 +76,7 @@ class LookupSimulator:
     that an entry lacks. If several entries match, the call means those that lack the fewest of its arguments.
 
     A call that matches no entry by the rules may differ from an entry only in free texts. If `same` is given, it is
-    asked about each of these texts. If all of them have the same meaning, the call means that entry.
+    asked about each of these texts. If all the texts have the same meaning, the call means that entry.
     """
 
     entries: tuple[Entry, ...]
@@ -120,7 +120,7 @@ class LookupSimulator:
 
 
 def by_reference_names(call: ToolCall, same_function: Mapping[str, SameFunction]) -> ToolCall:
-    """The call in the names of the tool that does the same (see `SameFunction`); unchanged if there is no such tool."""
+    """The call, rewritten for the tool that does the same (see `SameFunction`); unchanged if there is no such tool."""
     same = same_function.get(call.tool)
     if same is None:
         return call
@@ -181,7 +181,10 @@ async def _judged(groups: Sequence[Sequence[Entry]], arguments: Mapping[str, Jso
 
 
 async def _reworded(entry: Entry, arguments: Mapping[str, Json], same: Same) -> bool:
-    """Whether all differences are rewordings. `same` is asked only if nothing else differs, and until its first no."""
+    """Whether all differences are rewordings.
+
+    `same` is asked only if nothing else differs, and only until it first answers no.
+    """
     names = list(_differing(entry, arguments))
     if not all(entry.may_be_judged(name, arguments.get(name)) for name in names):
         return False
@@ -204,10 +207,10 @@ def build_entries(
         calls: substep id to reference call.
         outcomes: substep id to the outcome of its call.
         open_arguments: substep id to the arguments that are not compared.
-        tools: the called tools by name, as far as known.
+        tools: those called tools that are known, by name.
 
     Raises:
-        ValueError: two substeps make the same call but expect different outcomes, or references do not resolve.
+        ValueError: two substeps make the same call but expect different outcomes, or a reference cannot be resolved.
     """
     left_open = open_arguments or {}
     entries: dict[str, Entry] = {}

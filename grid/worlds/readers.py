@@ -1,4 +1,4 @@
-"""Readers that answer the questions in a world with searches: by rules, with a model, or from the reference itself."""
+"""Readers that answer questions in worlds with searches: by rules, with a model, or from the reference itself."""
 
 from __future__ import annotations
 

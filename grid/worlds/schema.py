@@ -87,7 +87,8 @@ class SchemaWorld(World, Protocol):
         """The names that a call in a state expects, for each parameter that must be a known name.
 
         The parameters are in the order in which they have to be read, because the names expected for a parameter may
-        depend on earlier arguments. The result is empty if the call has any other fault.
+        depend on earlier arguments. The result is empty if the names cannot be determined, as for an unknown tool or a
+        missing argument.
         """
         ...
 

@@ -56,7 +56,7 @@ class AskedState:
 
 @dataclass(frozen=True)
 class QuestionWorld:
-    """A case's tools over a corpus, whose state is the questions and answers so far.
+    """A case's tools over a corpus; the world's state is the questions and answers so far.
 
     A successful call returns {"result": the answer}. A call without an answer fails: it returns {"error": why} and
     leaves no result. If `answered` is true, `finish(answer)` gives the case's answer, with a numbered line for each
@@ -68,7 +68,7 @@ class QuestionWorld:
         wanted: the right answers to the parts, in order; never empty.
         evidence: the reference's answers to its own calls, used only by `by_reference`.
         paragraphs: the maximum number of paragraphs that a search uses.
-        answered: whether `finish` gives the case's answer, or an outline ends the work.
+        answered: whether `finish` gives the case's answer; if not, an outline ends the work.
         reader: the reader that answers the questions.
     """
 

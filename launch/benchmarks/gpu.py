@@ -423,7 +423,7 @@ class MeasuredReplica(RecordingReplica):
         return {"kv_cache_tokens": blocks * cache.block_size, "engine_process": started.process}
 
     async def choice_over_prefill(self, pairs: Sequence[tuple[Prompt, Prompt]]) -> list[dict[str, float]]:
-        """For each pair: seconds of a prefill of its first prompt, of a choice on its second, and of the first round.
+        """Per pair: seconds of a prefill of the first prompt, a choice on the second, and the choice's first round.
 
         The prompts of a pair are equally long, and must be new, because the prefix cache would hold earlier prompts.
         """

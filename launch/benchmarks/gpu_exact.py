@@ -59,7 +59,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def exact(bench: Shared) -> None:
-    """Measure the greatest difference of each variant's probabilities from brute force, and from other variants'."""
+    """Measure each variant's greatest difference in probability from brute force, and from the other variants."""
     found: dict[str, Any] = {}
     if bench.arguments.against:
         kept = json.loads(bench.arguments.against.read_text())
@@ -117,8 +117,8 @@ def _in_a_process(bench: Shared, model: dict[str, Any], variant: str) -> dict[st
     told = {"model": model, "prompts": bench.arguments.exact_prompts}
     environment = os.environ | ({"VLLM_BATCH_INVARIANT": "1"} if rest else {})
     found = bench.folder / f"{variant}.json"
-    # Not run with -m, because the engine's process would import this module too, and with it modules that break vLLM
-    # (replay.py).
+    # The variant is not run with -m, because the engine's process would then import this module too, and with it
+    # modules that break vLLM (replay.py).
     code = "from launch.benchmarks.gpu_exact import main; main()"
     command = [sys.executable, "-c", code, json.dumps(told), str(found)]
     began, most = time.perf_counter(), bench.arguments.variant_seconds
@@ -291,9 +291,10 @@ _LOOK_SECONDS = 0.2
 
 
 def make_shape(folder: Path, shape: str, tokenizer: Path | None) -> Path:
-    """Make a folder with a shape's config and a tokenizer but no weights; vLLM draws random weights when it loads it.
+    """Make a folder with a shape's config and a tokenizer but no weights.
 
-    The vocabulary is the tokenizer's, so that every sampled token can be written as text.
+    Random weights are drawn by vLLM when it loads the folder. The vocabulary is the tokenizer's, so that every sampled
+    token can be written as text.
     """
     from transformers import AutoTokenizer, Qwen2Config
 
@@ -392,7 +393,7 @@ _TOOLS = 10
 
 
 def masks(bench: Shared) -> None:
-    """Time the masks for calls (ms): with a thought of at most 400 characters, of any length, and without a thought."""
+    """Time the masks for calls (ms): with a thought of at most 400 characters, one of any length, and no thought."""
     import xgrammar
     from transformers import AutoTokenizer
 

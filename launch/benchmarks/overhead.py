@@ -303,7 +303,7 @@ _FIGURES = (
 def table(
     title: str, other: Path, found: Mapping[str, Sequence[Mapping[str, float]]], figures: Sequence[Figure]
 ) -> Table:
-    """A table of the medians over rounds, `there` and `here`, and of the rounds' ratios; above 1 means better here."""
+    """A table of the medians over rounds, `there` and `here`, and of the rounds' ratios (above 1: `here` is better)."""
     ours, theirs = (commit_of(folder) for folder in (HERE, other))
     rounds = len(found["here"])
     made = Table(title=f"{title}: {ours} here, {theirs} there, {rounds} rounds in turn")

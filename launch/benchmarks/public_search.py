@@ -3,8 +3,8 @@
 `python -m launch.benchmarks.public_search lats|dfsdt FOLDER COUNT released|silent` runs a short search, then measures
 one of COUNT iterations (LATS) or requests (ToolLLM): it prints the number of nodes (executed calls) and the CPU seconds
 as JSON. With `silent`, the agents write no logs and print nothing. None of the agents' code is here; it is imported
-from a checkout. Other modules that this code imports (a model's client, a tokenizer, Wikipedia) are replaced by
-stand-ins that cost no time; the prompts are the agents' own.
+from a checkout. Modules that this code imports from elsewhere (a model's client, a tokenizer, Wikipedia) are replaced
+by stand-ins that cost no time; the prompts are the agents' own.
 """
 
 from __future__ import annotations

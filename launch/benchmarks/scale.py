@@ -43,7 +43,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace, console: Console) -> None:
-    """Run the null engine on one-step cases, as a user would, then rerun it; print a table and verification cost."""
+    """Run the null engine on one-step cases, as a user would, then rerun it.
+
+    Print a table and the verification's cost.
+    """
     if arguments.verification:
         _verification(arguments.verification, console)
         return
@@ -73,7 +76,10 @@ def run(arguments: argparse.Namespace, console: Console) -> None:
 
 
 def _versus(other: Path, cells: int, rounds: int, console: Console) -> None:
-    """Run both checkouts in turn, alternating which is first: cells per second, the restart, the driver's memory."""
+    """Run both checkouts in turn, alternating which is first.
+
+    Prints the cells per second, the time of a rerun, and the driver's memory.
+    """
     folders = {"there": other.resolve(), "here": overhead.HERE}
     found: dict[str, list[dict[str, float]]] = {name: [] for name in folders}
     for number in range(rounds):
@@ -94,7 +100,10 @@ _FIGURES = (
 
 
 def _verification(folder: Path, console: Console) -> None:
-    """The cost of verifying hashes and checksums: each use runs with and without it in turn, as if in a new process."""
+    """The cost of verifying hashes and checksums.
+
+    Each use runs with verification and without it, in turn, as if in a new process.
+    """
     size = sum(path.stat().st_size for path in folder.glob("*/*.parquet"))
     console.print(f"verification of {size / 2**20:,.0f} MiB in {len(list(folder.glob('*/*.parquet'))):,} files:")
     uses: dict[str, Callable[[], object]] = {

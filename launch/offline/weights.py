@@ -15,7 +15,7 @@ from launch.benchmarks.choose import model_config
 
 
 def main() -> int:
-    """Exit status 0, or 2 if the file is the wrong one or the model has no wheels."""
+    """Exit status 0, or 2 if the file is the wrong one or the model's config has no `wheels`."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("model", help="the name of a file in conf/model with `wheels`")
     parser.add_argument("file", type=Path, help="the joined GGUF file")

@@ -342,7 +342,7 @@ def slots(text: str) -> list[Slot]:
 
 
 def call(text: str) -> tuple[str, list[str]]:
-    """Read a step: the function and its arguments' names. Raises ValueError for anything else."""
+    """Read a step: the function and its arguments' names. Raises ValueError for any other text."""
     match = _STEP.fullmatch(text.strip())
     if match is None:
         raise ValueError(f"step {text!r} is not written as function(argument, argument)")

@@ -66,7 +66,7 @@ class Report:
         return [_facts(store, witness.shard_name(number)) for number in range(self.source.account["graphs"])]
 
     def questions(self) -> Table:
-        """The number of records, and of those whose plans give the answers."""
+        """The number of records, and the number of records whose plans give the answers."""
         table = Table("records", "of", title=f"{type(self.dataset).__name__}: {MADE_UP}")
         skipped = self.dataset.split.skipped
         same = sum("another question" in skip.reason for skip in skipped)
@@ -113,7 +113,10 @@ class Report:
         return table
 
     def degrees(self) -> Table:
-        """The number of relations of an entity, by purpose, to check that invented entities look like released ones."""
+        """The number of relations per entity, by the entity's purpose.
+
+        The table shows whether invented entities look like released ones.
+        """
         title = "relations of an entity, least / median / most"
         table = Table("entities", "how many", "from it", "to it", "both", title=title)
         found: dict[str, list[tuple[int, int]]] = {}
@@ -219,7 +222,7 @@ def _name(term: Any) -> str:
 
 
 def _relations(facts: Facts) -> tuple[dict[str, set[str]], dict[str, set[str]]]:
-    """Two maps from entities to relations: one to those that lead from the entity, one to those that lead to it."""
+    """Two maps with the relations of each entity: those that lead from the entity, and those that lead to it."""
     outward: dict[str, set[str]] = {}
     inward: dict[str, set[str]] = {}
     for subject, relation, node in facts:
@@ -230,7 +233,7 @@ def _relations(facts: Facts) -> tuple[dict[str, set[str]], dict[str, set[str]]]:
     return outward, inward
 
 
-# The success of guessing: cheap policies choose the relations and get the rest of the plan; plans are shortened.
+# How often guesses succeed: simple policies get the rest of the plan and choose its relations; plans are shortened.
 
 
 Offered: TypeAlias = Mapping[str, int]
@@ -260,7 +263,7 @@ class Attacks:
 
     @property
     def policies(self) -> Mapping[str, Policy]:
-        """The policies, named after the relation that they choose. Only the last one reads the question."""
+        """The policies, named after the relation that they choose. Only the last policy reads the question."""
         return {
             "the first": lambda _, offered: min(offered),
             "any": lambda question, offered: random.Random(derive_seed(0, question.id, *offered)).choice(list(offered)),
@@ -279,7 +282,7 @@ class Attacks:
         return expression is not None and self._right(question, expression)
 
     def known(self, question: Question, invented: Collection[str]) -> bool:
-        """Whether, for some class in the plan, the answers are exactly those members that are not invented."""
+        """Whether the plan names a class whose members, without the invented ones, are exactly the answers."""
         classes = [part.id for part in walk(question.expression) if isinstance(part, Class)]
         wanted = {answer.value for answer in question.answers}
         return any(
@@ -335,7 +338,7 @@ class Attacks:
 
 
 def overlap(question: Question, offered: Offered) -> str:
-    """The relation with the largest share of its words in the question; among equals, the first one."""
+    """The relation that has the largest share of its words in the question; if several tie, the first by name."""
     asked = set(_WORD.findall(question.text.lower()))
 
     def score(name: str) -> float:
@@ -356,7 +359,7 @@ def _alike(one: str, other: str) -> bool:
 
 
 def _without(expression: Expression) -> Iterator[tuple[str, Expression]]:
-    """For each step that can be left out, its kind (merged class or set, order, time) and the expression without it."""
+    """For each step that can be left out, its kind (merged class or set, order, time) and the shortened expression."""
     match expression:
         case And(left, right):
             for one, other in ((left, right), (right, left)):

@@ -87,7 +87,7 @@ def tables(dataset: GtaGenerated) -> Iterator[Table]:
 
 
 def broken(dataset: GtaGenerated) -> Iterator[str]:
-    """A line for each breach of a rule: references resolve cases, doing nothing does not, and queries name no tools."""
+    """A line for each broken rule: references resolve cases, doing nothing resolves none, queries name no tools."""
     for name, record in dataset.records.items():
         if not record.world.resolved(record.calls[-1].state) or any(call.outcome.failed for call in record.calls):
             yield f"{name}: the reference does not resolve the case"

@@ -52,7 +52,7 @@ from grid.worlds.readers import Corpus, Paragraph
 from grid.worlds.search import TOOLS, QuestionWorld
 
 ADAPTER = 2
-"""Increase this when the same files yield different cases or outcomes."""
+"""Increase this number when changed code yields different cases or outcomes for the same files."""
 SEVERAL = "A request with numbered questions is answered by finishing with one numbered line for each, in their order."
 SHORT = "An answer is short: a name, a date, a number, yes or no."
 _OBJECTIVES = re.compile(r"([1-9])(?:\.\.([1-9]))?")
@@ -60,7 +60,7 @@ _OBJECTIVES = re.compile(r"([1-9])(?:\.\.([1-9]))?")
 
 @dataclass(config=STRICT)
 class HotpotQAMulti(RecordDataset[Sample]):
-    """Cases with `objectives` questions, `cases` per number, drawn from a distractor file with `seed` + the number.
+    """Cases from a distractor file: `cases` for each number of questions in `objectives`, drawn with `seed` + number.
 
     A case is resolved when all its parts are answered correctly (by HotpotQA's exact match) and in order; `answer_em`
     and `answer_f1` are means over the parts. A case's cluster is the set of its questions, in any order. By default, a
@@ -77,7 +77,7 @@ class HotpotQAMulti(RecordDataset[Sample]):
         paragraphs: the number of paragraphs that a search may use (settings for tool robustness have their own number).
         demonstrations_from: the number of cases, for each number of questions, to draw for demonstrations.
         demonstrations_by: how the 'nearest' solved cases are found: by words, or by the cosine of embeddings.
-        demonstrations_hold_out: which solved cases are not used as demonstrations for a case: those with a question
+        demonstrations_hold_out: which solved cases are not used as demonstrations for a case: cases with a question
             that differs from one of the case's questions only in names, or only the case itself.
         hub, wheel, sentence_model, query_prefix: the embedding model, configured as for a dense retriever.
     """
@@ -122,7 +122,7 @@ class HotpotQAMulti(RecordDataset[Sample]):
 
     @cached_property
     def skipped(self) -> Sequence[Skipped]:
-        """Records that cannot be parts, invalid paragraphs, and numbers of parts with too few questions."""
+        """Records that cannot be parts, invalid paragraphs, and numbers of parts without enough questions."""
         short = [
             Skipped(f"k={number}", f"{self.cases} cases are asked for, but only {len(found)} can be drawn")
             for number, found in self._drawn.items()
@@ -198,7 +198,7 @@ class HotpotQAMulti(RecordDataset[Sample]):
         return {**WITHOUT_AN_ANSWER}
 
     def world(self, sample: Sample) -> QuestionWorld:
-        """The tools of a case. If an outline is shown, the case ends with it, without a final answer."""
+        """The tools of a case. If an outline is shown, the case ends with the outline, without a final answer."""
         wanted = tuple(part.answer for part in sample.parts)
         return QuestionWorld(self.searched, wanted, sample.evidence(), self.paragraphs, self.outline == HIDDEN)
 
@@ -276,7 +276,7 @@ class HotpotQAMulti(RecordDataset[Sample]):
 
     @cached_property
     def _model(self) -> Path:
-        """The folder of the sentence model. Raises ConfigError without a model or a package to load it."""
+        """The folder of the sentence model. Raises ConfigError if there is no model, or no package that can load it."""
         dense = self.retrieval == "dense"
         asked_by = ("dataset.retrieval", "dense") if dense else ("dataset.demonstrations_by", self.demonstrations_by)
         return sentence_model_folder(self.hub, self.wheel, self.sentence_model, asked_by)
@@ -301,7 +301,10 @@ def _measured(wanted: Sequence[str], trajectory: Trajectory) -> Mapping[str, Any
 
 @lru_cache(maxsize=4)
 def corpus_of(paragraphs: tuple[tuple[Paragraph, ...], ...], model: Path | None, query_prefix: str) -> Corpus:
-    """A corpus of several pools' paragraphs, each once. It is searched by embeddings or, without a model, by words."""
+    """A corpus of the different paragraphs of several pools.
+
+    The corpus is searched by embeddings or, if there is no model, by words.
+    """
     distinct = tuple(dict.fromkeys(one for part in paragraphs for one in part))
 
     def texts() -> Sequence[str]:
@@ -312,7 +315,7 @@ def corpus_of(paragraphs: tuple[tuple[Paragraph, ...], ...], model: Path | None,
     return Corpus(distinct, dense_texts(texts, lambda: embedder_of(model), query_prefix), matching=False)
 
 
-# HotpotQA's files as pools of parts and paragraphs, each file read once per process; splitting a file into two pools.
+# Reads each of HotpotQA's files once per process, as a pool of parts and paragraphs, and splits a file into two pools.
 
 
 CORPUS = "dataset.corpus"
@@ -420,7 +423,7 @@ def _paragraphs(path: Path, size: int, changed: int) -> tuple[tuple[Paragraph, .
 def halved(parts: Sequence[Part]) -> tuple[list[Part], list[Part]]:
     """Halve the parts of each kind, sorted by the hashes of their ids: one half for cases, one for demonstrations.
 
-    Every other part goes into the second half. Both lists keep the parts' order. If a kind has an odd number of parts,
+    Every second part goes into the second half. Both lists keep the parts' order. If a kind has an odd number of parts,
     the first list gets one more.
     """
     for_cases: set[str] = set()
@@ -473,7 +476,7 @@ class Pool(NamedTuple):
 
 
 def kept(path: Path, make: Callable[[Path], Pool]) -> Pool:
-    """The pool of a file. It comes from the cache if the file is large, and the file and the code are unchanged.
+    """The pool of a file. The pool comes from the cache if the file is large, and the file and the code are unchanged.
 
     Raises DataError if the cache is damaged, and every error that `make` raises.
     """

@@ -308,7 +308,7 @@ def _call_problems(substep: Substep, tool: StockTool) -> Iterator[str]:
 
 
 def names_tool(text: str, tool: str) -> bool:
-    """Whether the text contains every word of the tool's name, so that the tool can be found without understanding."""
+    """Whether the text contains every word of the tool's name, so that no understanding is needed to find the tool."""
     words = set(re.findall(r"[a-z]+", text.lower()))
     return all(any(word.startswith(part[:5]) for word in words) for part in tool.split("_"))
 

@@ -1,4 +1,4 @@
-"""The release's statistics compared with the paper's: tools by domain (traject_bench, table 8), queries (table 9)."""
+"""The release's statistics compared with the paper's: tools by domain (traject_bench table 8) and queries (table 9)."""
 
 from __future__ import annotations
 

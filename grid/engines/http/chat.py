@@ -96,7 +96,7 @@ class Beside(BaseModel):
 
     @property
     def source(self) -> Source:
-        """The source of the answer, as far as the server names it."""
+        """The source of the answer; parts that the server does not name are None."""
         return Source(*map(_name, (self.model, self.system_fingerprint, self.provider)))
 
 
@@ -257,8 +257,8 @@ def plain(text: str) -> str:
 
 # OpenAI's strict mode: converts a JSON schema to the strict form, and an answer back to the original schema's form.
 #
-# In strict mode all properties of an object are required and no others are allowed, so an optional property may be null
-# instead. Every part has a type, and the root is an object (the guide "Structured model outputs").
+# In strict mode all properties of an object are required and no others are allowed, so an optional property is not left
+# out but may be null. Every part has a type, and the root is an object (the guide "Structured model outputs").
 
 
 _NULL = {"type": "null"}
@@ -307,7 +307,7 @@ def _or_null(schema: dict[str, Any]) -> dict[str, Any]:
 
 
 def without_nulls(text: str) -> str:
-    """The answer without arguments that are null; if there are none, or the answer is not JSON, it is unchanged."""
+    """The answer without its null arguments; an answer that has none, or is not JSON, is returned unchanged."""
     if "null" not in text:
         return text
     try:
@@ -387,7 +387,7 @@ def _explained(usage: Any, said: bool) -> Counts | None:
 
 
 def _readings(whole: int, part: int, beside: bool) -> set[int]:
-    """The possible true values of a count `whole`, if the server may count its `part` in it or separately.
+    """The possible true values of the count `whole`, since a server may or may not have included `part` in it.
 
     `whole` itself is possible if it is large enough to include the part. The sum of `whole` and `part` is possible if
     `whole` is too small, or if `beside` is set.
@@ -414,9 +414,9 @@ def _told(found: Any, *path: str) -> int | None:
 
 _MAX_READ = 2000  # maximum characters read of each text
 _SERVER_S = frozenset({401, 402, 404, 408, 429})
-"""Statuses that alone identify the problem: the key, the bill, the address or the rate."""
-# Messages for a prompt that does not fit, from OpenAI, vLLM, SGLang, TGI, TensorRT-LLM, llama.cpp, LM Studio, Ollama,
-# Mistral, Anthropic, Google, Bedrock, Cohere, Together, Groq, xAI, Moonshot and Alibaba.
+"""Statuses that identify the problem without the error's text: the key, the bill, the address or the rate."""
+# Error messages for a prompt that does not fit, from OpenAI, vLLM, SGLang, TGI, TensorRT-LLM, llama.cpp, LM Studio,
+# Ollama, Mistral, Anthropic, Google, Bedrock, Cohere, Together, Groq, xAI, Moonshot and Alibaba.
 _TOO_LONG = re.compile(
     r"context_length_exceeded|exceed_context_size|string_above_max_length|context ?(?:size|window|limit)"
     r"|context length (?:of|is|exceeded)|maximum (?:context|model|prompt|input|sequence) length"
@@ -430,8 +430,8 @@ _TOO_LONG = re.compile(
     r"|overflows\. however, the model is loaded with context",
     re.IGNORECASE,
 )
-# Messages for a model's text that its server cannot read, from Groq, Ollama, llama.cpp, Google, and harmony's parser in
-# vLLM and other servers.
+# Error messages for a model's text that its server cannot read, from Groq, Ollama, llama.cpp, Google, and harmony's
+# parser in vLLM and other servers.
 _UNFIT = re.compile(
     r"tool_use_failed|json_validate_failed|output_parse_failed|failed_generation|failed to call a function"
     r"|tool call validation failed|harmonyerror(?!.{0,60}(?:vocab|load))|tokens remaining in message header"
@@ -439,8 +439,8 @@ _UNFIT = re.compile(
     r"|malformed_function_call|model (?:output|generated output).{0,40}(?:parse|invalid)",
     re.IGNORECASE,
 )
-# Messages for an answer stopped by a filter, from OpenAI, Azure, OpenRouter, xAI, DeepSeek, Alibaba, Moonshot, Zhipu,
-# MiniMax and Bedrock.
+# Error messages for an answer stopped by a filter, from OpenAI, Azure, OpenRouter, xAI, DeepSeek, Alibaba, Moonshot,
+# Zhipu, MiniMax and Bedrock.
 _FILTERED = re.compile(
     r"content[_ ]?filter|content (?:management )?policy|content_policy|responsibleaipolicyviolation"
     r"|data_?inspection_?failed|content exists risk|considered high risk|\bflagged\b|prohibited_content"

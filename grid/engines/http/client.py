@@ -369,7 +369,7 @@ def check_omitted(omit: Sequence[str], extra: Mapping[str, Any]) -> None:
 
 
 def check(sampling: Sampling | None, exact_choice: bool, owners: Iterable[str | None]) -> None:
-    """Raise ConfigError if the config sets no sampler and the server, according to `owners`, would fill in its own."""
+    """Raise ConfigError if the config sets no sampler and, to judge by `owners`, the server would use its own."""
     filling = sorted(set(_FILLING).intersection(filter(None, owners)))
     if sampling is None and not exact_choice and filling:
         allowed = f"plain or server; if null, {filling[0]}'s server uses the sampler of the model's generation config"

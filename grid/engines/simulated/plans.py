@@ -123,8 +123,8 @@ def _spoilt(place: Place, names: tuple[str, ...], uniform: float) -> tuple[str, 
 #
 # A critique names each wrong step with probability `repair`, and each right step with probability `overcorrection`. The
 # rewriting trusts the critique: a named wrong step is corrected, a named right step is made wrong, and all other steps
-# stay. So a share `repair` of the wrong steps is corrected, whichever role criticises. A critique by another engine
-# changes nothing, since it does not name steps in this form.
+# stay. So a share `repair` of the wrong steps is corrected, whichever role criticises. A critique written by a
+# different engine changes nothing, since it does not name steps in the expected form.
 
 
 CANNOT = "The request cannot be carried out with these tools."
@@ -329,8 +329,8 @@ class Writer:
         Args:
             tool: the tool's name, or `no_tool`.
             known: the right call, if it is a call of this tool.
-            right: whether the call gets the right arguments. If not, the call has every required argument, but text
-                arguments without listed values have wrong values.
+            right: whether the call gets the right arguments. A call without the right arguments has every required
+                argument, but text arguments without listed values have wrong values.
             before: whether each earlier step, by number, may have a result.
         """
         if tool in (NO_TOOL, FINISH, GIVE_UP):
@@ -349,8 +349,8 @@ class Writer:
     ) -> dict[str, Json]:
         """A call of a tool that takes results, right or wrong as requested.
 
-        If the tool cannot be called in this way, the result is a call of another offered tool, which will fail. If no
-        other tool is possible, the result is a call of this tool that also has a wrong form.
+        If no such call of the tool is possible, the result is a call of another offered tool, which will fail. If no
+        other tool can be called either, the result is a call of the given tool that also has a wrong form.
         """
         given: Mapping[str, Json] = known.arguments if known else {}
         texts = [one.name for one in spec.parameters if one.type in _TEXTS and not one.values]
@@ -365,7 +365,7 @@ class Writer:
         return {"tool": spec.name, "arguments": arguments}
 
     def _failing(self) -> dict[str, Json] | None:
-        """A call that is possible at any step and asks for something that does not exist; None if there is none."""
+        """A call, possible at any step, that asks for something that does not exist; None if no call is possible."""
         free = (tool for tool in self.tools.values() if tool.parameters and not tool.takes_results)
         offered = (tool for tool in free if not self.offered or tool.name in self.offered)
         tool = min(offered, key=lambda one: one.name, default=None)

@@ -63,8 +63,8 @@ class Ongoing:
     def step(self) -> None:
         """Record a step.
 
-        This method has to be called between two steps. It raises AbandonedError if all requests of the batch were
-        cancelled.
+        This method has to be called between two steps. The method raises AbandonedError if all requests of the batch
+        were cancelled.
         """
         if self._progress:
             self._progress.step()
@@ -194,7 +194,7 @@ INSTALL = "pip install 'agent-grid[huggingface]'"
 
 
 class Serving(BaseModel):
-    """How the model is served; this changes no result, except through rounding.
+    """How the model is served; these keys change no result, except through rounding.
 
     Args:
         max_batch: the maximum number of requests in one batch.
@@ -291,7 +291,8 @@ class HuggingFace(LanguageModel):
     async def sample(self, prompt: Prompt, *, n: int, temperature: float, max_tokens: int, seed: int) -> Sampled:
         """`n` completions after one prefill.
 
-        The usage counts the prompt's tokens once for each completion; for all but the first they count as cached.
+        The usage counts the prompt's tokens once for each completion; for all completions but the first, they count as
+        cached tokens.
 
         Raises:
             ContextError: the prompt and `max_tokens` do not fit the model's context.

@@ -1,4 +1,4 @@
-"""The planners that run an agent with its own loop: an agent in this process, and an agent that is a command."""
+"""The planners that run an agent with its own loop, either in this process or as a command."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ async def _worked(episode: Episode, session: Session, work: asyncio.Future[Any])
 
 
 def _alone(episode: Episode) -> None:
-    """Record unknown usage if the agent has sent no request in this episode, since it then uses its own model."""
+    """Record the usage as unknown if the agent has sent no request in this episode: it must have used its own model."""
     if not episode.spent[ACTOR].llm_calls:
         episode.spent[ACTOR] += Usage(uncounted_answers=1)
 
@@ -122,7 +122,7 @@ class Agent(_Outside, ABC):
         """
 
     async def solve(self, episode: Episode) -> Trajectory:
-        """One call of `run`; the answer that it returns finishes the episode's work."""
+        """Call `run` once; the answer that it returns ends the episode's work."""
         session = Session(episode, self.acting)
         with gateway().open(session):
             work = asyncio.ensure_future(self._run(session))
@@ -165,7 +165,7 @@ def _client(session: Session) -> AsyncOpenAI:
 
 @dataclass(frozen=True, config=STRICT)
 class Command(_Outside):
-    """An agent that is a program, started once for each turn of an episode, or kept.
+    """An agent that is a program, started anew for each turn of an episode or kept running (`reuse`).
 
     Args:
         command: the command, written as for a shell, but run without a shell. File names in it are relative to the

@@ -1,4 +1,4 @@
-"""The server for agents from outside: each event loop has one on the loopback, and each episode has a token.
+"""The server for agents from outside: each event loop has one on the loopback interface, and each episode has a token.
 
 `/v1/chat/completions`, `/v1/responses` and `/v1/models` follow OpenAI's interface; `/mcp` is a Model Context Protocol
 server for the case's tools. An agent in this process uses the same application without a socket. A request without the
@@ -51,7 +51,7 @@ def gateway() -> Gateway:
 
 
 class Gateway:
-    """The active sessions, and the application that answers their requests; it listens after `address` was called."""
+    """The active sessions, and the application that answers their requests, which listens once `address` was called."""
 
     def __init__(self) -> None:
         self.app = Starlette(
@@ -85,7 +85,8 @@ class Gateway:
             listening = socket.create_server((HOST, 0))
             self._port = listening.getsockname()[1]
             self.manager = _manager()
-            # Not in the context of a case, because time spent by the server itself does not count for any case.
+            # The server runs outside the context of any case, because the time that the server itself uses does not
+            # count for any case.
             self._listening = contextvars.Context().run(asyncio.create_task, _listen(self, self.manager, listening))
         return f"http://{HOST}:{self._port}"
 

@@ -201,8 +201,8 @@ class Session:
     def _prompt(self, asked: Asked, view: View) -> Prompt:
         """The prompt for an agent's request: the agent's own messages for a language model, else the case's sections.
 
-        A policy that is not a language model cannot read messages. The sections show it the decision, and it answers
-        with a tool of the case that is also in the request.
+        A policy that is not a language model cannot read messages. The sections show the decision to such a policy,
+        which answers with a tool of the case that is also in the request.
         """
         if self._episode.converses is None:
             return self._for_policy(asked, view)

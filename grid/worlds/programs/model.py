@@ -46,7 +46,10 @@ def value(function: Function, inputs: Sequence[str]) -> str:
 
 
 def value_of(fact: Fact, functions: Mapping[str, Function]) -> str:
-    """A fact's value. `functions` has functions by name; raises KeyError if one that the fact applies is missing."""
+    """A fact's value.
+
+    `functions` has functions by name; raises KeyError if a function that the fact applies is missing.
+    """
     return _value_of(fact, functions, {})
 
 
@@ -221,7 +224,7 @@ class Done:
 
 @dataclass(frozen=True)
 class Task:
-    """A planning task: the wanted facts, the tools, and the calls made before.
+    """A planning task: the wanted facts, the tools, and the calls made before the prediction.
 
     `reference` has the calls of a shortest right chain, in order and from the start. Arguments are values of constants,
     or references OUTPUT_FROM_STEP_i.field with steps counted from 0, as planners write them. If the task is step-wise,
@@ -283,7 +286,7 @@ _REFERS = re.compile(
 
 
 def folded(text: str) -> str:
-    """The form in which values are compared: casefolded, with single blanks, no outer quotes, no final punctuation."""
+    """The form in which values are compared: casefolded, with single spaces, no outer quotes, no final punctuation."""
     return " ".join(text.split()).strip("\"'“”‘’`").rstrip(".,;:").casefold()
 
 
@@ -315,7 +318,8 @@ def describes(text: str, words: frozenset[str], known: frozenset[str]) -> bool:
     return letters <= known or (bool(letters & known) and bool(_BETWEEN_WORDS.search(text)))
 
 
-# Checks whether calls keep a task's constraints: what has to be remembered about calls, and what a call breaks.
+# Checks whether calls keep a task's constraints: the state to remember about calls, and the constraints that a call
+# breaks.
 
 
 BEFORE, AT_MOST, REQUIRE = "before", "at_most", "require_function"
@@ -366,7 +370,7 @@ class Rules:
 
     @cached_property
     def watched(self) -> frozenset[str]:
-        """The functions for which a constraint depends on whether they have been called."""
+        """The functions of which a constraint must know whether they have been called."""
         return frozenset(one.arguments[0] for one in self.constraints if one.kind in (BEFORE, REQUIRE))
 
     @property

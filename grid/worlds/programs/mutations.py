@@ -1,7 +1,8 @@
-"""Seeded mutations of reference chains. Their errors are known, so scorers and judges can be measured on them.
+"""Seeded mutations of reference chains.
 
-The label of a mutation follows from the change made to the chain; no scorer assigns it. A change may also break a
-tagged constraint. Such constraints are found here by separate, simple rules.
+The errors of a mutated chain are known, so that scorers and judges can be measured on such chains. The label of a
+mutation follows from the change made to the chain; no scorer assigns it. A change may also break a tagged constraint.
+Such constraints are found here by separate, simple rules.
 """
 
 from __future__ import annotations
@@ -172,7 +173,7 @@ Made: TypeAlias = Iterator[tuple[str, str, Draft]]
 
 
 def put(made: Draft, step: Step, rng: random.Random) -> None:
-    """Insert the step at a random place; in a step-wise answer, replace the last call by it."""
+    """Insert the step at a random place; in a step-wise answer, replace the last call with it."""
     if made.horizon is None:
         made.steps.insert(rng.randint(0, len(made.steps)), step)
     else:

@@ -2,7 +2,7 @@
 
 *Solvability over similarity*: a chain is right if it has no error, whatever its order and whatever tools it uses. In a
 whole plan, a correct call is not an error if it finds a fact that is not needed. In a step-wise prediction each call
-has to make progress, so such a call is E5.
+has to make progress, so a call that finds a fact that is not needed is E5.
 
 E1: a call of a tool that serves none of the task's goals. E2: in a whole plan, a wanted fact that no call attempts; in
 a step-wise prediction, an end before all wanted facts are found; a refusal although the task can be solved. E3: a
@@ -12,7 +12,7 @@ that is missing, vague, of the wrong type, or not the needed fact. E6: a tool na
 form; an invented value; a field that a step does not return.
 
 An argument whose meaning cannot be resolved is E5, because the published rubric treats vague arguments in this way
-(C.1.1). Such arguments are also counted separately, so that a table can show how much depends on the resolver.
+(C.1.1). Unresolved arguments are also counted separately, so that a table can show how much depends on the resolver.
 Unsolvable cases and cases with a broken tool have no errors and no grade.
 """
 
@@ -250,7 +250,7 @@ class Reading:
                     self._take(used, Action("", (), (fact,)), left)
 
     def _asked(self, told: set[Fact | None], left: Mapping[Applied, None]) -> Action | None:
-        """The action that uses the most of these facts and no other facts, and finds only facts that are left.
+        """The action that uses the most of the facts in `told` and no other facts, and finds only facts in `left`.
 
         The action may belong to any tool.
         """
@@ -578,8 +578,8 @@ def holistic_grade(faults: list[Fault], right: int, needed: int) -> float:
     """The grade on the scale of agent_planning_benchmark C.1.2, computed by rules.
 
     `right` is the number of the `needed` facts that are found without fault. 1.0: there is no error. 0.8: at least nine
-    tenths are right, and there is no E1, E3 or E6. 0.6: at least three quarters are right, or all but one and at least
-    half. 0.4: at least two fifths are right. 0.2: at least one is right. 0.0: none is right.
+    tenths are right, and there is no E1, E3 or E6. 0.6: at least three quarters are right, or only one is not and at
+    least half are. 0.4: at least two fifths are right. 0.2: at least one is right. 0.0: none is right.
     """
     errors = errors_of(faults)
     if not errors:

@@ -67,7 +67,7 @@ def derivable(task: Task) -> str | None:
 
 
 def least_cost(task: Task) -> int | None:
-    """The minimum total cost of calls that solve the task, without the calls in `task.done`.
+    """The minimum total cost of calls that solve the task, not counting the calls in `task.done`.
 
     None if the task has no costs or cannot be solved. Raises the same errors as `derivable`, and also ValueError if a
     useful tool has a cost below 0, or has no cost although another useful tool has one.
@@ -301,7 +301,7 @@ class _Search:
         return "the calls that find the wanted facts wait for each other"
 
 
-# Finds the meaning of a predicted call's argument: a fact, given by a value, a reference, or words (apb §3.1, C.1.1).
+# Finds the fact that a predicted call's argument (a value, a reference, or words) means (apb §3.1, C.1.1).
 #
 # An argument is read in this order, and its meaning is never guessed:
 #
@@ -463,7 +463,7 @@ def _tools_named(text: str, steps: Steps) -> list[str]:
 def _of_tool(tool: str, name: str, type_: str, text: str, steps: Steps) -> Meaning:
     """The meaning of words that name a tool, which is the result of the tool's call.
 
-    If the tool was called several times, the words decide.
+    If the tool was called several times, the words decide between the calls.
     """
     places = steps.calls_of(tool)
     if not places:
@@ -478,7 +478,7 @@ def _of_tool(tool: str, name: str, type_: str, text: str, steps: Steps) -> Meani
 
 
 def _field_of(place: int | None, name: str, type_: str, steps: Steps, text: str = "") -> Meaning:
-    """A step's fact: in the field `name`, else in a field that `text` names, else of the type, else the only fact."""
+    """A step's fact: the one in field `name`, else in a field named in `text`, else of the type, else the only one."""
     if place is None:
         return Meaning(Is.ABSENT)
     number, slot = place - steps.first, steps.slots[place]
@@ -501,7 +501,7 @@ def _field_of(place: int | None, name: str, type_: str, steps: Steps, text: str 
 
 
 def _one_of(meanings: Sequence[Meaning], type_: str, text: str, steps: Steps) -> Meaning:
-    """Of several steps' results, the one that fits, which is the fact of the parameter's type.
+    """Of several steps' results, the one that fits: the fact of the parameter's type.
 
     If several facts have this type, it is the fact that `text` describes.
     """
@@ -533,7 +533,7 @@ def _by_words(text: str, name: str, type_: str, steps: Steps) -> Meaning:
 
 
 def _most_alike(words: frozenset[str], facts: Sequence[Fact], steps: Steps) -> Fact | None:
-    """The fact that shares more words with `words` than every other fact: all that the other shares, and one more."""
+    """The fact that shares with `words` all the words that each other fact shares, and at least one more."""
     shared = {fact: words & steps.described(fact) for fact in facts}
     for fact, mine in shared.items():
         if mine and all(mine > other for one, other in shared.items() if one != fact):

@@ -342,7 +342,7 @@ class Universe:
 
 
 class _Binding:
-    """The facts that a composite must take and find in order that given parts find given facts."""
+    """The facts that a composite must take and find so that given parts find given facts."""
 
     def __init__(self, tool: TypedTool) -> None:
         self.tool, self.wiring = tool, wiring_of(tool)

@@ -13,7 +13,7 @@ from urllib.parse import quote
 
 from grid.worlds.handles import CallError
 
-# Errors for queries over a graph, or calls of its tools, that have no result.
+# Errors: a query over a graph, or a call of its tools, has no result.
 
 
 class SparqlError(CallError):
@@ -279,7 +279,7 @@ _ESCAPES = str.maketrans({"\\": "\\\\", '"': '\\"', "\n": "\\n", "\r": "\\r", "\
 Solved = Mapping[Expression, str | None]
 """Results known before the query, as SPARQL writes them.
 
-They are the best value of an ARGMAX or ARGMIN (None if there is no value), and the number of a COUNT.
+These results are the best value of an ARGMAX or ARGMIN (None if there is no value), and the number of a COUNT.
 """
 
 
@@ -424,7 +424,7 @@ class _Patterns:
     def _holds(self, constraint: TimeConstraint, variable: str) -> str:
         """The pattern for validity: the start is not after the given time, and the end is not before it.
 
-        If the start or the end is missing, it excludes nothing.
+        A missing start or end excludes nothing.
         """
         tests = [(constraint.relation, "<=")]
         until = ending(constraint.relation)
@@ -453,7 +453,7 @@ def ending(relation: str) -> str | None:
 def _breadth(expression: Expression) -> int:
     """A rough rank for the number of nodes that an expression denotes.
 
-    1 for an entity, 2 for a class, 3 for all nodes with a certain value.
+    The rank is 1 for an entity, 2 for a class, 3 for all nodes with a certain value.
     """
     match expression:
         case Class():
