@@ -128,7 +128,9 @@ def learned(found: pd.DataFrame, draws: int = DRAWS) -> pd.DataFrame:
 
 
 def _bootstrap(entropy: Floats, error: npt.NDArray[np.bool_], cluster: npt.NDArray[np.intp], draws: int) -> Floats:
-    """Thresholds and J of resamples, each of as many clusters as there are, drawn with replacement; shape (draws, 2).
+    """Thresholds and J of resamples; shape (draws, 2).
+
+    Each resample draws as many clusters as the data has, with replacement.
 
     The array is empty for a single cluster, or if the threshold is NaN.
     """

@@ -181,7 +181,7 @@ class Filters:
         return any((self.failure, self.category, self.depth, self.outcome, self.case))
 
     def but(self, **changes: Any) -> Filters:
-        """The filters with some changes; the page becomes the first unless another page is given."""
+        """The filters with some changes; they start at page 1 again unless another page is given."""
         return replace(self, **{"page": 1, **changes})
 
 

@@ -123,8 +123,8 @@ def _number(text: str) -> object:
 # The rules were checked against a manual reading of 50 lexical-engine trajectories (react and zero_shot, simple and
 # hard); `NEAR` was tuned on these 50, and the rules were then checked on 25 others. On the 25, the rules agreed with
 # the reading about similar tools in 92% of the trajectories, about parameters in all of them, about related redundant
-# calls in 92%, and about unrelated redundant calls in 88%. The rules differ from the reading where tools are near each
-# other because they share words but no purpose.
+# calls in 92%, and about unrelated redundant calls in 88%. The rules differ from the reading if tools count as near
+# each other only because their descriptions share words, although the tools have different purposes.
 
 
 SIMILAR, WRONG, MISSING, RELATED, UNRELATED, INTENT = PATTERNS

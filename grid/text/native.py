@@ -141,7 +141,7 @@ def _are_arguments(value: Json, tools: Mapping[str, ToolSpec]) -> bool:
 
 
 def _entries(value: Json) -> tuple[list[Json], bool]:
-    """The values that may be calls, and whether they must be calls because they are in an object's list of calls."""
+    """The values that may be calls, and whether they come from an object's list of calls and so must be calls."""
     if isinstance(value, list):
         return value, False
     key = next((key for key in _LISTS if isinstance(value, dict) and key in value), None)

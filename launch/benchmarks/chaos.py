@@ -410,8 +410,8 @@ def chaos(
     """Run a sweep undisturbed, then in rounds with SIGKILLs until `kills` is reached; the last round runs to its end.
 
     Each round has a new results folder. Within a round the sweep is resumed after each kill that ends it. If `nodes` is
-    more than one, the sweep joins a cluster of this many raylets, some of which die and are replaced. In each pass,
-    processes of a kind are killed as many times as `kinds` names the kind, if there are any.
+    more than one, the sweep joins a cluster of this many raylets, some of which die and are replaced. In each pass, a
+    process is killed for each entry of `kinds`, if a process of that kind is running.
 
     Raises:
         RuntimeError: the undisturbed sweep or the cluster fails without a kill, or no process to kill is found.

@@ -511,7 +511,7 @@ def _fact(value: Json, told: Mapping[str, Constant], outcomes: Sequence[Facts]) 
 
 
 def resolving(task: Task) -> tuple[str, ...]:
-    """The numbers of the reference's calls that are the first to find a wanted fact."""
+    """The positions of those calls of the reference that are the first to find a wanted fact."""
     places: dict[Applied, int] = {}
     for place, outcome in enumerate(found(task)):
         for fact in outcome.values():

@@ -179,7 +179,7 @@ _MOST = 3
 """Maximum number of decoys of one kind for one step."""
 _TRIES = 4
 _INVENTED = 0.4
-"""Share of decoys that are new things even if an existing thing could be used."""
+"""If an existing thing could serve as a decoy: how often a new thing is made nevertheless."""
 _OPPOSITE: dict[Comparison, Comparison] = {"lt": "ge", "ge": "lt", "gt": "le", "le": "gt"}
 
 

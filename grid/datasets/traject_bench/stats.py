@@ -73,7 +73,7 @@ def tables(dataset: TrajectBench) -> Iterator[Table]:
 
 
 def tools_table(root: Path) -> Table:
-    """Table 8 compared with the folder."""
+    """The counts in table 8, next to the same counts for the folder."""
     table = Table("domain", "published", "in the file", "of different names", title="tools (traject_bench, table 8)")
     here = tools(root)
     for domain, (published, *_) in PUBLISHED.items():
