@@ -18,7 +18,7 @@ On top are the modules that commands call. `report` lists all tables of a folder
 about these tables. `screen` prints the summary that a sweep shows at its end, and `gallery` makes the page of all
 presets.
 
-This package imports the store, and constants and small functions from other packages of the grid; nothing here runs a
+This package imports the store, and constants and small functions from other packages of the grid; nothing in it runs a
 cell.
 """
 

@@ -32,7 +32,7 @@ Row = dict[Any, Any]
 
 
 def lines(found: Sequence[Table]) -> list[str]:
-    """One to three lines for each model and data set, undisturbed if that ran: the best planner, and open differences.
+    """One to three lines on each model and data set (on undisturbed cells, if any): the best planner, open differences.
 
     Args:
         found: the tables of a report.
@@ -98,7 +98,7 @@ def _told(rows: Sequence[Row], against: dict[str, Row], times: dict[str, float],
 
 
 def _lead(row: Row, against: dict[str, Row], times: dict[str, float], asked: set[str]) -> str:
-    """A planner's interval, its lead over the reference, and the ratio of their tokens; empty if nothing is known."""
+    """A planner's interval, its lead over the reference, and the ratio of both planners' tokens, each if known."""
     planner = str(row["planner"])
     told = f" {bounds(row['success_low'], row['success_high'], missing='')}".rstrip()
     if planner in asked:
@@ -118,7 +118,7 @@ def _lead(row: Row, against: dict[str, Row], times: dict[str, float], asked: set
 
 
 def _open(differences: Sequence[Row]) -> str:
-    """Planners whose difference from the reference may be chance, and the number of cases to settle the largest."""
+    """Planners whose difference from the reference may be chance; number of cases to settle the largest difference."""
     ordered = sorted(differences, key=lambda row: -abs(float(row["success"])))
     names = [f"{row['planner']} ({number(row['success'], POINTS, 100)})" for row in ordered]
     listed = ", ".join(names[:_NAMED]) + f" and {len(names) - _NAMED:,} more" * (len(names) > _NAMED)

@@ -1,11 +1,11 @@
 """A digest of the code on which a class's results depend, which is all definitions that the class reaches in any file.
 
 A definition is a name that a module binds at its top level: a function, a class or a constant. A definition reaches the
-definitions that it names, including names that lead there through imports and through the public names of packages. If
-a name cannot be traced to its definition, the whole module from which the name comes is reached. Changes that a module
-makes to its own definitions at the top level (`TABLE[key] = value`) count too; changes made by other modules do not.
-Names of modules and files, imports, docstrings, comments, formatting and annotations do not count. So the digest stays
-the same if code moves, or if code that is not reached changes.
+definitions that it names, including names that lead to a definition through imports and through the public names of
+packages. If a name cannot be traced to its definition, the whole module from which the name comes is reached. Changes
+that a module makes to its own definitions at the top level (`TABLE[key] = value`) count too; changes made by other
+modules do not. Names of modules and files, imports, docstrings, comments, formatting and annotations do not count. So
+the digest stays the same if code moves, or if code that is not reached changes.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _SCOPES = _Function | ast.ClassDef | ast.Lambda | _Comprehension
 
 
 class Name(NamedTuple):
-    """A definition, identified by the module that binds it and its name there; the name None means the whole module."""
+    """A definition, identified by the module that binds it and by its name; the name None means the whole module."""
 
     module: str
     name: str | None

@@ -158,7 +158,7 @@ def _not_run(dataset: Dataset, problem: Problem) -> str | None:
 
 
 def wrong_calls(problem: Problem) -> Iterator[str]:
-    """One line for each error in a case and its reference that is an error however the world reacts."""
+    """One line for each error in a case and its reference that does not depend on how the world reacts."""
     if not problem.case.query.strip():
         yield "it has no query"
     if problem.reference.unsolvable:  # a tool that it calls may be missing on purpose

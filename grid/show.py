@@ -137,7 +137,7 @@ def _cell(built: Built, setting: Setting, case: str) -> Cell:
 async def _ended(
     built: Built, cell: Cell, around: Environment, problem: Problem
 ) -> tuple[bool, str, Sequence[Message]]:
-    """Whether the planner ended without an error, a line about its end, and its requests.
+    """Three values: whether the planner ended without an error; a line about its end; and its requests.
 
     Raises GridError if an engine cannot load.
     """

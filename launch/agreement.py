@@ -121,7 +121,7 @@ def held_against(root: Path, file: Path | None) -> tuple[list[Table], list[str]]
 
 
 def write(folder: Path, found: Sequence[Table]) -> Path:
-    """Write a CSV for each table, and all figures as JSON. Raises AnalysisError if they cannot be written."""
+    """Write a CSV for each table, and all figures as JSON. Raises AnalysisError if these files cannot be written."""
     every: dict[str, Any] = {}
     try:
         folder.mkdir(exist_ok=True)

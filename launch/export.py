@@ -27,7 +27,7 @@ _INSTALL = (
 
 
 def main() -> int:
-    """Exit status 0, 1 if a collector did not accept all episodes, or 2 if the folder cannot be read or written to."""
+    """Exit status 1 if a collector did not accept all episodes, 2 if a folder cannot be read or written, else 0."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("format", choices=[INSPECT, OTEL], help="the format to write")
     parser.add_argument("results", type=folder_at, help="the folder of a sweep, results/<name>")

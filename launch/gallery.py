@@ -147,7 +147,7 @@ class _Run:
 
 
 def main() -> int:
-    """Exit status 0 if all presets that could run are complete, 1 if not, 2 for a wrong command line."""
+    """Exit status 0 if all presets that could run are complete, 1 if some are not, 2 if the command line is wrong."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument(
         "overrides", nargs="*", help="keys for all presets, as for a sweep: paths.NAME=FOLDER, model=NAME"
@@ -364,7 +364,7 @@ def _lines(entries: Sequence[Entry]) -> list[str]:
 
 
 class _Cells(ProgressColumn):
-    """The numbers of ended and of all cells of a sweep, read from its folder because the sweep prints to a file."""
+    """The counts of ended cells and of all cells in a sweep, from its folder, because the sweep prints to a file."""
 
     max_refresh = 1.0
 

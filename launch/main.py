@@ -87,8 +87,8 @@ def _main() -> int:
         hint = f" (did you mean {close[0]}?)" if close else ""
         print(f"error: command={name!r}: one of {', '.join(COMMANDS)}{hint}", file=sys.stderr)
         return CANNOT_RUN
-    # argparse reads the program's name from here, and so does Hydra's tab completion, for which it must be just
-    # `agent-grid`.
+    # argparse and Hydra's tab completion read the program's name from `sys.argv`; for the completion, the name must be
+    # just `agent-grid`.
     sys.argv = [sys.argv[0] if name == "sweep" else f"{program} {name}", *rest]
     from grid.core.surroundings import usable
 

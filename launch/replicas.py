@@ -1,7 +1,7 @@
 """Pools of replicas that outlive a sweep: `agent-grid replicas start|status|stop model=... cluster=address ...`.
 
-A sweep on the same cluster joins the pool automatically if it names the same model with the same values. `status` and
-`stop` also accept a pool's name in place of its model: `stop pool-0123456789ab cluster=address ...`.
+A sweep on the same cluster joins the pool automatically if it names the same model with the same config values.
+`status` and `stop` also accept a pool's name in place of its model: `stop pool-0123456789ab cluster=address ...`.
 """
 
 from __future__ import annotations

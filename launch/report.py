@@ -172,8 +172,8 @@ def _report(folder: Path, arguments: argparse.Namespace) -> None:
 def write_page(folder: Path, tables: Sequence[Table], drawn: Sequence[Drawing] | None = None) -> Path:
     """Write `report.html` into a results folder, completely or not at all; returns its path.
 
-    The page shows the figures in `drawn`. If `drawn` is None, the figures are drawn here, and unknown cells are counted
-    as the surrounding `analysis.load.unknowns.counted` says.
+    The page shows the figures in `drawn`. If `drawn` is None, this function draws the figures, and unknown cells are
+    counted as the surrounding `analysis.load.unknowns.counted` says.
 
     Raises:
         StoreError: the folder cannot be read or written to.
@@ -271,7 +271,7 @@ def follow(folder: Path, console: Console) -> None:
 def _states(folder: Path) -> Iterator[str]:
     """Yield each new state as a line; if a new state is overdue, yield one line per second.
 
-    The time without a new state is measured here, because the clock of the sweep's machine may differ.
+    The time without a new state is measured by this process, because the clock of the sweep's machine may differ.
     """
     from grid.sweeps.progress import ENDED, STOPPING, line
 
@@ -331,7 +331,7 @@ def report_two(first: Path, second: Path, console: Console, unknown: Unknown | N
     """Print the comparison and write its page into the second folder; returns its tables.
 
     Raises:
-        AnalysisError, StoreError: the two cannot be compared.
+        AnalysisError, StoreError: the two runs cannot be compared.
     """
     from analysis.compare.tables import compare
     from analysis.page import html

@@ -1,9 +1,9 @@
 """Score a sweep's episodes again: `agent-grid rescore results/NAME [model@evaluator=NAME] [plugins=[mylab]]`.
 
-It computes the metrics of stored episodes with today's scorers, or with another evaluator; the acting model is not
-asked. The results are kept next to the first scores, which do not change (docs/results.md, 'Scoring again'). It accepts
-a sweep's keys for how an evaluator is asked (`evaluator.form=digits`), where its replicas run (`cluster=address ...`),
-and how much it may cost (`budget.money=5`).
+The command computes the metrics of stored episodes with today's scorers, or with another evaluator; the acting model is
+not asked. The results are kept next to the first scores, which do not change (docs/results.md, 'Scoring again'). The
+command accepts a sweep's keys for how an evaluator is asked (`evaluator.form=digits`), where its replicas run
+(`cluster=address ...`), and how much it may cost (`budget.money=5`).
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _QUERY = "SELECT * FROM '{root}/rescores/*.parquet' JOIN '{root}/scorings/*.parq
 
 
 def main() -> int:
-    """Exit status 0; 1 if values differ though nothing changed, or if the evaluator stops; 2 if it cannot run."""
+    """Exit status 2 if the command cannot run, 1 if the evaluator stops or values differ without a change, else 0."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("results", type=folder_at, help="the folder of a sweep, results/NAME")
     parser.add_argument(

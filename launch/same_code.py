@@ -114,7 +114,7 @@ def _counted(
 
 
 def _digests(folder: Path, names: dict[str, tuple[str, ...]]) -> dict[str, str]:
-    """The digests that a checkout's own code computes for these names, or for the older names that it has."""
+    """The digests that a checkout's own code computes for these names, or for the older names that it has instead."""
     before: dict[str, list[str]] = {}
     for old, new in MOVED.items():
         before.setdefault(new, []).append(old)

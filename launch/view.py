@@ -1,8 +1,8 @@
 """Look at a sweep in a browser: `agent-grid view results/<name>`, alone, next to another sweep, or exported as files.
 
-It shows the settings, a table of cases against planners, every decision next to the reference's, search trees, and
-prompts. It runs on this machine and loads nothing from elsewhere. `--export FOLDER` writes the same pages as files that
-open without the viewer.
+The viewer shows the settings, a table of cases against planners, every decision next to the reference's, search trees,
+and prompts. It runs on this machine and loads nothing from elsewhere. `--export FOLDER` writes the same pages as files
+that open without the viewer.
 """
 
 from __future__ import annotations
@@ -201,7 +201,7 @@ def _is_loopback(host: str) -> bool:
 class Watch:
     """Reports the progress of a folder's sweep, from the file that the sweep itself writes into the folder.
 
-    The time without a new state is measured here, because the clock of the sweep's machine may differ.
+    The time without a new state is measured by this process, because the clock of the sweep's machine may differ.
     """
 
     def __init__(self, folder: Path) -> None:

@@ -58,7 +58,7 @@ _TAKEN = ("model@evaluator=", "evaluator.", "cluster=", "cluster.")
 
 
 def main() -> int:
-    """Exit status 0, 1 if an evaluator stopped answering, or 2 if it cannot run."""
+    """Exit status 1 if an evaluator stopped answering, 2 if the command cannot run, else 0."""
     arguments = sys.argv[1:]
     return ended(lambda: _run(arguments), arguments, "all comparisons so far are kept")
 
@@ -330,7 +330,7 @@ def pairs(root: Path, against: str) -> list[Pair]:
     changes as the compared planner's label is used.
 
     Raises:
-        ConfigError: that planner has no finished episode, or several of its settings have the same label.
+        ConfigError: the planner `against` has no finished episode, or several of its settings have the same label.
         StoreError: the folder cannot be read.
     """
     known = pc.field("success").is_valid()
@@ -377,7 +377,7 @@ def shown(root: Path, wanted: Sequence[Pair]) -> Iterator[tuple[Pair, Shown, Sho
 
 
 def _steps(root: Path, cells: set[str]) -> dict[str, list[Mapping[str, Any]]]:
-    """The steps on each cell's path, in order, by the cell's id."""
+    """The steps on each cell's path, in order, keyed by the cell's id."""
     mine = pc.field("cell_id").isin(pa.array(sorted(cells), pa.string())) & pc.field("on_path")
     found: dict[str, list[Mapping[str, Any]]] = {}
     for row in store.read(root, "steps", [*_STEPS, "step"], mine).to_pylist():

@@ -52,7 +52,7 @@ class Pair:
     labels: tuple[Mapping[str, str], Mapping[str, str]]
 
     def label(self, part: str) -> str:
-        """The label's value if it is the same in both settings; otherwise `one → other`."""
+        """The label's value if it is the same in both settings; otherwise both values, as `one → other`."""
         first, second = (labels[part] for labels in self.labels)
         return first if first == second else f"{first} → {second}"
 

@@ -261,7 +261,7 @@ def _flat(texts: Sequence[str], before: str) -> dict[str, str]:
 
 
 def _object(text: str) -> dict[str, Any]:
-    """The values of a JSON object by name; if the text is not a JSON object, the text itself under `text`."""
+    """The values of a JSON object by name; if the text is not a JSON object, the text itself, named `text`."""
     try:
         found = loads(text)
     except (ValueError, RecursionError):

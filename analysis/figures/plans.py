@@ -3,9 +3,9 @@
 This module stands apart from the list of all drawings, just as `tables.plans`, which computes the numbers drawn here,
 is separate from the other tables.
 
-The paper's text has only the captions of figures 58 and 59. Here figure 58 shows each error's share of all errors, with
-one bar per model, and figure 59 shows the share of plans with each error in each kind of task, with one line per model.
-Both are drawn only if there are several models.
+The paper's text has only the captions of figures 58 and 59. In this module, figure 58 shows each error's share of all
+errors, with one bar per model, and figure 59 shows the share of plans with each error in each kind of task, with one
+line per model. Both are drawn only if there are several models.
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ CORRECT = "correct"
 
 
 def added(cells: pd.DataFrame) -> pd.DataFrame:
-    """Add COLUMN to `cells`, which have SOURCES; unknown verdicts are treated like unknown successes (`unknowns`)."""
+    """Add COLUMN to cells with the columns SOURCES; unknown verdicts count like unknown successes (`unknowns`)."""
     verdict = cells["verdict"].astype(object)
     known = verdict.notna()
     right = (verdict == CORRECT).astype("float64").where(known | (unknowns.how_counted() == unknowns.FAILURE))
@@ -45,7 +45,7 @@ def notes(cells: pd.DataFrame) -> list[str]:
 
     Further notes name the settings without verdicts.
 
-    There are no notes if no setting has verdicts. `cells` are the cells of `load.episodes` with SOURCES.
+    There are no notes if no setting has verdicts. `cells` are the cells of `load.episodes` with the columns SOURCES.
     """
     return [*_notes(cells.assign(graded=_has_verdicts(cells)))]
 

@@ -24,7 +24,7 @@ CALLS = "tool_calls", "failed_calls"
 
 
 def planned(root: Path, episodes: pd.DataFrame) -> pd.DataFrame:
-    """One row per setting: `SETTING`, and the numbers of cells that are `done` and that are `planned`.
+    """One row per setting: the columns `SETTING`, and the numbers of `done` and of `planned` cells.
 
     The sweep's own record gives the number of planned cells, and names the settings that have no cells yet. Settings
     without cells come last. A folder has no record if it was made before sweeps kept one, or if it was gathered from

@@ -43,7 +43,7 @@ _GENERATED = ("kqa_synthetic", "gta_generated", "apb_synthetic", "slate", "null_
 
 
 def answered(episodes: pd.DataFrame) -> bool:
-    """Whether, according to the rows, a language model answered in at least one episode that ran here."""
+    """Whether, according to the rows, a language model answered in at least one episode that was not imported."""
     return not episodes["engine"].astype(object).isin([*_ENGINES, *RECORDED]).all()
 
 
@@ -99,7 +99,7 @@ def first_line(episodes: pd.DataFrame) -> str:
 
 
 def made_up(episodes: pd.DataFrame) -> dict[str, str]:
-    """Map the label of each data set that differs from its paper's to the comparisons with the paper that hold."""
+    """For each data set that differs from its paper's: its label, and which comparisons with the paper are valid."""
     told = {}
     for row in episodes.drop_duplicates(["dataset", "dataset_version", "config"]).to_dict("records"):
         data = _data(str(row["dataset"]), str(row["dataset_version"]), row["config"])
@@ -157,7 +157,7 @@ TOLD_ALL = "the ticket gives the user's instructions, so the task is easier and 
 
 
 def notice(episodes: pd.DataFrame) -> str:
-    """A notice for the start of captions if simulated tools, invented facts or tickets were used here; else empty."""
+    """A notice for the start of captions if an episode used simulated tools, invented facts or tickets; else empty."""
     simulated, invented, ticket = (_named(episodes, mark) for mark in (MADE_UP, INVENTED, TICKET))
     return (
         (f"simulated tools ({simulated}): their results are made up, and no server was called; " if simulated else "")

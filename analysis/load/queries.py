@@ -115,7 +115,7 @@ _SCORES = (
     "(SELECT cell_id, one.key AS name, one.value AS value\n"
     "  FROM (SELECT cell_id, unnest(map_entries(scores)) AS one FROM e))"
 )
-"""One row per cell and metric, as from `grid.store.read`; none for files without a map of scores."""
+"""One row per cell and metric, as `grid.store.read` returns them; no rows for files without a map of scores."""
 
 
 def _rows(root: Path, table: str) -> str:

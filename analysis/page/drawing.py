@@ -35,7 +35,7 @@ _DPI = 72
 """SVG units per inch; a unit is a point."""
 _UNTOLD = ("Date", "Creator", "Format", "Type")
 _PAD, _LEAST, _TURNS = 3 / _DPI, 1e-3, 3
-"""Padding in inches around a panel with its texts; a panel's minimum share of the figure; maximum number of layouts."""
+"""Padding around a panel and its texts, in inches; a panel's minimum share of a figure; maximum number of passes."""
 _ABOUT = {"left": 0.08, "right": 0.98, "bottom": 0.12, "top": 0.92, "wspace": 0.25, "hspace": 0.35}
 """The margins and gaps of panels before their texts are measured, as fractions of the figure and of a panel."""
 _COLUMN, _TEXT = 3.35, 6.9
@@ -70,7 +70,7 @@ class Drawing:
     dataset: str = ""
 
     def __post_init__(self) -> None:
-        """Make `query` name the columns that it reads, instead of `SELECT *`, as in a table."""
+        """Make `query` name the columns that it reads, instead of `SELECT *`, as a `Table` does."""
         object.__setattr__(self, "query", sql.joined(self.query))
 
     def __repr__(self) -> str:

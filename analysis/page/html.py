@@ -1,6 +1,7 @@
 """All tables and figures of a results folder as one page that loads nothing.
 
-At the top are the quotable statements, then the two figures that most readers want, then everything by subject.
+At the top are the quotable statements, then the two figures that most readers want, then all tables and the
+remaining figures by subject.
 """
 
 from __future__ import annotations

@@ -38,9 +38,9 @@ class Column:
 
     Attributes:
         header: the text above the column.
-        text: gives the text for a row.
-        brief: gives the text for a row in a terminal, which has less room; None: as `text`.
-        printed: whether a terminal shows the column when it is not asked for all columns.
+        text: the function that returns the text for a row.
+        brief: the function that returns the text for a row in a terminal, which has less room; None: as `text`.
+        printed: whether a terminal shows the column if not all columns are requested.
         said: the column's clause in the caption; a clause that several columns share appears once.
         briefly: the clause in a terminal's caption; None: as `said`.
     """
@@ -254,7 +254,7 @@ def bounded(
     """A value with its interval, if it has one: `71.3 [65.0, 77.1]`.
 
     Args:
-        row: has `key`, and the interval as `key_low` and `key_high`.
+        row: the row, which has `key`, and the interval as `key_low` and `key_high`.
         key: the key of the value.
         form: the format of numbers.
         scale: the factor for numbers.

@@ -132,7 +132,7 @@ class Block:
     others: pd.DataFrame | None = None
 
     def measured(self, model: str, metric: Metric) -> Measured | None:
-        """The value of a metric for one of our models; None if no case has one (in a comparison: in both settings)."""
+        """One of our models' value of a metric; None if no case has a value (in a comparison: in both settings)."""
         if not metric.columns or self.setting is None:
             return None
         if metric.columns[0] in DECISIONS:
@@ -213,7 +213,7 @@ def settings_of(cells: pd.DataFrame) -> list[Told]:
 
 
 def standing(published: Published, told: Sequence[Told]) -> list[list[Standing]]:
-    """For each row of the table, our settings next to it; settings that differ only in the model count as one."""
+    """For each row of the table, our settings for it; settings that differ only in the model count as one."""
     found = []
     for row in published.rows:
         conditions, models = published.conditions(row), dict[tuple[str, ...], set[str]]()
@@ -303,7 +303,7 @@ def _fits(setting: Mapping[Any, Any], config: Mapping[str, Any], conditions: Map
 
 
 def _found(config: Mapping[str, Any], key: str) -> Any:
-    """A value of the config; for a key of EITHER, the first value of its keys that is not null."""
+    """A value of the config; for a key in EITHER, the first value of the keys listed there that is not null."""
     return next((found for one in EITHER.get(key, (key,)) if (found := value_at(config, one)) is not None), None)
 
 

@@ -25,7 +25,7 @@ from analysis.stats.intervals import CLUSTER
 NAME = "order of methods"
 AGREES, DISAGREES, UNKNOWN = "agrees", "disagrees", "cannot tell"
 LEAST_METHODS, LEAST_CLUSTERS = 3, 10
-"""Minimum numbers: an order of fewer methods means little; over fewer clusters, bootstrap intervals are too narrow."""
+"""Minimum numbers: fewer methods say little; with fewer clusters, bootstrap intervals are too narrow."""
 DRAWS, SEED = 2_000, 20_261_124
 _METHOD = ("planner", "refine", "memory", "judge", "budget")
 """The keys, or first parts of keys, in which the rows of one order may differ."""
@@ -147,7 +147,7 @@ def tables(papers: Sequence[tuple[Published, Sequence[Block]]], query: str, simu
 
 
 def _orders(published: Published, beside: Sequence[Block]) -> Iterator[tuple[list[str], Order]]:
-    """The labels and the order for every part, metric, published model and our model with enough methods."""
+    """Labels and order for each part, metric, published model and model of ours for which there are enough methods."""
     if published.against:
         return
     for part, data, blocks in _parts(published, beside):

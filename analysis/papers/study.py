@@ -139,7 +139,7 @@ def tables(
 
 
 def _with(published: Sequence[Table], own: Sequence[Table]) -> list[Table]:
-    """Our tables, each followed by the paper's tables of that number (2, 2 ratios); other paper tables come last."""
+    """Our tables, each followed by the paper's tables of its number (`2`, `2 ratios`); other paper tables come last."""
     last = {_number_of(table.title): place for place, table in enumerate(own)}
     behind: dict[int, list[Table]] = {}
     for table in published:
@@ -298,8 +298,8 @@ def held_out(episodes: pd.DataFrame) -> list[str]:
 
     Near copies among the demonstrations would make a question easier.
 
-    There is no line for a data set without demonstrations, or if its omissions are not recorded. `episodes` have
-    `dataset` and `config`.
+    There is no line for a data set without demonstrations, or for one whose record does not say what is left out.
+    `episodes` have `dataset` and `config`.
     """
     found: dict[str, None] = {}
     for dataset, text in episodes[["dataset", "config"]].dropna().drop_duplicates().itertuples(index=False, name=None):

@@ -26,7 +26,7 @@ DRAWS = 2_000
 """The number of resamples of clusters."""
 _SEED = 0
 Counts = np.ndarray
-"""Numbers of plans along the last axis: yes by scorer and truth, only by the scorer, only by the truth, by neither."""
+"""Last axis: numbers of plans for which both scorer and truth say yes, only the scorer, only the truth, neither."""
 
 
 def kappa(counts: Counts) -> np.ndarray:

@@ -78,7 +78,7 @@ def error(decisions: pd.DataFrame, bins: Places) -> CalibrationError:
 
 
 def _high(gap: Numbers, own: Numbers, wider: Numbers) -> float:
-    """The upper bound; from noise alone if even a true error of 0 would look larger than the observed error."""
+    """The upper bound; it is based on noise alone if a true error of 0 would look larger than the observed error."""
     plain, scale = float(np.abs(gap).sum()), _scale(gap, wider, 0.025)
     high = max(scale, _scale(gap, own, 0.025)) * plain
     return float(min(max(high, plain, 0.0 if scale else np.quantile(_sizes(wider), 0.975)), 1.0))
@@ -178,7 +178,7 @@ class HandedOver(NamedTuple):
 
 
 def risks(entropy: Numbers, wrong: Numbers) -> Risks:
-    """The risk-coverage curve (El-Yaniv and Wiener 2010); arrays of one value per decision, `wrong` 0 or 1."""
+    """The risk-coverage curve (El-Yaniv and Wiener 2010); arrays have one value per decision; `wrong` is 0 or 1."""
     _, block, size = np.unique(entropy, return_inverse=True, return_counts=True)
     expected = np.repeat(np.bincount(block, weights=wrong) / size, size)
     kept = np.arange(1, len(wrong) + 1)

@@ -10,9 +10,10 @@ The rates pass^k and pass@k are about rare events among a case's trials. For the
 Wilson's interval is at most the real number of cases if fewer than `FEW` cases had the event, or fewer than `FEW`
 lacked it, because so few cases say little about how the rates vary. Without this bound, intervals of pass^k contained
 the truth in as little as 78% of 4,000 simulated studies (20 clusters of 4 cases, pass^4 of 8 trials, truth 1.6%). With
-this bound, these intervals contained the truth in 91% or more for each of 236 kinds of studies (8 to 100 clusters, 1 to
-8 trials, k to 8, rates of 1 to 99%), and in 96% on average. Intervals of success itself, over the trials of a case,
-contain the truth in 91% at rates of 5 and 95% (40 clusters, 3 trials), and in 94 to 98% at rates from 20 to 80%.
+this bound, these intervals contained the truth in at least 91% of the studies of each of 236 kinds (8 to 100 clusters,
+1 to 8 trials, k to 8, rates of 1 to 99%), and in 96% on average. Intervals of success itself, over the trials of a
+case, contain the truth in 91% of the studies at rates of 5 and 95% (40 clusters, 3 trials), and in 94 to 98% at rates
+from 20 to 80%.
 
 Amounts that cannot be negative (tokens, seconds, calls, costs) have Student's t interval of the logarithm of their mean
 (delta method): no bound is below 0, and skewed amounts over few clusters are covered better. For Poisson counts with a

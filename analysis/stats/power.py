@@ -231,7 +231,7 @@ def _cases(design: Design, resampled: Design, power: float) -> float:
 
 
 _SKEWED = 0.2
-"""If a mean difference is at least this skewed, the formula is 1 to 4 points too low, so simulation corrects it."""
+"""If a mean difference is this skewed or more, the formula's power is 1 to 4 points too low; simulation corrects it."""
 _STUDIES, _CASES_DRAWN, _LEAST_STUDIES = 8_000, 10_000_000, 200
 
 

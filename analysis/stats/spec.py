@@ -87,7 +87,7 @@ class Spec(Checked):
         return [name for name in columns if name not in self.indicators]
 
     def estimates_as(self, other: Spec) -> bool:
-        """Whether this regression and another give the same coefficients on the same rows; errors may differ."""
+        """Whether two regressions give the same coefficients on the same rows; standard errors may differ."""
         errors = ("cluster", "few_clusters")
         return self.model_dump(exclude={*errors}) == other.model_dump(exclude={*errors})
 
@@ -127,7 +127,7 @@ def parsed(values: object, place: str = "analysis", metrics: Sequence[str] = ())
 
 
 def _check_controls(formula: Formula, place: str) -> None:
-    """Raise AnalysisError unless `controls` is a separate term, because the rows decide how many factors it means."""
+    """Raise AnalysisError unless `controls` is a term by itself: the number of its factors depends on the rows."""
     if CONTROLS in formula.factors or any(CONTROLS in term for term in formula.terms if len(term) > 1):
         raise AnalysisError(
             f"{place}: formula: {CONTROLS} must be a separate term, because it stands for factors of its own"

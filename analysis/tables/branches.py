@@ -78,7 +78,7 @@ _COUNTED = {
 
 
 def steps(root: Path) -> pa.Table:
-    """The rows that are read from the table `steps`: first passes, and decisions on paths.
+    """The rows that are read from the table `steps`: decisions of first passes, and decisions on paths.
 
     Raises:
         StoreError: the folder cannot be read.

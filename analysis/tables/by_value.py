@@ -1,6 +1,6 @@
 """Success by a property of cases: category, depth, breadth or number of calls of the plan, or any column.
 
-`agent-grid report results/NAME --by depth`. Numbers with many values are binned by quantiles.
+`agent-grid report results/NAME --by depth`. A numeric column with many different values is binned by quantiles.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from grid.store.schema import JOINED
 SHORT = {"category": "task_category", "tools": "plan_nodes", "template": "cluster"}
 """Names that `--by` accepts instead of a column's name."""
 _EXACT, _BINS, _MOST = 8, 5, 24
-"""Up to `_EXACT` different numbers get a column each; more are put into `_BINS` bins.
+"""If there are at most `_EXACT` different numbers, each gets a column; otherwise the numbers are put into `_BINS` bins.
 
 `_MOST` is the maximum number of different text values.
 """

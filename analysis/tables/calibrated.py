@@ -52,8 +52,8 @@ def handing_over(decisions: pd.DataFrame) -> pd.DataFrame:
 
     Columns: `most`, this share; `above`, an entropy in nats; `handed`, the share of decisions above this entropy, which
     are handed over; `caught`, the share of all errors that these decisions contain; `error`, the error rate of the
-    decisions that are kept, with bounds; `error_random` and `error_perfect`, the same for a random and for a perfect
-    order.
+    decisions that are kept, with bounds; `error_random` and `error_perfect`, this error rate for a random and for a
+    perfect order.
     """
     return _by_setting(decisions, _handed)
 
@@ -175,7 +175,7 @@ def _curve(own: _Setting) -> list[_Row]:
 
 
 def _separation(entropy: Numbers, wrong: Numbers, cluster: Clusters) -> Interval:
-    """AUROC; it has no bounds if few clusters have errors (or right choices), and is NaN if no cluster has any.
+    """AUROC; it has no bounds if few clusters have errors (or right choices), and is NaN if there are no such clusters.
 
     Student's degrees of freedom come from the number of clusters on which AUROC rests (`calibration.telling`). With the
     degrees of freedom of all clusters, only 90% of intervals would contain the truth.
@@ -209,7 +209,7 @@ FROM e JOIN (SELECT cell_id, branch, step, entropy, reference_tool,
   list_max([o.probability FOR o IN told]) AS most FROM steps) USING (cell_id)
 WHERE {where} AND branch = 0
 QUALIFY count(entropy) OVER (PARTITION BY model, dataset, robustness, planner) > 0 ORDER BY ALL"""
-"""Of several most probable options, the first counts as chosen.
+"""If several options share the highest probability, the first of them counts as chosen.
 
 Entropies and shares that differ only by rounding count as equal.
 """

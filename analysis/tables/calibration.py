@@ -124,7 +124,7 @@ def _bounded(header: str, name: str, of: str = "") -> Column:
 
 
 def _against(own: Decisions) -> list[Table]:
-    """The table of differences from the exact choice; none if the exact choice did not run, or ran alone."""
+    """The table of differences from the exact choice; no table if the exact choice did not run, or ran alone."""
     found = differences(own.rows)
     if found.empty:
         return []
@@ -173,7 +173,7 @@ def _handing(own: Decisions) -> Table:
 
 
 def bounded(row: Mapping[Any, Any], name: str, mean: str = "") -> str:
-    """A share in % with its bounds, if there are any."""
+    """A share in %, with its bounds if it has bounds."""
     return written(row, mean or name, of=name)
 
 
@@ -194,8 +194,8 @@ def differences(decisions: pd.DataFrame) -> pd.DataFrame:
     The frame is empty if no setting has exact choices.
 
     Columns: SETTING, `distribution`, `reference` (the planner with exact choices), the number of `clusters` that both
-    have, and each of FIGURES with `_low`, `_high`, `_p` and `_holm` (Holm's correction over the column). The weight of
-    a cluster is the effect of its decisions on the figures of both settings.
+    have, and each of FIGURES with `_low`, `_high`, `_p` and `_holm` (Holm's correction over the column). In the
+    intervals and p, each cluster counts by the effect of its decisions on the figures of both settings.
     """
     rows: list[dict[str, Any]] = []
     every = known(decisions)
@@ -250,7 +250,7 @@ def _separation(entropy: Numbers, wrong: Numbers, cluster: npt.NDArray[np.intp])
 
 
 def _by_cluster(values: Sequence[Numbers], places: Sequence[npt.NDArray[np.intp]]) -> Sample:
-    """One value per cluster; the values' mean is the difference of the two means, and their spread gives its error."""
+    """One value per cluster; their mean is the difference of the two means, their spread that difference's error."""
     if not values:
         return Sample(np.zeros(0), np.zeros(0, np.intp))
     parts = [np.bincount(at, one - one.mean()) / len(one) for one, at in zip(values, places, strict=True)]

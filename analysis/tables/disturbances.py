@@ -244,7 +244,7 @@ def _replaced_table(model: str, dataset: str, own: pd.DataFrame, query: str) -> 
 
 
 def _replaced_share(row: Row) -> str:
-    """The share in %; an empty string if nothing was replaced, and no bounds if all cases are in one cluster."""
+    """The share in %, with bounds unless all cases are in one cluster; an empty string if nothing was replaced."""
     if math.isnan(row["wrong_share"]):
         return ""
     reach = bounds(row["wrong_low"], row["wrong_high"], missing="")

@@ -425,7 +425,7 @@ def sources_of(value: Any) -> list[tuple[str, str]]:
 
 
 def _resolved(value: Any, standing: Mapping[str, Taken]) -> Any:
-    """The reference's value, in which references to steps are replaced by the path's results for these steps."""
+    """A value of the reference's call, with step references replaced by the path's results for these steps."""
     if isinstance(value, list):
         return [_resolved(item, standing) for item in value]
     if isinstance(value, dict):

@@ -287,7 +287,7 @@ class _Path(_Held):
 
 
 def _behind(cell: Cell, pairs: Pairs) -> dict[str, int | None]:
-    """For each call of the reference, the first step whose decision corresponds to a later call.
+    """For each call of the reference, the first step whose decision corresponds to a later call of the reference.
 
     None if no decision corresponds to a later call.
     """
@@ -325,13 +325,13 @@ _OF_ERRORS: dict[str, tuple[tuple[str, ...], Fault]] = {
     "E5": ((*_ARGUMENT, *_TOOL), Fault(WRONG_ARGUMENT, f"{VALUE}: misused tool")),
     "E6": ((*_TOOL, *_ARGUMENT), Fault(WRONG_TOOL, "no such tool or value")),
 }
-"""For each error of the scorer: the classes that explain it, and the fault to add if no fault is in one of them."""
+"""For each error of the scorer: the classes that explain it, and the fault to add if no fault has such a class."""
 
 
 def of_plan(cell: Cell, found: Sequence[Fault]) -> list[Fault]:
     """The faults that explain the scorer's errors; each error that no fault explains becomes a fault itself.
 
-    A plan may be right although its calls differ from the reference's; these calls are then no faults.
+    A plan may be right although its calls differ from the reference's; such calls are not faults.
     """
     errors = [error for error in cell.plan_errors or () if error in _OF_ERRORS]
     allowed = {kind for error in errors for kind in _OF_ERRORS[error][0]}
@@ -394,7 +394,7 @@ class Pairs:
 
 
 def paired(reference: Reference, path: Sequence[Taken], by_substep: bool) -> Pairs:
-    """Pair the reference's calls first with calls of the same tool, by similarity of arguments, then with others.
+    """Pair the reference's calls with calls of the same tool, by similarity of arguments, then with other decisions.
 
     Calls of the same tool may be anywhere on the path. Then the remaining decisions are assigned to calls that were not
     made. With `by_substep`, a decision takes the place of its own substep's call. Otherwise a decision takes the place
@@ -455,7 +455,7 @@ def _same_tool(reference: Reference, path: Sequence[Taken], found: Pairs, by_sub
 
 
 def _alike(reference: Reference, path: Sequence[Taken], found: Pairs) -> dict[int, Taken]:
-    """Pair calls with the same text, if step numbers in them mean the same results; return decisions by step."""
+    """Pair calls with the same text, if their step numbers refer to the same results; return decisions by step."""
     by_id = {taken.id: taken for taken in path}
     used: dict[int, Taken] = {}
     for one in reference.calls:
@@ -522,7 +522,7 @@ def _own(left: Sequence[Wanted], free: Sequence[Taken], found: Pairs) -> list[Ta
 
 
 def _between(reference: Reference, left: Sequence[Wanted], free: Sequence[Taken], found: Pairs) -> list[Taken]:
-    """Pair missing calls with decisions between the same neighbours, then with others; return unpaired decisions."""
+    """Pair missing calls with decisions between the same neighbours, then with other decisions; return those left."""
     steps = [(one.place, found.standing[one.id].step) for one in reference.calls if one.id in found.standing]
     bounds = [
         (

@@ -166,7 +166,7 @@ def by_setting(cells: pd.DataFrame, told: pa.Table, where: str = "true") -> Aske
     Args:
         cells: the cells of `load.episodes`.
         told: the columns of `failed.classes`, for the cells that failed.
-        where: the condition for cells that count.
+        where: the condition that selects the cells to be counted.
     """
     query = queries.of_cases((), where, further=_COUNTS, source="e LEFT JOIN failures USING (cell_id)")
     asked = ask(cells, query, failures=told)

@@ -173,7 +173,7 @@ def _scales(axis: Axes, known: pd.DataFrame, cost: str) -> None:
 
 
 def plain(axis: Axis, values: pd.Series[float]) -> None:
-    """Label a logarithmic axis with plain numbers instead of powers, as many as there is room for."""
+    """Label a logarithmic axis with as many plain numbers, instead of powers, as there is room for."""
     decades = np.log10(values.max() / values.min())
     axis.set_major_locator(LogLocator(subs=(1.0,) if decades > 2 else (1.0, 3.0) if decades > 1 else (1.0, 2.0, 5.0)))
     axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.12g}"))

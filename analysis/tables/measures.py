@@ -32,7 +32,8 @@ class Measure:
 
     A `share` is between 0 and 1, a `rare` measure is a share of events that only few cases may have
     (`intervals.share`), a `change` is a difference of shares, and an `amount` is not negative. The shown value is
-    `scale` times the mean. `of_some` is true if the measure applies only to some kind of cases, which a caption names.
+    `scale` times the mean. `of_some` is true if the measure applies only to a certain kind of case; a caption names
+    this kind.
     """
 
     column: str
@@ -119,7 +120,8 @@ def partly(frame: pd.DataFrame, measures: Sequence[Measure]) -> list[str]:
     return found
 
 
-# Metrics by name: the metrics that a user's data sets and planners declare, and ours if they are asked for.
+# Metrics by name: the metrics that a user's data sets and planners declare, and this project's own metrics if they are
+# asked for.
 
 
 _LABELS = SETTING[2:]

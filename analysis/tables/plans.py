@@ -396,8 +396,8 @@ HEADERS = {HORIZON: "k", STAGE: "stage"}
 def profile(cells: pd.DataFrame, column: str, where: str = "true") -> Asked:
     """One row per setting and value of HORIZON or STAGE, in the order of values: DIAGNOSIS with intervals.
 
-    For stages, only cases of one step count if there are any, as in the paper, because more steps are harder at every
-    stage.
+    For stages, if there are cases of one step, only these count, as in the paper, because more steps are harder at
+    every stage.
     """
     families = (STEPWISE, OTHER_STAGES) if column == STAGE else (STEPWISE,)
     condition = f"{where} AND {queries.where({'task_family': families})} AND {column} IS NOT NULL"
@@ -460,7 +460,7 @@ OF_PAPER = "published agent_planning_benchmark "
 
 
 def tables(root: Path) -> list[Table]:
-    """Tables 1 to 5, 14 and 15 in the paper's form, each if it has data.
+    """Tables 1 to 5, 14 and 15 in the paper's form, each only if there is data for it.
 
     `disturbances` has the tables of broken tools and costs on other data sets.
 

@@ -82,7 +82,7 @@ def by_setting(cells: pd.DataFrame, condition: str = "true", baselines: str = ""
 
     Args:
         cells: the cells of `load.episodes`.
-        condition: the condition for cells that count.
+        condition: the condition that selects the cells to be counted.
         baselines: SQL for rows that come from no planner (`load.baselines`).
         further: the tables that this SQL reads.
     """
@@ -291,7 +291,7 @@ def _compared(own: pd.DataFrame, theirs: pd.DataFrame) -> dict[str, object]:
 
 
 def _counts(theirs: pd.DataFrame, own: pd.DataFrame) -> Counts:
-    """The successes and trials of the same cases of two planners, in the form that `stats.power` needs."""
+    """The successes and trials of two planners on the same cases, in the form that `stats.power` needs."""
     codes = np.unique(own.index.get_level_values(CLUSTER), return_inverse=True)[1]
     won, tried = (np.stack([theirs[name], own[name]], axis=1).astype(np.float64) for name in ("won", "tried"))
     return Counts(codes.astype(np.int64), won, tried)

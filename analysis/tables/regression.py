@@ -27,7 +27,7 @@ from grid.core.errors import nearest, one_line, shown_value
 
 
 FEW_CLUSTERS = 150
-"""With fewer clusters than this, robust errors are too small.
+"""A number of clusters; with fewer clusters, robust errors are too small.
 
 The bias-reduced errors of Mancl and DeRouen (2001) are then used, with the normal quantile as in their paper (see
 `tests/studies/regressions.py`).
@@ -239,7 +239,7 @@ def tables(titles: tuple[str, str], spec: Spec, fits: Fits, query: str, levels: 
     """Table 3 (without the intercept and factors' levels) and C.1 (all coefficients); no tables without a fit.
 
     `titles` are the titles of the two tables; `query` gives the rows that were fitted. If `levels` is true, table 3
-    also shows the levels of factors, because they are then not controls.
+    also shows the levels of factors, because levels of factors are not controls in this case.
     """
     if not fits:
         return []
@@ -298,7 +298,7 @@ def coefficients(fits: Fits, levels: bool = False) -> pd.DataFrame:
     """The coefficients of every fit with the fit's keys, `fit` (its index in `fits`), and p by Holm's correction.
 
     The correction is over the coefficients that table 3 shows, of all fits together, because the study asks about them.
-    Levels of factors are controls unless `levels` is true, and no question is about the intercept.
+    Levels of factors are controls unless `levels` is true, and the study asks nothing about the intercept.
     """
     parts = [
         (fit.coefficients if isinstance(fit, Fit) else NOTHING).assign(**key, fit=place)

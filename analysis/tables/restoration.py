@@ -79,7 +79,7 @@ def notice(root: Path) -> str:
 
 
 def tables(root: Path) -> list[Table]:
-    """Table 6, with rows for each model, judge, dataset and planner with restored settings, if there are any."""
+    """Table 6: rows for each model, judge, dataset and planner with restored settings; no table without such rows."""
     found, query = table(root)
     if found.empty:
         return []
@@ -108,7 +108,7 @@ def tables(root: Path) -> list[Table]:
 
 
 def table(root: Path) -> Asked:
-    """One row for each setting of a group that differs only in `judge.restored`, if the group has several settings.
+    """One row for each setting of a group in which only `judge.restored` differs, if the group has several settings.
 
     Columns: `PLACE`, `restored`, `cases` (the number that both this setting and the setting without corrections have),
     `decisions`, the shares of decisions `error`, `false_positives` and `false_negatives`, `success` (mean over cases of

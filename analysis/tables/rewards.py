@@ -1,4 +1,4 @@
-"""Rewards, for tasks that have them (τ²-bench): their mean, the database's part, how runs ended, and the parts met."""
+"""Rewards of tasks that have them (τ²-bench): mean, the database's part, ways in which runs ended, parts met."""
 
 from __future__ import annotations
 

@@ -306,7 +306,7 @@ WHERE {where} AND e.success IS NOT NULL GROUP BY ALL ORDER BY ALL"""
 def at_limits(
     group: pd.DataFrame, improvements: pa.Table, limits: Sequence[int] = LIMITS, where: str = "true"
 ) -> Asked:
-    """One row per limit (`most`) within the budget and case with known success; `success` is the mean over trials.
+    """One row per limit (`most`) within the budget, and per case with known success; `success` is the mean over trials.
 
     A cell that used no more than the limit counts with its own success. Any other cell counts with the success of its
     last improvement within the limit, or 0 if it has none.
@@ -322,7 +322,8 @@ def curve(cases: pd.DataFrame) -> pd.DataFrame:
     `cases` are the rows of `at_limits`. Columns: `robustness`, `asked`, `planner`, `less` (None, or the planner that is
     subtracted), `limit`, `cases`, `clusters`, `success` (the success or the paired difference) with `_low` and `_high`
     (95%, over clusters), and for differences `holm`, p by Holm's correction over all differences. The differences are
-    REFERENCE minus every other planner on the same terms; two variants of REFERENCE have a single difference.
+    REFERENCE minus every other planner on the same terms; between two variants of REFERENCE there is only one
+    difference.
     """
     found: list[dict[str, Any]] = []
     by_planner: dict[tuple[str, bool], dict[str, dict[int, pd.Series[float]]]] = {}

@@ -19,7 +19,7 @@ from analysis.load.queries import LABELLED, Asked, ask
 from analysis.stats.intervals import CLUSTER, UNKNOWN, Interval, amount, interval, n_clusters, share
 from grid import store
 
-# The sizes of trees at their end: nodes, executions and rollouts (tooltree, figure 4).
+# The sizes of trees at the end of an episode: nodes, executions and rollouts (tooltree, figure 4).
 
 
 SIZES = {"nodes": "nodes", "executed_nodes": "executed", "rollouts": "rollouts", "pruned": "pruned"}
@@ -237,7 +237,7 @@ def improvements(root: Path) -> pa.Table:
 def at_limits(
     group: pd.DataFrame, improvements: pa.Table, limits: Sequence[int] = LIMITS, where: str = "true"
 ) -> Asked:
-    """One row per limit (`most`) within the budget and case with known success: means over trials.
+    """One row per limit (`most`) within the budget, and per case with known success: means over trials.
 
     A cell that executed no more calls than the limit counts with its own success. Any other cell counts with the
     success of its last improvement within the limit, or 0 if it has none. Seconds are known at improvements and at the

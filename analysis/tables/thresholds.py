@@ -81,7 +81,7 @@ def decisions(root: Path) -> Asked:
 
 
 def best(entropy: Floats, error: npt.NDArray[np.bool_], weights: Floats | None = None) -> Best:
-    """The threshold with the largest J, halfway between two entropies; the lowest if there are several.
+    """The threshold with the largest J, halfway between two entropies; the lowest if several have the largest J.
 
     Args:
         entropy: in nats, shape (n,).
@@ -175,7 +175,7 @@ UNITS = (
 
 
 def overlap(pilot: Path, tested: Path) -> dict[str, tuple[int, int]]:
-    """For each dataset with tested cases in the pilot: the number of these cases, and of all tested cases.
+    """For each dataset that shares cases with the pilot: the number of shared cases, and of all tested cases.
 
     Raises:
         StoreError: a folder cannot be read.

@@ -306,7 +306,7 @@ def curve(cells: pd.DataFrame) -> Asked:
 
 
 def scaling_tables(root: Path, cells: pd.DataFrame) -> list[Table]:
-    """Figure 2 as a table per model: a row per setting, a column per number of tools; none without TRAJECT-Bench."""
+    """Figure 2 as a table per model, only for TRAJECT-Bench: a row per setting, a column per number of tools."""
     found, query = curve(cells)
     if found.empty:
         return []

@@ -31,7 +31,7 @@ _PANEL, _CELL, _FRAME, _LEAST = 4.0, (0.62, 0.4), (0.9, 1.1), 3.0  # widths and 
 
 
 def drawings(root: Path) -> list[Drawing]:
-    """A figure for each planner with two numbers that vary; none if there is no such planner.
+    """A figure for each planner with two numbers that vary; no figure if there is no such planner.
 
     Raises:
         StoreError: the folder cannot be read.
@@ -116,7 +116,7 @@ _FIGURES = {("egb_sampling", "samples", "trajectories"): " (egb_slate, figure 6)
 
 
 def tables(root: Path) -> list[Table]:
-    """A table for each planner with two numbers that vary; none if there is no such planner.
+    """A table for each planner with two numbers that vary; no table if there is no such planner.
 
     Raises:
         StoreError: the folder cannot be read.

@@ -19,7 +19,7 @@ SAME, OTHER, LACKING, FURTHER = "same", "different", "missing", "not in the refe
 
 @dataclass(frozen=True)
 class Argument:
-    """An argument's value in each call, None if the call lacks it; `mark` compares the two ("" without a reference)."""
+    """An argument's value in each call, None if the call lacks it; `mark` compares both ("" without a reference)."""
 
     name: str
     chosen: str | None

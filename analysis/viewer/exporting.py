@@ -30,8 +30,8 @@ class _Chosen:
 def export(runs: Sequence[Run], folder: Path, most: int, only: Sequence[str] = ()) -> str:
     """Write the pages of complete cases, at most `most` episodes in all; return a sentence about the export.
 
-    Every place gets an equal share of episodes and at least one case, starting with the cases that the most planners
-    failed. If `only` names cells, the cases of these cells are written instead, whatever `most` says.
+    Every place gets an equal share of episodes and at least one case, starting with the cases that the largest number
+    of planners failed. If `only` names cells, the cases of these cells are written instead, whatever `most` says.
 
     Raises:
         StoreError: the folder is not empty or cannot be written to, or no cell of `only` exists.

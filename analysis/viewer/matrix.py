@@ -48,7 +48,7 @@ _OUTCOMES = {
 class Cell:
     """One planner's outcome in one case: success is known for `known` trials, and `resolved` of them solved it.
 
-    `first` is the episode to look at first, a failed episode if there is any. `flip` compares this outcome with the
+    `first` is the episode to look at first: a failed episode if the cell has one. `flip` compares this outcome with the
     reference's: `gained`, `lost` or "". `kinds` are the kinds of failures.
     """
 
@@ -273,7 +273,7 @@ def classes(root: Path) -> pa.Table:
 
 
 def _begin(parent: int) -> None:
-    """Run at a low priority, and end when the viewer ends, however it ends."""
+    """Run at a low priority, and end when the viewer ends for whatever reason."""
     os.nice(_NICE)
 
     def look() -> None:

@@ -121,7 +121,7 @@ class Pages:
     def cases(
         self, addresses: Addresses, filters: Filters, wrong: Sequence[str] = (), codes: Sequence[int] | None = None
     ) -> Found:
-        """The page of cases against planners for one place: the cases that match the filters, in order, or `codes`."""
+        """A place's page of cases against planners: `codes` or, if None, the cases that match the filters, in order."""
         run = self.run(filters)
         index = run.index()
         place = places.place_of(index, filters)

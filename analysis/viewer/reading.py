@@ -1,4 +1,4 @@
-"""Runs DuckDB over a results folder's files whose rows count; the store verifies them, and replaced ones are reread."""
+"""Runs DuckDB over a results folder's current files, which the store verifies; files that were replaced are reread."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def connect(root: Path) -> duckdb.DuckDBPyConnection:
 
 
 def files(root: Path, table: Table) -> list[str]:
-    """The files of a table whose rows count, each as a pattern that matches only this file.
+    """The current files of a table, each as a pattern that matches only this file.
 
     Raises:
         StoreError: the folder is gone, or a file is damaged, cannot be read or has a schema version that cannot be

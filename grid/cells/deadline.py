@@ -113,7 +113,10 @@ class CaseLoop(asyncio.SelectorEventLoop):
 
 @contextmanager
 def _own_policy() -> Iterator[None]:
-    """Use Python's own policy: uvloop's policy (which Ray sets if vLLM is installed) only watches uvloop's children."""
+    """Use Python's own policy, because uvloop's policy watches only the children of uvloop.
+
+    Ray sets uvloop's policy if vLLM is installed.
+    """
     before = asyncio.get_event_loop_policy()
     asyncio.set_event_loop_policy(None)
     try:
@@ -176,7 +179,10 @@ class CaseTime:
 
     @contextmanager
     def asking(self) -> Iterator[Callable[[float], None]]:
-        """A context for waiting for others; pass the seconds they computed for the case to the yielded function."""
+        """A context in which the case waits for work that is done elsewhere.
+
+        Pass the seconds of computing for this case to the yielded function.
+        """
         self._advance()
         self._asking += 1
         try:
@@ -328,7 +334,7 @@ _watching = threading.Lock()
 
 @dataclass(frozen=True)
 class Limits:
-    """The seconds of its own time after which a case times out, and the gibibytes of memory at which a worker is ended.
+    """A case's own time, in seconds, after which it times out, and the memory, in GiB, at which a worker is ended.
 
     The process also ends if a case blocks the event loop for `grace_seconds` beyond its time.
     """

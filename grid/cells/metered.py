@@ -20,7 +20,10 @@ class Meter(Protocol):
     """The object through which requests go."""
 
     async def asked(self, role: Role, calls: int, request: Callable[[], Awaitable[T]]) -> T:
-        """The answer to a request for `calls` completions or a scoring pass; raises an error if it may not be sent."""
+        """The answer to a request for `calls` completions or a scoring pass.
+
+        Raises an error if the request may not be sent.
+        """
         ...
 
 

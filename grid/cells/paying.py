@@ -230,7 +230,7 @@ class PaidEpisode(Episode):
     """An episode that ends when planner and environment together have spent `budget.cell_money` US dollars."""
 
     def __init__(self, prices: Prices, most: float, beside: Sequence[Requests], *args: Any, **keys: Any) -> None:
-        """`most` is the limit in US dollars; `beside` are the requests of the environment, which count too."""
+        """`most` is the limit in US dollars; `beside` are the environment's requests, which count towards the limit."""
         self._prices, self._most, self._beside = prices, most, beside
         super().__init__(*args, **keys)
 

@@ -122,11 +122,11 @@ class Batch:
 
 @dataclass(frozen=True)
 class Pilot:
-    """The result for a setting, or the reason `why` there is none. `calls` also counts the calls of capped cells.
+    """The result for a setting, or the reason `why` there is none. `calls` includes calls of cells that a cap ended.
 
-    `start` is the time in seconds from ordering the pilot to its first cell, used for starting a worker, imports, and
-    reading the dataset. `broken_off`: the calls were used up while cells were running; these cells do not count, and
-    may be longer than the others.
+    `start` is the time in seconds from ordering the pilot to its first cell; it includes starting a worker, imports,
+    and reading the dataset. `broken_off`: the calls were used up while cells were running; these cells do not count,
+    and may be longer than the others.
     """
 
     batches: Sequence[Batch] = ()
@@ -171,13 +171,13 @@ def trial_of(plan: Plan, setting: Setting, done: CellIds, calls: int | None, sid
 
 
 def spread(items: Sequence[T], most: int) -> list[T]:
-    """At most `most` items, evenly spaced; any number of items from the start are evenly spaced too."""
+    """At most `most` items, evenly spaced; for every n, the first n of these items are evenly spaced too."""
     places = sorted(range(len(items)), key=lambda place: place * _GOLDEN % 1)
     return [items[place] for place in places[:most]]
 
 
 def piloted(trial: Trial, built: Built) -> Pilot:
-    """Run a trial in this process: one cell, then twice as many each time, while the remaining calls should suffice.
+    """Run a trial in this process: one cell, then twice as many each time, until the remaining calls seem too few.
 
     So the cap on calls rarely interrupts a cell. A batch with an interrupted cell does not count, because its long
     cells would be missing.
@@ -242,7 +242,10 @@ def _took(row: Mapping[str, Any]) -> Took:
 
 
 def pilots_here(plan: Plan, settings: Iterable[Setting], done: CellIds) -> dict[str, Pilot]:
-    """By setting id, a pilot of CASES cells in this process, or why there is none if engines run outside the task."""
+    """Each setting's pilot of CASES cells, run in this process, by setting id.
+
+    If a setting has engines that run outside the task, its pilot only gives the reason why there is no result.
+    """
     found = {}
     for setting in settings:
         built = build(setting, plan.budget)
@@ -282,7 +285,7 @@ class Cap:
         self.left -= calls
 
     async def asked(self, role: Role, calls: int, request: Callable[[], Awaitable[Answer]]) -> Answer:
-        """The request's answer, counted for all roles alike. Raises like `take`."""
+        """The request's answer; the request's calls count towards the limit, whatever its role. Raises like `take`."""
         self.take(calls)
         began = time.monotonic()
         try:

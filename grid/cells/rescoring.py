@@ -62,7 +62,7 @@ from grid.text.objects import UnreadableError
 from grid.worlds import layers
 
 Value = float | str
-"""A value as in tables, where flags are 0 and 1, and lists are JSON."""
+"""A value in the form in which tables store it: a flag as 0 or 1, a list as JSON."""
 RETRIEVED = "retrieval_rate"
 """Our only metric that depends on the tools that were offered."""
 SILENCE = "no answer of an evaluator or a judge could be read"
@@ -200,7 +200,10 @@ class _Scorer:
         return Again(again, dict(self._lacking(again)))
 
     def _measured(self, problem: Problem, trajectory: Trajectory) -> Mapping[str, Any]:
-        """The benchmark's own metrics: all, only those that need no unrefined draft, or none if too much is unknown."""
+        """The benchmark's own metrics.
+
+        If too much is unknown, only the metrics that need no unrefined draft are computed, or none.
+        """
         for seen in (trajectory, replace(trajectory, unrefined=None)):
             try:
                 return problem.measure(seen)
@@ -272,7 +275,7 @@ class _Scorer:
 
 
 def _flat(values: Mapping[str, Any]) -> dict[str, Value]:
-    """Values in the form of tables, including success."""
+    """Values in the form in which tables store them, including success."""
     columns = score_columns(values)
     success = {} if columns[SUCCESS] is None else {SUCCESS: float(columns[SUCCESS])}
     return {**success, **columns[SCORES], **columns[TEXT]}
@@ -386,7 +389,7 @@ class _Making:
         return replace(step, candidates=self._offered(step, row, before))
 
     def _offered(self, step: Step, row: Mapping[str, Any], before: Sequence[Step] | None) -> tuple[str, ...]:
-        """The tools that the retriever finds for a step's substep or the whole query, as many as were offered then.
+        """The tools that the retriever finds for a step's substep or the whole query, as many as were once offered.
 
         A set of tools fits if it has the stored number of tools and matches the stored place of the reference's tool.
         The tools are Unknown if neither set fits, or if both sets fit but differ and no place of the reference's tool
@@ -477,11 +480,11 @@ async def _applied(
     return after, seen, None
 
 
-# Models that answered for tools and now repeat their stored answers.
+# Models that answered on behalf of tools and now repeat their stored answers.
 
 
 class _Recorded:
-    """Replaces a role's engine: at the first attempt at a request, returns the stored answer to the last attempt.
+    """Replaces a role's engine: a request's first attempt gets the answer that is stored for its last attempt.
 
     Raises:
         ModelError: no attempt had a readable answer.
@@ -517,7 +520,7 @@ class _Recorded:
 
 
 def _behind(built: Built) -> list[Role]:
-    """The roles whose models answer for a setting's tools."""
+    """The roles whose models answer on behalf of a setting's tools."""
     return [role for role in (USER, SIMULATOR) if role in built.roles] + [JUDGE] * built.tools_ask
 
 

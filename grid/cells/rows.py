@@ -45,7 +45,7 @@ def step_rows(
     ranked: Ranked,
     forgiving: bool = False,
 ) -> list[dict[str, Any]]:
-    """One row per decision, compared with the reference if planners follow it.
+    """One row per decision, which is compared with the reference if planners follow the reference.
 
     `step` is the position in the outline or, without an outline, the decision's position on its path. `n_options` also
     counts `no_tool` or `finish`. `reference_rank` is the position of the reference's tool among the retrieved tools,
@@ -220,7 +220,7 @@ _MOST_KNOWN = 200_000  # digests; beyond that, all are dropped, as a section wri
 
 
 class Room:
-    """The space for a sweep's transcripts: once `most` bytes are written, `Keep.rest` says which cells are kept.
+    """The space for a sweep's transcripts: after `most` bytes, `Keep.rest` says which cells' requests are kept.
 
     `since` has the time when the space was used up, and the number of this run's cells that had ended by then.
     """
@@ -241,7 +241,7 @@ class Room:
 def transcript_rows(
     cell_id: str, attempt_id: str, messages: Sequence[Message], known: set[str]
 ) -> dict[str, list[store.Values]]:
-    """Rows of `messages`, in the order of requests, and of `sections` not in `known`; these are added to `known`.
+    """Rows of `messages`, in the order of requests, and of `sections` not in `known`, which are added to `known`.
 
     The rows have no column names, because rows with names would take twice the time.
     """
@@ -372,7 +372,7 @@ _MAX_MESSAGE = 2000  # maximum length of an error message, in characters
 def outcome_columns(
     episode: Episode | None, trajectory: Trajectory, status: Status, kind: ErrorKind | None, message: str | None
 ) -> dict[str, Any]:
-    """The columns about how an episode ended, and about what it had done by then."""
+    """The columns about how an episode ended, and about its work until the end."""
     return {
         "status": status,
         "error_kind": kind,
@@ -451,8 +451,8 @@ SILENT = ("judge_failures", "evaluator_failures")
 class ChunkResult:
     """The sums over a chunk's ended cells, and the rows of these cells until the rows are taken.
 
-    `unknown` counts the cells that are `untold`, `kept` the cells whose requests are kept. `sections` has the digests
-    of cases and of prompt sections that already have rows.
+    `unknown` counts the cells that are `untold`, and `kept` counts the cells whose requests are kept. `sections` has
+    the digests of cases and of prompt sections that already have rows.
     """
 
     cells: int = 0

@@ -76,8 +76,8 @@ CONCURRENT_CELLS = 16
 class Stamp:
     """The facts in every row of a run: the sweep's name, the code's commit, and the row's time.
 
-    `after` is the time of the newest row so far. New rows get later times, because the latest of a cell's rows counts;
-    this holds even if a clock was set back or the clocks of machines differ.
+    `after` is the time of the newest row so far. New rows get later times, even if a clock was set back or the clocks
+    of machines differ, because the latest of a cell's rows counts.
     """
 
     sweep: str
@@ -246,7 +246,7 @@ async def _run_cell(
 
 
 def _of_the_run(error: BaseException) -> bool:
-    """Whether an error ends more than a cell: the cell's task was cancelled, or Ray was told to end the process.
+    """Whether an error ends more than one cell: the cell's task was cancelled, or Ray was told to end the process.
 
     Other errors of these kinds come from the code of planners or tools: a CancelledError without a request to cancel,
     an exit, or a KeyboardInterrupt.
@@ -348,7 +348,7 @@ def _declared(found: Mapping[str, Any], built: Built) -> dict[str, Any]:
 
 
 def unsolved(built: Built, case_id: str) -> Mapping[str, Any]:
-    """The judged metrics of an episode that broke off, if the setting has an evaluator; its case counts as unsolved."""
+    """The judged metrics of an episode that broke off, if the setting has an evaluator; the case counts as unsolved."""
     judged = EVALUATOR in built.roles and can(type(built.dataset), Judged)
     return cast(Judged, built.dataset).unsolved(case_id) if judged else {}
 

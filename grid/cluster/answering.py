@@ -38,7 +38,7 @@ def answering(asked: Answering, say: Say) -> Iterator[Engine]:
         ConfigError: not enough GPUs, an engine that can never work, or packages that the engine needs are not
             installed.
         EngineError: no replica becomes ready.
-        UnfinishedError: Ray does not start here.
+        UnfinishedError: Ray does not start on this machine.
     """
     engine = build_engine(asked.model)
     if engine.home != "replica":

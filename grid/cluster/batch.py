@@ -385,7 +385,10 @@ class Run:
 
 
 def said(error: Any) -> str:
-    """The error of a task in one line; for a group, the first error, because its traceback ends with a ruled line."""
+    """The error of a task in one line; for a group of errors, the first error.
+
+    The first error is used because the traceback of a group ends with a ruled line.
+    """
     cause = error.cause
     while isinstance(cause, BaseExceptionGroup):
         cause = cause.exceptions[0]

@@ -30,7 +30,10 @@ class Router:
         self._loads = dict.fromkeys(names, 0)
 
     def pick(self, key: str, avoid: str | None = None) -> str:
-        """The replica with the highest hash of key and name (rendezvous hashing), or the least loaded one."""
+        """The replica with the highest hash of key and name (rendezvous hashing).
+
+        If that replica is overloaded, the least loaded replica is returned instead.
+        """
         names = [name for name in self._loads if name != avoid] or list(self._loads)
         favourite = max(names, key=lambda name: hashlib.sha256(f"{key}/{name}".encode()).digest())
         least = min(names, key=lambda name: self._loads[name])

@@ -80,10 +80,10 @@ def connect(cluster: ClusterConfig) -> str:
     undoes all changes that `connect` made: environment variables, the SIGTERM handler, and the settings of Ray's logs.
 
     Raises:
-        ConfigError: no cluster answers at the address, the cluster refuses us, or the Ray that runs here cannot be
-            used.
+        ConfigError: no cluster answers at the address, the cluster refuses our requests, or the Ray that this process
+            has already initialised cannot be used.
         GridError: Ray has run in the process that this one was forked from.
-        UnfinishedError: Ray does not start here.
+        UnfinishedError: Ray does not start on this machine.
     """
     global _used
     if _held:
@@ -244,7 +244,7 @@ def _start(cluster: ClusterConfig, undo: ExitStack) -> str:
 
 
 def _begun(**how: Any) -> Any:
-    """Call `ray.init`, a second time if its node was not up within 30 s, because Ray has no setting for that limit.
+    """Call `ray.init`, and call it again if its node was not up within 30 s, because Ray has no setting for that limit.
 
     If the terminal closes, only this process gets SIGHUP. Ray's processes do not get it, so they can finish their work.
     """

@@ -208,7 +208,7 @@ class Fleet:
         return self._lost.get(team)
 
     def done(self, team: Team) -> None:
-        """End a team without cells left; if other teams wait, the models that only this team needs free their GPUs."""
+        """End a team that has no cells left; if other teams wait, free the GPUs of models that only this team needs."""
         if team in self._turns.begun:
             self._release(self._turns.end(team))
             self.advance()
@@ -254,7 +254,7 @@ class Fleet:
         return {key for key, one in self.pools.items() if not all(told.get(name, True) for name in one.names)}
 
     def told(self) -> str:
-        """The end of a line: the replicas' answers so far, and models that load or wait; empty if there are none."""
+        """The end of a line: the replicas' answers so far, and models that load or wait; empty if there are neither."""
         stats = [total.stats for total in list(self._totals.values()) if total.processes]
         told = ""
         if stats:
@@ -360,7 +360,7 @@ class Fleet:
     def _begin_first(self) -> None:
         """Begin the first teams.
 
-        Raises ConfigError if other processes keep the GPUs that these teams need for longer than a replica takes to
+        Raises ConfigError if other processes still hold the GPUs for these teams after the time that a replica takes to
         end.
         """
         until = time.monotonic() + gpus.SETTLE_SECONDS
@@ -470,7 +470,7 @@ class Fleet:
         return bool(keys)
 
     def _wait_for_others(self, free: Sequence[Sequence[float]]) -> None:
-        """Print that others hold GPUs that the first waiting team needs; give the team up after `ready_seconds`."""
+        """Print that other processes hold GPUs for the first waiting team; give the team up after `ready_seconds`."""
         now, team = time.monotonic(), self._turns.waiting[0]
         if not self._waits:
             self._waits = now
@@ -506,7 +506,7 @@ class Fleet:
                         seen[name] = now
 
     def _load_again(self, name: str, end: bool) -> Any:
-        """Call `load` again on a replica that is not ready; `end`: end its process first."""
+        """Call `load` again on a replica that is not ready; `end`: whether to end its process first."""
         (one,) = (one for one in list(self.pools.values()) if name in one.handles)
         if end:
             pool.restart(one, name)

@@ -31,10 +31,10 @@ _WAIT_SECONDS = 0.25
 class Work:
     """Some cells of a setting, and how many times they failed to run.
 
-    `deaths` is the number of workers that died while they had only these cells, `waited` the number of times that no
-    worker began them soon enough. The run numbers the cells of each setting as they begin: `first` is the number of a
-    chunk's first cell, `last` the number after its last cell. If parts of a chunk run again, each part keeps both
-    numbers.
+    `deaths` is the number of workers that died while they had only these cells, and `waited` is the number of times
+    that no worker began them soon enough. The run numbers the cells of each setting as they begin: `first` is the
+    number of a chunk's first cell, `last` the number after its last cell. If parts of a chunk run again, each part
+    keeps both numbers.
     """
 
     setting: Setting
@@ -162,7 +162,7 @@ class Lane:
     def size(self, setting: Setting, first: int, chunks: int) -> int:
         """The number of cells in a setting's next chunk.
 
-        This is `first` or, if the time of a cell is known, the number of cells that take some seconds.
+        This is `first` or, if the time of a cell is known, the number of cells that together take some seconds.
 
         Towards the end, chunks become smaller so that all workers end at about the same time. With replicas a chunk has
         at least `at_once` cells.

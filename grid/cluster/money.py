@@ -105,7 +105,8 @@ class Money:
 
     `dollars` is the money spent by attempts that have ended. `known` has the cost and the number of cells of each
     setting. `unpaid` is the number of cells that began but have no row because some of their requests were refused.
-    For each setting, `done` has the number of cells that need not run any more, and the number of all cells (`expect`).
+    For each setting, `done` has the number of cells that need not run any more, and the number of all cells; `expect`
+    sets both, and `count` adds to the first.
     """
 
     def __init__(self, limit: float, hard: bool, dollars: float, known: Mapping[str, tuple[float, int]]) -> None:
@@ -165,7 +166,7 @@ class Money:
         Each attempt is given as its setting, its number of cells, and its spending so far. As long as the cost of a
         setting's cells is unknown, only one of its cells begins. A mean over few cells is trusted less: half of the
         money is kept back after the first cell, a third after two cells. The money is shared by all `settings` whose
-        cells can begin now: no setting gets more cells than each of these settings could have.
+        cells can begin now: no setting goes beyond the number of cells that each of these settings could reach.
         """
         left, taken, flying = self.limit - self.dollars, 0.0, Counter[str]()
         for other, cells, spent in in_flight:
@@ -182,7 +183,7 @@ class Money:
         return min(most, max(int(sure + _ROUNDING), int(next_one)))
 
     def _level(self, begun: Mapping[str, int], dollars: float, each: float) -> float:
-        """The number of cells, including the `begun` ones, that each setting could have if this much more were spent.
+        """The number of cells, including the `begun` ones, that each setting could have if `dollars` more were spent.
 
         `each`: the cost assumed for a cell whose setting has no known cost.
         """

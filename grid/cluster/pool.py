@@ -134,7 +134,7 @@ def running() -> dict[str, list[str]]:
 
 
 def named(stem: str, label: str = "", model: Mapping[str, Any] | None = None) -> Pool | None:
-    """The detached pool with a name, if it runs."""
+    """The detached pool with the given name, if it is running."""
     import ray
 
     names = sorted(running().get(stem, []))
@@ -143,7 +143,7 @@ def named(stem: str, label: str = "", model: Mapping[str, Any] | None = None) ->
 
 
 def find(label: str, model: Mapping[str, Any]) -> Pool | None:
-    """The detached pool of a model, if it runs."""
+    """The detached pool of a model, if it is running."""
     return named(pool_name(model), label, model)
 
 

@@ -169,7 +169,7 @@ class Replica:
         return hosted.tail(lines)
 
     async def _load(self) -> float | None:
-        """Load the engine, and try a choice; if loading fails for a possibly temporary reason, load once more."""
+        """Load the engine, and let it choose once; if loading fails for a possibly temporary reason, load once more."""
         try:
             try:
                 await self._engine.load()

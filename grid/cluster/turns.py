@@ -39,7 +39,7 @@ def placed(shares: Iterable[float], machines: Machines) -> list[list[float]] | N
 
 
 def _in(share: float, gpus: list[float]) -> tuple[list[float], list[float]] | None:
-    """A machine's GPUs, before and after the share is taken; None if the share is not free there."""
+    """A machine's GPUs, before and after the share is taken; None if the machine does not have this share free."""
     if share >= 1:
         whole = [free for free in gpus if free > 1 - 2 * _LEAST]
         if len(whole) < round(share):
@@ -136,7 +136,7 @@ def ordered(
 def _end(
     order: Sequence[Team], work: Mapping[Team, float], shares: Mapping[str, Sequence[float]], machines: Machines
 ) -> float:
-    """When the last team ends, if teams begin in order, each as soon as it fits; infinite if a team never fits."""
+    """The time when the last team ends if teams begin in order, each as soon as it fits; infinite if one never fits."""
     turns, now, running = Turns(shares, list(order)), 0.0, list[tuple[float, int, Team]]()
     serial = count()
     while turns.waiting or running:

@@ -38,7 +38,7 @@ _BLOCKED = 72  # the exit status of a process whose event loop is blocked
 
 @dataclass(frozen=True)
 class Chunk:
-    """Cells of one setting, and all that a worker needs to run them, `at_once` of them side by side.
+    """Cells of one setting, and everything that a worker needs to run them, `at_once` of them side by side.
 
     `pools` has the replicas by model and name. `money` is the budget for all cells of the sweep, in US dollars, and the
     actor that refuses requests beyond the budget (None if requests are never refused).
@@ -152,7 +152,7 @@ def _paying(chunk: Chunk, prices: Prices) -> Paying | None:
 
 @cache
 def _collect_seldom() -> None:
-    """Search less often for cycles: rows have none, and the search took a sixth of the time; set once per process."""
+    """Search for cycles less often: rows have none, and searching took a sixth of the time; set once per process."""
     gc.freeze()
     gc.set_threshold(_ALLOCATIONS)
 

@@ -1,4 +1,4 @@
-"""The fixture for the folders of datasets. Here, a dataset's files are only looked for where its own YAML says."""
+"""The fixture for the folders of datasets. The contracts look for a dataset's files only where its YAML says."""
 
 from __future__ import annotations
 
@@ -14,5 +14,5 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.fixture
 def folder_of() -> Callable[[str], str | None]:
-    """A function that returns the folder of a dataset whose YAML names no folder; here always None."""
+    """A function that returns the folder of a dataset whose YAML names no folder; in the contracts, always None."""
     return lambda dataset: None

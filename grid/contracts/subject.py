@@ -184,7 +184,7 @@ def file_of(group: str, name: str) -> Path:
 
 
 def yaml(group: str, name: str) -> dict[str, Any]:
-    """The values in a file. A missing value is '???', unless LEFT_OPEN has it."""
+    """The values in a file. A missing value is '???', unless LEFT_OPEN provides a value."""
     said = LEFT_OPEN.get(name, {}) if group in ("dataset", "planner") else {}
     return copy.deepcopy(_read(file_of(group, name))) | said
 

@@ -55,13 +55,13 @@ option."""
 OF_ALL_OPTIONS = ("self_consistency", "egb_sampling")
 """The planners whose entropy is computed over all options in the table, not only over options above a threshold."""
 TOOL_FIRST = (TreeSearch, EntropyGuidedBranching)
-"""The planners that choose a tool before its arguments. They may choose a tool that needs a result when there is no
-result."""
+"""The planners that choose a tool before its arguments. They may choose a tool that needs an earlier result even if
+there is none."""
 
 
 MOST = {"max_calls": 8, "max_failed_calls": 40}
-"""The limits of a path without an outline. Here, cases only have to run, not to be solved. No planner gives up before
-it reaches these limits."""
+"""The limits of a path without an outline. In these tests, cases only have to run, not to be solved. No planner gives
+up before it reaches these limits."""
 
 
 class Where(NamedTuple):
@@ -88,7 +88,7 @@ class Where(NamedTuple):
 
 
 def fitting(dataset: str, values: dict[str, Any]) -> dict[str, Any]:
-    """The values whose keys are in a dataset's file."""
+    """Those of the given values whose keys occur in a dataset's file."""
     return {key: value for key, value in values.items() if key in yaml("dataset", dataset)}
 
 

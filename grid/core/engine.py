@@ -44,7 +44,7 @@ def verdict_properties(answer: VerdictAnswer, reasoning: dict[str, Any]) -> dict
 class ChainAnswer:
     """A JSON object `{"plan", "tool_chain": [{"name", "parameter_description", "reason"}, ...]}` is wanted (C.3).
 
-    The chain has `least` to `most` entries in order. `may_decline`: an entry may name no tool. `may_refuse`:
+    The chain has `least` to `most` entries in order. `may_decline`: an entry need not name a tool. `may_refuse`:
     `{"status": "REJECT", "reason"}` is also a valid answer, instead of a plan. `free`: the plan is diagnosed and not
     run, so the schema allows any names and arguments, and only the prompt tells the model which tools exist.
     """
@@ -176,8 +176,8 @@ class ToolCallAnswer:
 class PlanAnswer:
     """A JSON object `{"plan": [{"tool", "arguments"}, ...]}` is wanted: `least` to `most` calls to `tools` in order.
 
-    `may_decline`: an entry may have no tool. `thought`: as in ToolCallAnswer; one thought comes before the whole plan.
-    `native`: as in ToolCallAnswer; one answer contains all calls.
+    `may_decline`: an entry need not have a tool. `thought`: as in ToolCallAnswer; one thought comes before the whole
+    plan. `native`: as in ToolCallAnswer; one answer contains all calls.
     """
 
     tools: tuple[ToolSpec, ...]
@@ -381,7 +381,7 @@ def option_numbers(count: int, padded: bool = False) -> tuple[str, ...]:
 Role = Literal["actor", "judge", "evaluator", "simulator", "critic", "user"]
 ACTOR: Role = "actor"
 JUDGE: Role = "judge"
-"""Gives scores to a planner that asks for them."""
+"""Gives a planner the scores that it asks for."""
 EVALUATOR: Role = "evaluator"
 """Decides for the environment which texts mean the same and how good a finished trajectory is; hidden from planners."""
 SIMULATOR: Role = "simulator"

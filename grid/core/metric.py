@@ -30,7 +30,7 @@ class Metric:
     """A metric of cells: its name, and the facts needed to understand its values.
 
     Args:
-        name: lower-case letters, digits and _, at most 64.
+        name: at most 64 characters, only lower-case letters, digits and _.
         unit: the unit as shown in tables, such as `share`, `calls` or `0 to 10`; empty for a metric without a unit.
         better: whether higher values, lower values or neither are better.
         paper: the source of the definition: a paper and its section, or a benchmark.

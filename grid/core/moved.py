@@ -400,8 +400,8 @@ grid.robustness.tools_forgiving.ToolsForgiving
 grid.robustness.tools_strict.ToolsStrict
 """
 FIRST = {today(name): name for name in _CLASSES.split()}
-"""For each class whose module moved after rows were written, the class's first name, which ids keep, by its current
-name."""
+"""Maps the current name of each class whose module moved after rows were written to the class's first name, which ids
+keep."""
 
 
 def named_today(config: Mapping[str, Any]) -> dict[str, Any]:

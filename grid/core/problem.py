@@ -136,7 +136,7 @@ class Index(Protocol):
     def mode(self) -> Mode:
         """When `retrieve` is called.
 
-        After the first call, the substep's text has the last thought, observation or both.
+        After the first call, the substep's text contains the last thought, the last observation, or both.
         """
         ...
 
@@ -245,7 +245,10 @@ class Evaluator(Protocol):
         ...
 
     async def verdict(self, prompt: Prompt, *key: object, truth: Verdict | None = None) -> Verdict | None:
-        """The verdict on a plan; may be None, as in `score`. Only engines with a planted accuracy receive `truth`."""
+        """The verdict on a plan; None if no answer could be read after retries.
+
+        Only engines with a planted accuracy receive `truth`.
+        """
         ...
 
 
@@ -262,7 +265,8 @@ def no_baselines() -> Mapping[str, bool]:
 
 NOTHING = "nothing_success"
 BASELINES = ("constant_success", "constant_by_function_success", NOTHING, "transfer_success")
-"""The columns of `episodes` that `Problem.baselines` may fill; the world fills NOTHING if `baselines` does not."""
+"""The columns of `episodes` that `Problem.baselines` may fill; the world fills the column NOTHING if `baselines` does
+not fill it."""
 
 
 def as_it_is(trajectory: Trajectory) -> Trajectory:
@@ -271,7 +275,7 @@ def as_it_is(trajectory: Trajectory) -> Trajectory:
 
 
 def no_measure(trajectory: Trajectory) -> Mapping[str, Any]:
-    """For a benchmark that has no metrics of its own."""
+    """The `measure` of a benchmark that has no metrics of its own."""
     return {}
 
 
@@ -383,7 +387,7 @@ class Dataset(Protocol):
         ...
 
     def problem(self, case_id: str) -> Problem:
-        """One case. Its candidates are the whole library."""
+        """One case. The case's candidates are the whole library."""
         ...
 
 

@@ -21,7 +21,8 @@ _CACHE = "XDG_CACHE_HOME"
 _LONGEST = 17  # characters of the folder for temporary files: a socket's path has at most 107, of which Ray needs 70
 _PLAIN = {"●": "o", "├": "|", "┤": "|", "│": "|", "─": "-", "━": "-", "—": "-", "–": "-", "−": "-", "…": "~", "×": "x"}
 _PLAIN |= {"≥": ">", "≤": "<", "±": "~", "·": ".", "•": "*", "†": "+", "‡": "#", "→": ">", "’": "'", "‘": "'", "²": "2"}
-"""Replacements of the same width for characters that an output cannot show; the others become a question mark."""
+"""Replacements of the same width for characters that an output cannot show; such a character becomes a question mark if
+it has no replacement."""
 
 
 @contextmanager
@@ -52,7 +53,10 @@ def usable() -> Iterator[None]:
 
 
 def own_folder() -> Path:
-    """The folder for temporary files, which only this user can enter; its path is short and usually the same."""
+    """The folder for temporary files, which only this user can enter.
+
+    Its path is short, and the same at every call unless somebody else has taken the folder's name.
+    """
     above = Path(tempfile.gettempdir())
     if len(str(above)) > _LONGEST:
         above = Path("/tmp")  # noqa: S108 - what follows is the user's own

@@ -8,7 +8,8 @@ from typing import NamedTuple, Protocol, TypeAlias, TypeVar, runtime_checkable
 from grid.core.types import Observation, Step, ToolCall
 
 State: TypeAlias = Hashable
-"""States are immutable, hashable and picklable; equal states behave alike. Planners store but never read states."""
+"""States are immutable, hashable and picklable; equal states behave alike. Planners store states but never read
+them."""
 T = TypeVar("T")
 
 
@@ -135,8 +136,8 @@ class ByAnswer(Protocol):
 def resolved_by(world: World, steps: Sequence[Step], end: State, broken_off: bool = False) -> bool:
     """Whether a path of `steps` that leads to `end` resolves the case.
 
-    If doing nothing also resolves the case, the planner must have chosen to do nothing in an answer that could be read.
-    So in such a case a path does not count if it is empty, if its last answer could not be read, or if it was
+    If doing nothing also resolves the case, the planner must have chosen, in an answer that could be read, to do
+    nothing. So in such a case a path does not count if it is empty, if its last answer could not be read, or if it was
     `broken_off` before its own end. Nor does it count if there were answers before the last one and none of these could
     be read, since they may have been calls.
     """

@@ -192,7 +192,10 @@ def _stage(row: Mapping[str, Any], done: int) -> Stage | None:
 
 
 def _reference(row: Mapping[str, Any], done: tuple[Step, ...]) -> tuple[ToolCall, ...]:
-    """The calls after the prefix: the steps to predict, else the remaining steps, else the rest of the solution."""
+    """The calls after the prefix: the record's steps to predict, its remaining steps, or the rest of its solution.
+
+    The first of these three that the record has is used.
+    """
     for name in ("ground_truth_steps", "reference_remaining_steps"):
         found = calls_of(_value(row, name))
         if found:

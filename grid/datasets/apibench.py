@@ -2,8 +2,8 @@
 
 The answer is one call. A planner answers by calling the tool made from an API's record, and writes the identifying
 values itself. The world records the call without saying whether it is right, and the last call counts. If a planner
-finishes with code, that code is the answer, and its calls do not count. The answer is compared with the hub's APIs as
-the authors do it, and is right if the called API has the reference's domain.
+finishes with code, that code is the answer, and its calls do not count. The answer is compared with the hub's APIs in
+the same way as in the authors' code, and is right if the called API has the reference's domain.
 
 Records with the same call and domain become one tool; TensorFlow Hub's 696 records, for example, describe 87 APIs.
 Records without a Python call (`./run.sh ...`) do not become tools. A reference that is not among the hub's records
@@ -60,9 +60,9 @@ from grid.worlds.schema import ERROR
 # API and not as hallucinations.
 #
 # There is one addition: the reference's own record is compared first. Some calls are listed under several domains (3
-# calls on Hugging Face, 4 on TensorFlow Hub), of which the authors' scorer considers only the first, so even the
-# reference's own call could be wrong there. A call without any identifying value would be wrong too, because the
-# authors' scorer never finds it; a reference of that kind (1% of Hugging Face's) is recognized by its function.
+# calls on Hugging Face, 4 on TensorFlow Hub), and the authors' scorer considers only the first of these domains, so
+# even the reference's own call could be wrong there. A call without any identifying value would be wrong too, because
+# the authors' scorer never finds it; a reference of that kind (1% of Hugging Face's) is recognized by its function.
 
 
 Hub = Literal["huggingface", "tensorflow", "torchhub"]
@@ -397,7 +397,7 @@ class APIBench(FileDataset[_Question]):
         return self._gold(case_id).code
 
     def problem(self, case_id: str) -> Problem:
-        """One pair. Its reference is the call of its own record."""
+        """One pair. The case's reference is the call in the pair's own record."""
         question, gold, tools = self.records[case_id], self._gold(case_id), tuple(self.tools.values())
         return Problem(
             case=Case(case_id, question.query, Plan(())),
@@ -438,7 +438,7 @@ class APIBench(FileDataset[_Question]):
     def _hub(self) -> tuple[dict[str, Record], dict[str, str | None], list[Skipped]]:
         """The records that are tools, the name of each API's tool, and the skipped records.
 
-        The hub's records come first, in the hub's order, followed by the pairs' own records. Tool names are listed by
+        The hub's records come first, in the hub's order, followed by the pairs' own records. Tool names are keyed by
         the API's `_key`; the name is None if the API's call cannot be read.
         """
         hub = [row for _, row in read_jsonl(self.files[0])]

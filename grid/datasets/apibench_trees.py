@@ -24,7 +24,7 @@ _LEAVES = (ast.Name, ast.Pass, ast.Break, ast.Continue)
 
 
 class Subtree(NamedTuple):
-    """The text of a node; `head` is its first child's text, or empty for a bracket, a quotation mark or a keyword."""
+    """A node's text; `head` is its first child's text, empty if the child is a bracket, quotation mark or keyword."""
 
     head: str
     text: str

@@ -85,7 +85,7 @@ class BFCL(FileDataset[_Record]):
 
     @property
     def name(self) -> str:
-        """The name of the benchmark with the category."""
+        """The benchmark's name, followed by the category."""
         return f"bfcl-{self.category}"
 
     @cached_property
@@ -453,7 +453,7 @@ def read_talk(row: Mapping[str, Any], answer: Mapping[str, Any], known: Document
     case_id, classes = str(row.get("id")), row.get("involved_classes")
     if not isinstance(classes, list) or not classes or not all(known.get(str(name)) for name in classes):
         raise UnusableError("the record names no classes, or a class without functions")
-    # If two classes have a function of the same name, it belongs to the later class.
+    # If two classes have a function of the same name, the later class's function is used.
     places = {tool: place for place, name in enumerate(classes) for tool in known[name]}
     turns = _turns(row, answer, classes, places)
     if turns[0].message.tools:
@@ -533,7 +533,7 @@ def _message(number: int, said: Any, added: Any, places: Mapping[str, int]) -> U
 def _call(text: str, classes: Sequence[str], places: Mapping[str, int]) -> ToolCall:
     """A gold call with literal values, such as `tool(1, name='x')`.
 
-    Positional arguments are the method's parameters in order.
+    Positional arguments are assigned to the method's parameters in order.
     """
     try:
         node = ast.parse(text[: _MOST_CHARACTERS + 1].strip(), mode="eval").body

@@ -22,7 +22,7 @@ from grid.datasets.parameters import details, json_type
 from grid.text.objects import MAX_DEPTH, depth
 from grid.worlds.functions import taken
 
-# Whether calls are the accepted ones: the part of BFCL's check by syntax trees that concerns Python.
+# Whether calls are the accepted ones: the part of BFCL's syntax-tree check that concerns Python.
 #
 # This check gives the same results as the authors' check (`ast_checker.py` of bfcl-eval 2026.3.23), with all of its
 # peculiarities. If the authors' check crashes, for example on a list where objects are expected, the calls are not
@@ -142,7 +142,7 @@ def _items_fit(items: list[Any], accepted: Any, inner: type) -> bool:
 
 
 def _same_object(value: dict[str, Any], accepted: Any) -> bool:
-    """Whether all values of an object are accepted, and all keys that may not be left out are present."""
+    """Whether all values of an object are accepted, and all required keys are present."""
     if not isinstance(accepted, dict) or not all(isinstance(one, list) for one in accepted.values()):
         return False
     for key, item in value.items():
@@ -224,7 +224,9 @@ def parameters(name: str, method: str) -> tuple[str, ...]:
 
 
 def loaded(name: str, config: Mapping[str, Json], long_context: bool) -> bytes:
-    """A snapshot of a class's object with a scenario. With `long_context`, the object gets a lot of irrelevant data.
+    """A snapshot of a class's object with a scenario loaded.
+
+    With `long_context`, the object gets a lot of irrelevant data.
 
     Raises:
         ConfigError: the package is not installed.
@@ -242,7 +244,7 @@ def loaded(name: str, config: Mapping[str, Json], long_context: bool) -> bytes:
 
 
 def too_large(method: str, arguments: Mapping[str, Json]) -> str | None:
-    """The reason why a call would run for too long; None if the call is short enough."""
+    """The reason why a call would run for too long, or None if it would not."""
     for name, most in LARGEST.get(method, {}).items():
         value = arguments.get(name)
         if isinstance(value, int | float) and abs(value) > most:
@@ -303,7 +305,7 @@ def is_multi_turn(category: Category) -> bool:
 
 
 def files_of(path: str | None, category: Category) -> list[Path]:
-    """The files with a category's records, its answers if any and, for several turns, the APIs' functions.
+    """The files of a category: its records, its answers (if it has any) and, for several turns, the APIs' functions.
 
     `path` may also be the folder that contains `data`. Raises ConfigError for `path`.
     """
@@ -344,7 +346,7 @@ def query_of(row: Mapping[str, Any]) -> str:
 
 
 def functions_of(row: Mapping[str, Any]) -> dict[str, Function]:
-    """The functions of a record by name; the first one if several have the same name. Raises UnusableError."""
+    """A record's functions by name; of several functions with one name, only the first. Raises UnusableError."""
     given = row.get("function")
     if not isinstance(given, list) or not given:
         raise UnusableError("the record offers no function" if given == [] else "the functions are not a list")

@@ -46,8 +46,8 @@ def ordered(case_ids: Sequence[str], order: Order, strata: Sequence[Stratum] = (
 def part_of(case_ids: Sequence[str], part: Part) -> Sequence[str]:
     """One half of a dataset's cases, in the given order; of every two consecutive cases, a random one is in `test`.
 
-    The two halves share no case, even if they are made with different limits, because a larger limit only adds cases to
-    each half.
+    The two halves share no case, even if each half is made with a different limit, because a larger limit only adds
+    cases to each half.
     """
     if part == "all":
         return case_ids

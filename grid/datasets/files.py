@@ -161,7 +161,7 @@ def read_jsonl(path: Path, own: bool = False) -> Iterator[tuple[int, dict[str, A
 
 
 def wrong_line(error: ValidationError, form: type[BaseModel]) -> str:
-    """The error in a line of a user's file: an unknown key and the known keys or, if all are known, the first error.
+    """The error in a line of a user's file: an unknown key, with the known keys, or otherwise the first error.
 
     No value is shown.
     """

@@ -25,7 +25,7 @@ _SILENT = "Refusal: no answer is given; it says that the answer is not known, or
 
 @dataclass(frozen=True)
 class Grading:
-    """The evaluator's instructions for one kind of answer, and each grade's meaning, in the order shown."""
+    """The evaluator's instructions for one kind of answer, and the grades' meanings in the order shown."""
 
     role: Section
     grades: Mapping[str, str]

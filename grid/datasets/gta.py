@@ -107,7 +107,8 @@ def _says(answer: str, aliases: Sequence[str]) -> bool:
     return any(re.search(rf"\b{re.escape(alias)}\b", answer, re.IGNORECASE) for alias in aliases)
 
 
-# GTA's `dataset.json` (Wang et al. 2024, release 0.1.0): the records that can be cases, and why the others cannot.
+# GTA's `dataset.json` (Wang et al. 2024, release 0.1.0): the records that can be cases, and the reasons why the others
+# cannot.
 
 
 FILE = "dataset.json"
@@ -269,7 +270,7 @@ def _files(rows: list[Any]) -> tuple[tuple[str, str], ...]:
 
 
 def _wanted(answer: Any) -> Wanted:
-    """The gold answers. If the file has None, [] or {}, no answer is wanted, because the query asks for an image."""
+    """The gold answers. If they are None, [] or {} in the file, the query asks for an image and no answer is wanted."""
     if not answer:
         return None
     if isinstance(answer, dict):
@@ -354,7 +355,7 @@ class Gta(FileDataset[Gold]):
 
     @property
     def name(self) -> str:
-        """The name of the benchmark with the mode."""
+        """The benchmark's name, followed by the mode."""
         return f"gta-{self.mode}"
 
     @cached_property
@@ -461,7 +462,7 @@ class Gta(FileDataset[Gold]):
 
 
 def measure(gold: Gold, alike: Alike | None, plan_f1: PlanF1, trajectory: Trajectory) -> Mapping[str, Any]:
-    """The metrics of `end_to_end`: tool_counts, answer_score and ToolTree's four F1.
+    """The metrics of `end_to_end`: tool_counts, answer_score and ToolTree's four F1 scores.
 
     If the query asks for an image, answer_score is `image_score`, or None if there is no sentence model. If an answer
     is wanted but was not given, answer_score is 0.
@@ -479,7 +480,7 @@ def measure(gold: Gold, alike: Alike | None, plan_f1: PlanF1, trajectory: Trajec
 def measure_step(
     gold: Gold, place: int, alike: Alike | None, plan_f1: PlanF1, trajectory: Trajectory
 ) -> Mapping[str, Any]:
-    """The metrics of `step_by_step`: `step_scores`, ToolTree's F1 of a call, and answer_score of an answer.
+    """The metrics of `step_by_step`: `step_scores`, ToolTree's F1 scores of a call, and answer_score of an answer.
 
     If the right decision is to answer, success means that an answer was given, since there is no outcome to obtain.
     """
@@ -533,7 +534,7 @@ def category_of(tool: str) -> str:
 
 
 def tool_counts(made: Sequence[str], gold: Sequence[str]) -> dict[str, list[int]]:
-    """For each category, the numbers of hits, calls made and gold calls. The numbers' sums over all cases give the F1.
+    """For each category, the counts of hits, calls made and gold calls; their sums over all cases give the F1 score.
 
     As in the published code, every gold call whose tool was called at least once is a hit, so a tool that occurs twice
     in the gold path and was called once gives two hits.

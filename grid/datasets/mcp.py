@@ -71,8 +71,8 @@ class Mcp(RecordDataset[Task]):
 
     A task with an answer is resolved by the answer, any other task by its calls; in both cases the task's expectations
     must hold as well (`McpWorld`). Each episode starts the server anew in a copy of `folder`, so that no episode sees
-    the effects of another. The copy cannot undo effects outside the folder, or anything that a server over HTTP keeps
-    after a session.
+    the effects of another episode. The copy cannot undo effects outside the folder, or anything that a server over HTTP
+    keeps after a session.
 
     Args:
         path: the file of tasks.

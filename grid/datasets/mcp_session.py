@@ -148,7 +148,10 @@ class Session:
         raise self._end(ServerError(f"it did not answer within {seconds:g} s, and was ended"))
 
     async def close(self) -> None:
-        """End the server at any time. A server process is killed first; only then does the method wait."""
+        """End the server; may be called at any time.
+
+        A server process is killed first; only then does the method wait.
+        """
         self._end(ServerError("it was ended"))
         if self._owner is None:
             return

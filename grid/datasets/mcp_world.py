@@ -257,7 +257,7 @@ def same_answer(given: str, wanted: str) -> bool:
 
 
 def _only_value(text: str) -> tuple[str, ...]:
-    """The only value in an object or a list of objects; empty if there are none or several."""
+    """The only value in an object or a list of objects; empty if there is no value or more than one."""
     found = objects(text) if len(text) <= MAX_CHARACTERS else []
     if len(found) != 1 or found[0].why or (found[0].start, found[0].end) != (0, len(text)):
         return ()

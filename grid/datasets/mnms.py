@@ -182,7 +182,7 @@ def _digest(call: ToolCall) -> str:
 
 @plain_dataclass(frozen=True)
 class _Usable:
-    """A record whose plans run in its world, and the steps of the first plan. The world has all plans' end states."""
+    """A record whose plans run in its world, and the steps of the first plan. The world has every plan's end state."""
 
     record: Record
     world: MnmsWorld
@@ -200,7 +200,7 @@ class _Usable:
     def closed_set(
         self, trajectory: Trajectory, reference: Reference, place: int | None, plan_f1: PlanF1
     ) -> Mapping[str, Any]:
-        """ToolTree's four F1 for a path, or for the step at a place, against the reference, ignoring alternatives.
+        """ToolTree's four F1 scores for a path, or for the step at a place; they ignore alternatives to the reference.
 
         If a call contains an earlier output literally, even inside a text, this counts as a reference to the output.
         """
@@ -225,7 +225,8 @@ class Mnms(FileDataset[_Usable]):
     arguments and links, in any order; other calls make no difference. `step_by_step`: a case is one call of a plan,
     which must be made in one decision, after the plan's earlier calls. With `alternatives`, a path may also follow one
     of the further plans that the release gives for a request. The path is then compared with the plan whose tools are
-    most similar to its own (as with the scorer's option `use_best_match`, which the authors' own command does not use).
+    most similar to the path's tools (as with the scorer's option `use_best_match`, which the authors' own command does
+    not use).
     """
 
     split: Split = "test_human_verified_filtered"
@@ -241,7 +242,7 @@ class Mnms(FileDataset[_Usable]):
 
     @property
     def name(self) -> str:
-        """The name of the benchmark with the split."""
+        """The benchmark's name, followed by the split."""
         return f"mnms-{self.split}"
 
     @cached_property
@@ -415,7 +416,7 @@ def _output(link: str) -> str:
 
 
 def _filled(text: str) -> str:
-    """Fill in a text's links in the way of `str.format`, which also treats braces in the text itself as fields.
+    """Fill in a text's links as `str.format` does: braces in the text itself are also treated as fields.
 
     A number in such braces stands for the link with that number. A field with more than a number is refused, even if
     `format` could process it, because a format specification can ask for gigabytes.

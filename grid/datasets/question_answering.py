@@ -50,7 +50,7 @@ class Nearest(Generic[T]):
         templates: Sequence[Set[str]],
         parts: Sequence[Set[str]] | None = None,
     ) -> None:
-        """`solved` gives the shown form of the question at an index. `scorer` scores all questions for a text.
+        """`solved` gives the form in which the question at an index is shown. `scorer` scores all questions for a text.
 
         `templates` has each question's templates; a question that asks several things has several templates. `parts`
         has each question's parts, if questions share parts.
@@ -279,7 +279,8 @@ class QuestionAnswering(Generic[Q]):
         """The training questions nearest to a case's question, nearest first, without held-out ones (B.1.1, B.1.2).
 
         In the paper, only the question itself is held out (`question`). A demonstration may then be the same question
-        about different entities, so that a planner only has to copy its plan. `template` leaves such questions out.
+        about different entities, so that a planner only has to copy its plan. With `template`, such questions are left
+        out.
         """
         question = self.questions[case_id]
         held_out = {question.template} if self.demonstrations_hold_out == "template" else set[str]()

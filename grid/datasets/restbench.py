@@ -173,7 +173,7 @@ _QUOTED = re.compile(r'["“]([^"“”]+)["”]')
 _NAME = re.compile(r"(?<=\s)[A-Z][\w'-]*(?:\s(?:(?:of|the|and|from)\s)*[A-Z0-9][\w'-]*)*")
 _BY_TYPE: dict[str, Json] = {"integer": 1, "number": 1.0, "boolean": True, "date": "2024-01-01", "object": {}}
 _PLANTED = 1_000
-"""The first identifier given to a world if no response can contain one. All simulated identifiers are larger."""
+"""The first identifier given to a world if no response can contain one; smaller than all simulated identifiers."""
 
 
 class _Found(NamedTuple):
@@ -332,8 +332,9 @@ def read_service(path: Path, category: str) -> Service:
     """The endpoints of an OpenAPI 3.0 or 3.1 file in JSON, all with the same `category`.
 
     Raises:
-        DataError: the file has a different format or version, is too large, or an operation has a broken reference,
-            that is, one that leads out of the file, to nothing, or back to itself. Schemas may contain themselves.
+        DataError: the file has a different format or version, is too large, or has an operation with a broken
+            reference, that is, one that leads out of the file, to nothing, or back to itself. Schemas may contain
+            themselves.
     """
     raw = read_json(path, MAX_BYTES)
     _check(path, raw)

@@ -265,7 +265,7 @@ class _Response:
     def _object(
         self, example: Mapping[str, Json], place: str, renamed: Mapping[str, str], searched: str | None, own: str = ""
     ) -> dict[str, Json]:
-        """A copy of an example's object. The copy has different identifiers for each `own`.
+        """A copy of an example's object, with different identifiers for each `own`.
 
         `renamed` maps identifiers to their replacements inside texts.
         """
@@ -315,7 +315,7 @@ class _Response:
         return found
 
     def _identifier(self, like: Json, own: str) -> Json:
-        """The replacement for an example's identifier: the same everywhere in a case, but different for each `own`.
+        """The replacement for an example's identifier: one for each `own`, and the same everywhere in a case.
 
         A number is replaced by a number. A text is replaced by a similar text, in which letters replace letters and
         digits replace digits, and the front part stays the same.

@@ -54,8 +54,8 @@ from grid.worlds.simulated import Documentation, Response, ServedWorld
 # A folder of recorded responses in the format of StableToolBench's `tool_response_cache`.
 #
 # `<category>/<tool>_for_<category>/<api>.json` is an object that maps an input, written as a Python dictionary, to
-# `{"error": text, "response": anything}`. Inputs are parsed as literals and never run. The order of arguments does not
-# matter, nor whether a number is written as a text, because all arguments are sent in a query string.
+# `{"error": text, "response": anything}`. Inputs are parsed as literals and never run. Because all arguments are sent
+# in a query string, neither their order matters nor whether a number is written as a text.
 
 
 _LONGEST_INPUT = 10_000
@@ -149,7 +149,7 @@ def _storable(value: Any) -> bool:
 
 
 def _calls(file: Path) -> dict[str, tuple[str, Response]]:
-    """For each call, by its arguments, the call's text in the file, and its response. Raises DataError."""
+    """Maps each call's arguments to the call's text in the file and its response. Raises DataError."""
     found: dict[str, tuple[str, Response]] = {}
     for text, answer in _object(file, _content(file)).items():
         arguments, response = _input(text), _response(answer)
@@ -222,8 +222,8 @@ BY_CALLS = Section(
 async def pass_rate(query: str, trajectory: Trajectory, evaluator: Evaluator) -> Mapping[str, Any]:
     """The mean of the judge's verdicts over several runs (`passed`), and their standard deviation (`passed_sd`).
 
-    If no run gives a verdict, there are no scores. A trajectory without an answer, from `finish` or after its calls, is
-    Unsolved, and no judge is asked.
+    If no run gives a verdict, there are no scores. A trajectory that gives an answer neither by `finish` nor after its
+    calls is Unsolved, and no judge is asked.
     """
     answer = (trajectory.answer or "").strip()
     ended = trajectory.told_after or (bool(trajectory.steps) and trajectory.steps[-1].finished)

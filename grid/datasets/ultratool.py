@@ -122,7 +122,7 @@ class UltraTool(FileDataset[_Record]):
         return lambda case_id: self.records[case_id].domain, self.cluster
 
     def cluster(self, case_id: str) -> str:
-        """The set of tools that the reference calls; queries with the same set ask the same in other words.
+        """The set of tools that the reference calls; queries with the same set ask for the same thing in other words.
 
         The released 700 queries have 253 such sets; the largest cluster has 46 queries. Using the offered tools instead
         of the called tools would give the same clusters.
@@ -209,7 +209,7 @@ class UltraTool(FileDataset[_Record]):
             yield f"ultratool-{index:04d}", row
 
     def record(self, case_id: str, row: dict[str, Any]) -> _Record:
-        """A row as a record.
+        """Convert a row to a record.
 
         The plan's steps must be numbered, and each tool that the plan calls must be defined by some query.
         """
@@ -294,7 +294,7 @@ def _signature(tool: dict[str, Any]) -> dict[str, str]:
 
 
 def _above(number: str) -> list[str]:
-    """The numbers of the steps that contain a step, the nearest first: 1.2 and 1 for `1.2.1`."""
+    """The step numbers of all steps that contain a step, the innermost first: 1.2 and 1 for `1.2.1`."""
     parts = number.split(".")
     return [".".join(parts[:length]) for length in range(len(parts) - 1, 0, -1)]
 
@@ -330,7 +330,7 @@ def parse_call(text: str, names: Sequence[str]) -> dict[str, Json] | None:
     ends = [mark.start() for mark in marks[1:]] + [len(body)]
     arguments: dict[str, Json] = {}
     for mark, end in zip(marks, ends, strict=True):
-        # If a name occurs twice, the first is used, because the second is part of a value.
+        # If a name occurs twice, its first occurrence is used, because the second is part of a value.
         arguments.setdefault(mark[1], _literal(body[mark.end() : end].strip().rstrip(",").strip()))
     return arguments
 

@@ -1,7 +1,7 @@
-"""WorkBench (Styles et al. 2024): workplace tasks, scored by the content of the tables at the end.
+"""WorkBench (Styles et al. 2024): workplace tasks, scored by the final content of the tables.
 
 Only the outcome is scored, not the calls or the agent's messages (§3.3). The authors count an agent that was stopped by
-a limit as wrong; here the tables decide in this case too.
+a limit as wrong; in our runs the tables decide in this case too.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ from grid.datasets.workbench_tools import (
 )
 from grid.worlds.schema import ERROR
 
-# WorkBench's workplace: calls change tables, and the content of the tables at the end is the outcome.
+# WorkBench's workplace: calls change tables, and the final content of the tables is the outcome.
 #
 # States are tuples of rows. A call creates a new tuple of pointers for the one table that it changes, and everything
 # else is shared (`Table`). Data frames would be copied for every state, or would share cells that a later call changes.
@@ -86,7 +86,7 @@ class WorkBenchWorld:
     def resolved(self, state: State) -> bool:
         """Whether all five tables equal those after the gold calls.
 
-        Letter case matters only in a status, a list and a board (the authors' `is_correct`).
+        Letter case matters only in the columns for status, list name and board (the authors' `is_correct`).
         """
         reached = own_state(state, Workplace).changing()
         return all(alike(one, other, EXACT) for one, other in zip(reached, self.wanted.changing(), strict=True))
@@ -141,7 +141,7 @@ def _taken(known: Tool, arguments: Mapping[str, Json]) -> dict[str, str]:
     return found
 
 
-# WorkBench (Styles et al. 2024): workplace tasks, scored by the content of the tables at the end.
+# WorkBench (Styles et al. 2024): workplace tasks, scored by the final content of the tables.
 
 
 # WorkBench's released files: six with queries and gold answers, five with tables, and one with employees' addresses.
@@ -374,8 +374,8 @@ class WorkBench(FileDataset[_Record]):
 def reference(before: Workplace, gold: Sequence[ToolCall]) -> Reference:
     """The gold calls; no calls if nothing may change.
 
-    The calls have no order if they lead to the same tables in reverse order, as deletions do. Calls that add rows have
-    an order, because the new rows depend on the order.
+    The calls have no order if making them in reverse order leads to the same tables, as with deletions. Calls that add
+    rows have an order, because the new rows depend on the order.
     """
     calls = {str(place): call for place, call in enumerate(gold)}
     failing, place = set[str](), before

@@ -80,7 +80,7 @@ def answer_schema(answer: JsonAnswer) -> dict[str, Any]:
 
 
 def text_schema(most: int) -> dict[str, Any]:
-    """The schema of a text of at most `most` characters, or a few more.
+    """The schema of a text of limited length; the limit is `most` characters or slightly higher.
 
     The pattern consists of equal blocks of at most a hundred characters, so the limit is rounded up by less than the
     number of blocks.

@@ -1,4 +1,4 @@
-"""Exact probabilities of options from forward passes alone, for any tokenizer (egb_slate, algorithm 3, for numbers).
+"""Exact probabilities of options from forward passes alone, for any tokenizer (for numbers: egb_slate, algorithm 3).
 
 An option's label is its number or its name. The labels, as token sequences that follow the prompt, form a trie, and
 each level of the trie needs one batch of next-token distributions.
@@ -121,7 +121,7 @@ class ChoiceSearch(ABC):
 
 
 class NumberSearch(ChoiceSearch):
-    """A choice of options by number; scores are the model's probabilities, normalised over the options at the end.
+    """A choice among options by number; scores are the model's probabilities, normalised over the options at the end.
 
     The score of a number that must end is its mass times p_end, the probability that no further digit follows. The
     score of any other number is its mass, whatever follows it. If every digit is one token and only the one-digit
@@ -180,7 +180,7 @@ class NumberSearch(ChoiceSearch):
 
 
 class NameSearch(ChoiceSearch):
-    """A choice of options by name, with the probabilities of a sampler under a schema that allows only these names.
+    """A choice among options by name, with the probabilities of a sampler under a schema that allows only these names.
 
     At every token, such a sampler renormalises over the tokens that continue some name. This search likewise
     renormalises at every node of the trie, not once over whole names. The relative frequencies of m sampled names

@@ -85,7 +85,7 @@ def _cleaned(name: str) -> str:
 
 @lru_cache(maxsize=65536)
 def _definition(name: str, tool: ToolSpec) -> str:
-    """A tool as a function's definition, in JSON.
+    """The definition, in JSON, of a tool as a function.
 
     If the tool's name had to be changed, the description begins with the tool's own name.
     """

@@ -258,10 +258,10 @@ class Probed(Protocol):
 
 
 async def unassigned(engine: Engine) -> float | None:
-    """The probability that a loaded engine assigns to no option of a simple question; None if it cannot be measured.
+    """The share of a loaded engine's probability that goes to none of a simple question's options.
 
-    This probability cannot be measured for engines without choices. Nor can it be measured with algorithm 3 as printed,
-    which gives one-digit numbers no probability, however a model begins its answers.
+    The result is None if the share cannot be measured: for engines without choices, if the context is too small, and
+    with algorithm 3 as printed, which gives one-digit numbers no probability, however a model begins its answers.
     """
     if CHOOSE not in engine.provides or getattr(engine, "printed_form", False):
         return None
@@ -329,8 +329,8 @@ class SinglePass(NamedTuple):
     """A pass that decides every stage once.
 
     `answers`: a decision fails after this number of unreadable answers; if `fatal`, that failure ends the pass.
-    `blind`: all stages but the first are decided without observations. `replans`: if it is a number, one plan has all
-    stages, and after a failed call a new plan has the remaining stages, with at most this number of new plans; if None,
+    `blind`: all stages but the first are decided without observations. `replans`: the maximum number of new plans, if
+    stages are planned: one plan has all stages, and after a failed call a new plan has the remaining stages; None:
     stages are decided one by one. `outlined`: the last stage ends the pass; otherwise one more decision ends it.
     """
 

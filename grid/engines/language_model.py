@@ -43,7 +43,7 @@ RENDERED = {"conversation", "tools", "tokenize", "add_generation_prompt", "conti
 
 
 def check_labels(printed_form: bool, labels: Labels) -> None:
-    """Raise ConfigError if algorithm 3 is to be used as printed, but with labels other than those printed in it."""
+    """Raise ConfigError if algorithm 3 is to be used as printed, but with labels other than the printed ones."""
     if printed_form and labels != "natural":
         raise ConfigError(
             "model.labels",

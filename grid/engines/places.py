@@ -1,4 +1,4 @@
-"""Finds a prompt's decision point and the reference's step there, and checks the call that is shown to a judge.
+"""Finds a prompt's decision point and the reference's step for it, and checks the call that is shown to a judge.
 
 If the outline comes from the case, its substeps are the reference's steps. With an outline that the policy drafted,
 substep k is the reference's k-th call; without an outline, decision k is the k-th call. After the last call, and at the
@@ -32,12 +32,12 @@ _LESSON = re.compile(r"\bStep (\S+) went wrong\b")
 
 @dataclass(frozen=True)
 class Place:
-    """A decision point: the reference's step there, its number in the prompt, and its call with the prompt's numbering.
+    """A decision point: the reference's step, its number in the prompt, and its call with the prompt's numbering.
 
     `step`: None if all calls have been made. `call`: None if no tool is right. `known`: false if the policy follows its
-    own drafted outline, whose substep here does not name the right tool. `blind`: earlier steps have been taken, but
-    their results are not shown. `outlined`: the outline has a substep here, but all calls have been made. `answer`: if
-    all calls have been made, references to the results that answer the question.
+    own drafted outline, whose substep for this point does not name the right tool. `blind`: earlier steps have been
+    taken, but their results are not shown. `outlined`: the outline has a substep for this point, but all calls have
+    been made. `answer`: if all calls have been made, references to the results that answer the question.
     """
 
     step: str | None
@@ -87,7 +87,7 @@ class Places:
         return left[0]
 
     def left(self, prompt: Prompt, least: int) -> list[Place]:
-        """The decisions from the prompt's decision point on; without an outline, at least `least` decisions."""
+        """The decisions from the prompt's decision point on; without an outline, no fewer than `least` decisions."""
         outline, done, request = _outline(prompt), _steps_done(prompt), prompt.entries("request")
         if request:
             number = request[-1].partition(": ")[2].partition(" ")[0]
@@ -123,7 +123,7 @@ class Places:
         return [*places, *rest][done:]
 
     def of_turn(self, prompt: Prompt, least: int) -> list[Place]:
-        """The remaining decisions (as in `left`) of the current turn, but at least `least` decisions."""
+        """The remaining decisions (as in `left`) of the current turn, but no fewer than `least` decisions."""
         left = self.left(prompt, least)
         if self.reference.followed:
             return left
@@ -196,7 +196,7 @@ def takes_answer(tools: Iterable[ToolSpec]) -> bool:
 
 
 def calls_nothing(prompt: Prompt) -> bool:
-    """Whether the proposed step shown to a judge calls no tool, or finishes."""
+    """Whether the proposed step that is shown to a judge has no call or is a finish."""
     call = _proposed(prompt)
     return call == _NONE or call.startswith(_FINISH)
 
@@ -207,7 +207,7 @@ def _proposed(prompt: Prompt) -> str:
 
 
 def named_in_lessons(prompt: Prompt) -> frozenset[str]:
-    """The numbers of the steps that went wrong, according to the lessons in the prompt."""
+    """The step numbers of all steps that went wrong, according to the lessons in the prompt."""
     return frozenset(number for line in prompt.entries("lessons") for number in _LESSON.findall(line))
 
 
@@ -240,7 +240,7 @@ def _names(substep: str, tool: str) -> bool:
 
 
 def _outline(prompt: Prompt) -> list[tuple[str, str]]:
-    """The outline's substeps: number and text."""
+    """The number and the text of each of the outline's substeps."""
     pairs = (line.partition(" ") for line in prompt.entries("task")[2:])
     return [(number, text) for number, _, text in pairs]
 
@@ -377,7 +377,7 @@ class RecoveringPlaces(Places):
             yield place.number if place.step in self.needed and not right else None
 
     def _aligned(self, history: Sequence[str]) -> tuple[int, dict[str, str]]:
-        """The number of reference steps taken in a history without an outline, and their numbers in the history."""
+        """The number of reference steps taken in a history without an outline, and their positions in the history."""
         steps, done, written = list(self.reference.calls.items()), 0, dict[str, str]()
         for number, line in enumerate(history):
             if done < len(steps):

@@ -48,7 +48,7 @@ async def answered_after(episode: Episode, found: Trajectory, planner: Any) -> T
 
 
 async def _told(episode: Episode, view: View, temperature: float) -> Action:
-    """The finish with the answer. The model is asked once; if its reply cannot be read, there is no answer."""
+    """The finish, with the answer in it. The model is asked once; if its reply cannot be read, there is no answer."""
     form = ASK_CALL.format(thought="", decline="")
     answer = ToolCallAnswer((prompts.TELL_TOOL,), may_decline=False, native=(ASK,))
     card = Section("tools", ("Tools:", prompts.tool_text(prompts.TELL_TOOL)))

@@ -187,7 +187,11 @@ def native_calls(text: str, named: Named, offered: Mapping[str, ToolSpec]) -> Na
 
 
 def _without_call(words: str, offered: Mapping[str, ToolSpec], may_decline: bool) -> Action:
-    """The action for text without a call, as is usual with native calls: no tool at a substep, else a final answer."""
+    """The action for text without a call, as is usual with native calls.
+
+    At a substep, the action has no call. Otherwise it finishes with the text as the answer or, if finishing is not
+    offered, is unreadable.
+    """
     if words and may_decline:
         return Action(None)
     if words and FINISH in offered:

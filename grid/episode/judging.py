@@ -109,7 +109,7 @@ class Judging:
         form `digits`, the engine is asked once.
 
         Raises:
-            VerdictError: no score, after all retries.
+            VerdictError: the engine gave no score, even after all retries.
         """
         if self.form == "digits":
             asked = Prompt((*prompt.sections, _IN_DIGITS), ChoiceAnswer(SCORES))
@@ -136,7 +136,7 @@ class Judging:
         candidates.
 
         Raises:
-            VerdictError: no vote, after all retries.
+            VerdictError: the engine gave no vote, even after all retries.
         """
         options, count = tuple(candidates), len(candidates)
         shown = (*prompt.sections, Section("candidates", ("Candidates:",), options))
@@ -153,7 +153,7 @@ class Judging:
         """The verdict of a role's engine on a plan, always as text, by default at temperature 0; `key` names the plan.
 
         Raises:
-            VerdictError: no verdict, after all retries.
+            VerdictError: the engine gave no verdict, even after all retries.
         """
         wanted = prompt.answer
         errors = not isinstance(wanted, VerdictAnswer) or wanted.errors
@@ -191,7 +191,7 @@ async def readable(
     how: Retries,
     samples: int = 1,
 ) -> list[T]:
-    """The contents of the readable answers among `samples`, after all retries.
+    """The contents of those of the `samples` answers that can be read, after all retries.
 
     Raises:
         VerdictError: no answer can be read.

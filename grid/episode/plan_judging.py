@@ -106,7 +106,7 @@ def plan_examine(
 
     With `judge`, the judge provides success and plan_*, and in the task family `broken` also behaviour. With
     `both`, the judge provides judged_*, and everything else is computed. Both scorers also provide judge_contradicted.
-    The judge's metrics are None if none of the judge's answers can be read, after all retries.
+    The judge's metrics are None if none of the judge's answers can be read, even after all retries.
 
     `reference_shown`: whether the judge sees the known solution; otherwise it is blind (§D.1). `truth` is for engines
     that judge with a planted accuracy; no prompt shows it.

@@ -59,7 +59,7 @@ async def plan_ahead(
         refine: a function that changes the draft before the plan is used.
 
     Raises:
-        ModelError: no plan after all retries.
+        ModelError: the model gave no usable plan, even after all retries.
     """
 
     def read(asked: Answers) -> list[Action] | None:
@@ -139,8 +139,8 @@ def plan_prompt(episode: Episode, view: View, acting: Acting, notes: tuple[str, 
     native = (*notes, ask, ASK_AT_ONCE, *alone, *((ASK_WORDS,) if acting.thought else ()))
     before = sections(episode, view, view.offer.section, acting)
     least = left if view.guided else 1
-    # A plan that must finish may have more calls than are left, so that it includes the finish; it is run only as far
-    # as allowed.
+    # A plan that must end with a finish may have more calls than the path has left, so that the finish fits into the
+    # plan; only as many calls as allowed are run.
     most = acting.max_calls if view.answered else left
     answer = PlanAnswer(view.offer.cards, least, most, view.guided, acting.thought, native)
     return prompts.prompt(answer, *before, Section("instruction", (*notes, ask, wanted)))
@@ -288,7 +288,7 @@ async def drafted(episode: Episode, asking: Asking[T], refine: Refine | None) ->
     """A plan, refined if the setting says so; the digest of the episode's first draft is recorded.
 
     Raises:
-        ModelError: no plan after all retries.
+        ModelError: the model gave no usable plan, even after all retries.
     """
     found = await asking.ask(episode, asking.prompt, *asking.key)
     if found.plan is None:

@@ -31,7 +31,7 @@ LONGEST = 2_000
 _DIGITS = 32
 _LABEL, _NAME = 120, 64  # maximum characters of a label, and of a metric's name
 _OF_CASE = ("cluster", "depth", "breadth", "depth_edges", "breadth_edges", "plan_nodes")
-"""Columns that belong to the case, not to a run; they are taken from the folder's own rows of the case, if any."""
+"""Columns that belong to the case, not to a run; they are taken from the folder's own rows if it has the case."""
 _KINDS: Mapping[str, SectionKind] = {"system": "role", "user": "request"}
 
 
@@ -49,7 +49,7 @@ class Source:
         roles: the labels of further models, by role.
         given: other parameters of the run that the file has.
         success: the name of the score that decides success.
-        planned: the number of samples once all are done; None if the file does not say.
+        planned: the number of samples in the complete run; None if the file does not say.
     """
 
     tool: str
@@ -154,8 +154,8 @@ def add(root: Path, source: Source, read: Read, now: dt.datetime) -> Found:
     """Write the samples that the folder does not have yet, a hundred at a time, so that a killed import can continue.
 
     Raises:
-        StoreError: the folder cannot be written to, or it has the file's samples, but another score decided their
-            success.
+        StoreError: the folder cannot be written to, or it already has this run with its success decided by another
+            score.
         DataError: the file cannot be read.
     """
     with store.locked(root):
@@ -181,8 +181,8 @@ def add(root: Path, source: Source, read: Read, now: dt.datetime) -> Found:
 def planner_label(tool: str, name: str) -> str:
     """A planner's label, such as `inspect:react`.
 
-    With this label, tables distinguish the planner from our planner of the same name, and do not pair a planner with
-    itself.
+    With this label, tables distinguish the planner from our planner of the same name, and comparisons do not treat the
+    two as one planner.
     """
     return f"{tool}:{one_line(name, _LABEL)}"
 
@@ -352,7 +352,7 @@ def _steps(ids: Mapping[str, str], sample: Sample) -> list[dict[str, Any]]:
 
 
 def _messages(ids: Mapping[str, str], sample: Sample) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    """A row for each message of the acting model, whose prompt is all earlier messages; also all messages' sections."""
+    """Rows for the acting model's messages (their prompts are all earlier messages), and for all messages' sections."""
     digests: list[str] = []
     sections: dict[str, dict[str, Any]] = {}
     messages: list[dict[str, Any]] = []

@@ -123,7 +123,7 @@ def _labels(roles: Mapping[str, Any]) -> dict[Role, str]:
 
 
 def _given(log: Any) -> dict[str, Any]:
-    """The run's parameters in the log, without addresses or folders of a machine."""
+    """The run's parameters in the log, without the addresses and folders of a machine."""
     spec = log.eval
     told = {
         "task": spec.task,

@@ -177,7 +177,7 @@ def _argument_f1(
 
 
 def _pairs(about: str, predicted: Sequence[_Argument], gold: Sequence[_Argument]) -> int:
-    """Maximum number of pairs of equal arguments; `equivalent` is not transitive, so counting groups would be wrong."""
+    """Maximum number of pairs of equal arguments; groups cannot be counted, as `equivalent` is not transitive."""
     return paired_off([[_same(about, one, other) for other in gold] for one in predicted])
 
 

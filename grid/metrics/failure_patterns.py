@@ -105,7 +105,7 @@ def _number(text: str) -> object:
 # The failure patterns of a trajectory, found by rules (traject_bench §4.2).
 #
 # The paper names the patterns and gives examples; the rules are ours. Tools are compared by name, and for each tool the
-# first call is compared with the reference's first call, as in the metric usage. Tool A is near tool B if A is among
+# first call is compared with the reference's first call, as in the metric `usage`. Tool A is near tool B if A is among
 # the `NEAR` tools of the library that BM25 ranks highest for B's name, description and parameters. Two tools are
 # related if either is near the other, or if both belong to one service, which is the part of a name before the colon.
 #

@@ -1,4 +1,4 @@
-"""Milestones: the share of a case's milestones that a path reaches, and its forbidden calls and states."""
+"""Milestones: the share of a case's milestones that a path reaches, and the number of forbidden calls and states."""
 
 from __future__ import annotations
 

@@ -183,7 +183,7 @@ def as_predicted(episode: Episode, view: View, plan: Plan, usage: Usage, draft: 
 
 
 def imagined(episode: Episode, view: View, plan: Plan, usage: Usage) -> Path:
-    """The path if each predicted call were a step; the prediction's cost is booked on the first step."""
+    """The path that has each predicted call as a step; the prediction's cost is booked on the first step."""
     outline = episode.case.plan.substeps[len(view.path.steps) :]
     path = view.path
     for place, action in enumerate(plan.actions):
@@ -279,7 +279,7 @@ async def plan_chain(episode: Episode, view: View, acting: Acting, refine: Refin
     every trajectory of the episode records the first turn's plan (`Trajectory.planned`, `unrefined`).
 
     Raises:
-        ModelError: no usable plan after all retries.
+        ModelError: the model gave no usable plan, even after all retries.
     """
     diagnosed = episode.case.diagnosed
     keep = partial(as_predicted, episode, view, usage=Usage(), draft=None) if diagnosed else None

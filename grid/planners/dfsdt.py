@@ -66,7 +66,7 @@ class DFSDT(TreeSearch):
 
     @property
     def needs(self) -> frozenset[str]:  # type: ignore[override]
-        """A judge only if children are compared."""
+        """The planner's needs; a judge is needed only if children are compared."""
         return frozenset({SAMPLE, BRANCHING, *([JUDGE] if self.order == "compared" else [])})
 
     def look(self, view: View) -> View:

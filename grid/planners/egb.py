@@ -158,8 +158,8 @@ class EGBLogits(EntropyGuidedBranching):
     paper's selection uses sampled actions: EGB-Logits makes 149.6 forward passes per case, and one distribution takes
     11 (lines 4 and 10). 149.6 is 13.6 × 11: one distribution for each step of a first pass of 13.6 steps, and no
     distribution in any suffix. Beyond such a first pass, the numbers of calls of the two estimators are similar: 44.6 −
-    13.6 = 31.0 here, and 176.4 − 136 = 40.4 for sampling with m = 10. Similar numbers are to be expected if both
-    estimators have suffixes of the same kind. ReAct's 32.0 calls per case remain unexplained.
+    13.6 = 31.0 for EGB-Logits, and 176.4 − 136 = 40.4 for sampling with m = 10. Similar numbers are to be expected if
+    both estimators have suffixes of the same kind. ReAct's 32.0 calls per case remain unexplained.
 
     `labels` is `numbers` in the paper. With `names`, the model is asked for a call, as in EGB-Sampling but without a
     thought, and the distribution is the limit of the votes over tools as m grows. The limit holds at temperature 1, if
@@ -193,7 +193,7 @@ class EGBLogits(EntropyGuidedBranching):
         )
 
     async def select_tool(self, episode: Episode, view: View, name: str) -> Decision:
-        """One sampled action, or the most probable option; entropy is not used here."""
+        """One sampled action, or the most probable option; no entropy is needed."""
         if self.suffix == "sampled":
             return await single_pass(episode, view, name, self, several=False)
         return await self.compute_entropy(episode, view, name)

@@ -21,7 +21,7 @@ FAILED = -1.0
 
 @dataclass(frozen=True, config=STRICT)
 class LATS(TreeSearch):
-    """Select a leaf, expand it, evaluate its children, simulate to an end, back up the reward, reflect on a failure.
+    """Select a leaf, expand it, evaluate its children, simulate to an end, back up the reward, and reflect on failure.
 
     `branching` is n, `mixing` is λ, `exploration` is w. All nodes that a simulation expands stay in the tree. The
     search ends after `iterations` (k), at the first success, or when every end in the tree has been visited.
@@ -31,8 +31,8 @@ class LATS(TreeSearch):
     visits. The siblings that were sampled, run and judged together with the node do not count as visited. At the limit
     no further node is expanded, and a simulation that is cut short backs up the value of its last node. (An alternative
     reading would count every node that was run. With n = 5 and k = 10, no path would then be longer than two steps, and
-    LATS-10 could not solve 71% of the cases in table 9. In that table, LATS-10 uses 4.9 times as many tokens as ReAct;
-    under our reading it uses 4.8 [4.5, 5.0] times as many on the same benchmark, with a simulated policy.)
+    LATS-10 could not reach its success rate of 71% in table 9. In that table, LATS-10 uses 4.9 times as many tokens as
+    ReAct; under our reading it uses 4.8 [4.5, 5.0] times as many on the same benchmark, with a simulated policy.)
 
     An end's reward r is the judge's score of the whole path. An end is a success if its score is at least `success`. It
     is a failure, with r = −1, if its score is below `failure`. With `oracle_stop` (the authors' protocol), an end is a
@@ -77,7 +77,7 @@ class LATS(TreeSearch):
                 lessons = (*lessons, await reflect(search.episode, path, len(lessons), self.temperature))
 
     def _select(self, root: Node, done: set[Node]) -> Node | None:
-        """Follow the child with the highest UCT, from the root down to a leaf; None if nothing is left."""
+        """Follow the child with the highest UCT, from the root down to a leaf; None if every end has been visited."""
         node = root
         while left := [child for child in node.open if child not in done]:
             node = max(left, key=partial(self._uct, visits=node.visits_below))
@@ -94,8 +94,9 @@ class LATS(TreeSearch):
 
         The result is the end that was reached, or None if the search has found a success.
 
-        The expansion and evaluation at the leaf are the steps with these names in §4.2; all later ones are part of the
-        simulation step. The leaf and the nodes to which the simulation moves are added to `visited`.
+        The expansion and evaluation at the leaf are the steps with these names in §4.2; all later expansions and
+        evaluations are part of the simulation step. The leaf and the nodes to which the simulation moves are added to
+        `visited`.
         """
         node = leaf
         if leaf is not search.root:

@@ -41,7 +41,7 @@ class MCTS(TreeSearch):
             backup(leaf, value)
 
     async def _select(self, search: Search) -> Node:
-        """Descend to a child that was never visited and run it, or descend to a node that has no open child."""
+        """Descend to a child that was never visited and run it, or to a path's end or a node without open children."""
         node = search.root
         while not search.ended(node):
             if not node.children:

@@ -107,7 +107,7 @@ class Memory:
 
 
 def alike(one: Sequence[str], other: Sequence[str]) -> float:
-    """The length of the longest common subsequence, divided by that of the shorter sequence; neither may be empty."""
+    """The length of the longest common subsequence, divided by the shorter sequence's length; neither may be empty."""
     return _common(one, other) / min(len(one), len(other))
 
 

@@ -45,7 +45,8 @@ class Search:
         episode: the case.
         acting: the settings for requests that ask for calls; `max_calls` is the maximum depth of a path without an
             outline.
-        oracle_stop: whether to ask if a complete path resolves the case, and stop if it does (as EGB and LATS do).
+        oracle_stop: if true, the search asks for each complete path whether it resolves the case, and stops at the
+            first path that does (as in EGB and LATS).
         repeats: which calls may not be repeated on a path without an outline.
         look: changes the view of a decision and its options, for planners whose decisions differ from the usual ones.
     """
@@ -199,7 +200,7 @@ class Search:
         return node
 
     def imagine(self, node: Node) -> Path:
-        """The path extended by a node's action without running the action, so that the path's state stays the same."""
+        """The path extended by a node's action; the action is not run, so the path's state stays the same."""
         if node.path is None:
             view, action = self._edge(node)
             node.path = imagine(view, Decision(action, node.spent))
@@ -259,7 +260,7 @@ class Search:
         samples: int = 1,
         temperature: float = 0.0,
     ) -> float:
-        """The judge's score of all steps up to a node, taken together; `planned`: whether none of them was run."""
+        """The judge's score of all steps up to a node, taken together; `planned`: whether none of the steps was run."""
         asked = so_far(self.episode, self._get(node).lines, planned, lessons)
         return await self.scores.ask(asked, "value", samples, temperature)
 
@@ -354,7 +355,7 @@ class Scores:
         return score
 
     async def votes(self, prompt: Prompt, candidates: Sequence[str], samples: int, temperature: float) -> list[float]:
-        """The share of the votes for each candidate; 0 for all candidates if no vote can be read."""
+        """Each candidate's share of the votes; 0 for all candidates if no vote can be read."""
         digest = question(prompt, *candidates)
         work = partial(self._episode.vote, prompt, candidates, "vote", digest, samples=samples, temperature=temperature)
         try:
@@ -469,7 +470,7 @@ def after(episode: Episode, view: View, action: Action, observation: Observation
 
 
 def better(episode: Episode, view: View, other: str, action: Action, observation: Observation | None) -> Prompt:
-    """The prompt that asks how much better a step is than one at the same point, which the line `other` shows."""
+    """The prompt that asks how much better a step is than another step at the same point, shown by the line `other`."""
     outcome = (outcome_section(observation),) if observation else ()
     shown = Section("siblings", ("The other step:", other)), _proposal(view, action), *outcome
     return _asked(BETTER, episode, view.history, prompts.request_section(view.substep), *shown)

@@ -235,11 +235,11 @@ class RewardedSearch(TreeSearch, ABC):
         return math.prod(rewards) if self.worth == "product" else sum(rewards) / len(rewards)
 
 
-# The test whether the best value of a search has stopped rising (tooltree B.4).
+# The test of whether the best value of a search has stopped rising (tooltree B.4).
 
 
 class Plateau(Protocol):
-    """A test whether the best value has stopped rising; the test is given the best value after each rollout."""
+    """A test of whether the best value has stopped rising; the test is given the best value after each rollout."""
 
     def reached(self, best: float | None) -> bool:
         """Whether the best value has risen too little for too long.

@@ -188,7 +188,7 @@ def read_tools(path: str) -> tuple[ToolSpec, ...]:
     user's cache until the content of a file changes.
 
     Raises:
-        ConfigError: there is no folder, or no tool in it.
+        ConfigError: the folder does not exist, or contains no tool.
         DataError: a file is not JSON.
     """
     key, root = "pool.path", Path(path).expanduser()

@@ -117,7 +117,7 @@ class ScoredIndex:
 
 
 def remembered(scorer: Scorer, tools: int) -> Scorer:
-    """A scorer for `tools` tools that returns `scorer`'s scores, of which it keeps a few megabytes for later calls."""
+    """A scorer that returns `scorer`'s scores for `tools` tools, and keeps a few megabytes of these for later calls."""
     return lru_cache(maxsize=_SCORES // max(tools, 1) + 1)(scorer)
 
 
@@ -312,13 +312,13 @@ class EmbeddingModel:
 
     @property
     def installed(self) -> bool:
-        """Whether the packages that run such a model are installed."""
+        """Whether the packages that run an embedding model are installed."""
         return find_spec("sentence_transformers") is not None
 
     def check(self, key: str) -> None:
         """Raise ConfigError if no model is named, or if the model could not be run. Fetches nothing.
 
-        `key` is the config's key.
+        `key` is the config key that errors name.
         """
         check_source(self.hub, self.path, key)
         if not self.installed:
@@ -349,7 +349,7 @@ class Embedder:
     def library(self, texts: Sequence[str]) -> np.ndarray:
         """The same as `texts`, but from the user's cache.
 
-        If they are not in the cache, one process makes them while other processes wait.
+        If the embeddings are not in the cache, one process makes them while other processes wait.
         """
         distinct = list(dict.fromkeys(texts))
         key = f"{fingerprint(self.folder)}-{_digest(distinct)}"
@@ -398,7 +398,7 @@ def write(file: Path, key: str, embeddings: np.ndarray) -> None:
 
 
 def read(file: Path, key: str, texts: int) -> np.ndarray | None:
-    """The embeddings of `texts` texts from a file; None if it is missing or damaged, or has another key or number."""
+    """The embeddings of `texts` texts from a file; None if it is missing or damaged, or has another key or count."""
     try:
         with file.open("rb") as opened:
             head: Any = loads(opened.readline(_HEADER).decode())

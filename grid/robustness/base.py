@@ -17,7 +17,7 @@ class Robustness(Protocol):
     needs: ClassVar[frozenset[str]]
 
     def disturb(self, problem: Problem, index: Index, seed: int) -> Problem:
-        """The disturbed problem; only the parts that the docstring of the setting's class names are changed.
+        """The disturbed problem; only the parts named in the docstring of the setting's class are changed.
 
         The result depends only on the arguments. `index` searches the problem's tool library. `seed` is derived from
         the case, the trial and the sweep's seed. It does not depend on the planner and the model, so that planners are

@@ -29,7 +29,7 @@ def has_own_kind(problem: Problem) -> bool:
 
 
 def needed_calls(problem: Problem) -> dict[str, ToolCall]:
-    """The reference calls, by step, that the resolution needs and that have not been made yet."""
+    """The reference's calls, by step, that the resolution needs and that have not been made yet."""
     case, reference = problem.case, problem.reference
     wanted = reference.part(len(case.done), case.decisions).calls
     return {step: call for step, call in wanted.items() if call and step in needed(reference)}

@@ -184,8 +184,8 @@ class MatchingWorld:
     never replaced, since its meaning is clear. Any other argument is replaced by the nearest candidate if the rule
     allows it. If `asks`, a model chooses instead, except for texts of facts. The model chooses among the `candidates`
     nearest candidates whose score is at least the rule's `floor`. Mending stops at the first argument that is neither
-    in the call's input nor replaced. If the mended call fails too, the feedback is about the original call. States are
-    the states of the inner world.
+    in the call's input nor replaced. If the mended call fails too, the feedback is about the original call. This world
+    has the same states as the inner world.
     """
 
     inner: SchemaWorld

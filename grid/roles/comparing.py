@@ -53,7 +53,7 @@ class Rule:
 
     @property
     def temperature(self) -> float:
-        """The sampling temperature: 0 for a single judgement, so that it is the likeliest one; 1 for several."""
+        """The sampling temperature: 0 for a single judgement, so that the likeliest one is given; 1 for several."""
         return 0.0 if self.judgements == 1 else 1.0
 
 

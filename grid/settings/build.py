@@ -49,8 +49,8 @@ from grid.worlds.simulated import Referenced
 # Solved cases of a dataset's other half, for searches that use earlier plans (ToolChain*).
 #
 # They are for datasets without demonstrations of their own. A case only gets cases from the dataset's other half, so it
-# never gets itself; and none from its own cluster, whose cases have the same plan with different names. The halves are
-# halves of the whole dataset, so a sweep's limit or order does not change any result.
+# never gets itself. It also gets no case from its own cluster, whose cases have the same plan with different names. The
+# halves are halves of the whole dataset, so a sweep's limit or order does not change any result.
 
 
 _MOST = 1_000
@@ -142,7 +142,7 @@ _COLUMNS = {*JOINED.names, SCORES, TEXT, COSTS} - {*KNOWN}
 class Built:
     """One setting's live objects. `engine` acts; `roles` has all further engines, and `judging` says how they score.
 
-    `order_seed` is the seed of the options' order; None: the order of retrieval. `compares_texts`: whether the
+    `order_seed` is the seed of the options' order; None means the order of retrieval. `compares_texts`: whether the
     evaluator says which texts mean the same thing (`dataset.equivalence=judge`). `tools_ask`: whether tools ask the
     judge which names were meant. `cell_money`: the maximum cost of an episode in US dollars, at `prices`.
     """

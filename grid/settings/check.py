@@ -281,7 +281,7 @@ def _settings(jobs: Sequence[Job], shared: SweepConfig) -> list[Setting]:
 
 
 def _budget(shared: SweepConfig, config: Mapping[str, Any]) -> dict[str, Any]:
-    """The part of a budget that is in ids, with prices if a cell's money is limited, as they then change results."""
+    """The part of a budget that is in ids. If a cell's money is limited, prices change results and are included."""
     budget = shared.budget.of_episode
     if budget.cell_money is None:
         return budget.identity
@@ -367,7 +367,7 @@ def cut(engine: Engine, planner: Planner, labels: Mapping[str, str], given: bool
 
     Raises:
         ConfigError: the planner plans all calls in one answer, and the model's limit would cut off its plans. It would
-            not cut off the single calls of other planners, so that the planners could not be compared (unless all use
+            not cut off the single calls of other planners, so the planners could not be compared (unless all use
             `planner.fit_tokens`).
     """
     most, wanted = getattr(engine, "max_tokens", None), getattr(planner, "max_tokens", None)

@@ -71,7 +71,10 @@ class BudgetConfig(_Section):
 
 
 class SweepBudgetConfig(BudgetConfig):
-    """The limits of episodes, and `money` for all cells of a sweep, in US dollars; `hard`: no request may exceed it."""
+    """The limits of episodes, and `money`, a limit on all cells of a sweep, in US dollars.
+
+    `hard`: no request may exceed `money`.
+    """
 
     money: _Dollars | None = None
     hard: bool = True

@@ -59,7 +59,7 @@ _GROUPS = ("dataset", "planner", "retriever")
 
 
 def expect_installed(settings: Iterable[Setting], here: bool = True) -> list[str]:
-    """Lines about missing packages of models that run elsewhere (not `here`), where they may be installed.
+    """For models that run elsewhere (not `here`): lines about packages missing here, which may be installed there.
 
     Raises:
         ConfigError: a package that is needed here is missing (the message has the command that installs it), or the

@@ -38,7 +38,7 @@ _MEMBERS = {
 }
 _ASYNC = {"planner": ("solve",), "model": ("sample", "choose")}
 _SETS = {"planner": "needs", "robustness": "needs", "dataset": "provides", "model": "provides"}
-"""For each group, the class member that is a frozenset of strings."""
+"""For each group, the class attribute whose value must be a frozenset of strings."""
 
 
 PRICE = "price"
@@ -182,7 +182,7 @@ def config_error(prefix: str, error: ValidationError, fields: Sequence[str]) -> 
     place = ".".join(str(part) for part in first["loc"])
     if unknown:
         hint = nearest(place.split(".")[-1], fields)
-        # If a user mistypes a key of a model, its value may be a secret.
+        # The value is not shown for a model, because the user may have mistyped the key of a secret.
         value = "(not shown)" if prefix == "model." else first["input"]
         return ConfigError(prefix + place, value, f"no such key{hint}; the keys here are {', '.join(fields)}")
     if not place:  # the keys do not fit together; a model's values may contain a secret

@@ -40,7 +40,7 @@ class Parts:
 
     @property
     def compares_texts(self) -> str | None:
-        """The dataset's key that lets an evaluator say which texts mean the same thing; None if none is asked."""
+        """The dataset's key that lets an evaluator say which texts mean the same thing; None if no evaluator does."""
         return _asks(self.dataset).get(TEXTS)
 
     @property

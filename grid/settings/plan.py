@@ -123,7 +123,7 @@ class Plan:
             raise ConfigError("accept_code", None, f"{told}: choose {_CHOICE}; nothing has run")
 
     def _changed_parts(self) -> tuple[str, ...]:
-        """The groups whose code differs from the code in rows of the same settings."""
+        """The groups whose code differs from the code that made stored rows of the same settings."""
         columns = ["setting_id", "code_parts"]
         now = {setting.id: setting.code for setting in self.settings}
         rows = store.read(self.root, "episodes", columns, categories=columns)
@@ -181,7 +181,7 @@ class Plan:
             yield from by_turns([(setting, self._pending(setting, done, block)) for setting in group], size)
 
     def _pending(self, setting: Setting, done: store.CellIds, block: int = _BLOCK) -> Iterator[tuple[int, Cell]]:
-        """The setting's cells that are not `done`, with their positions; `block` cells are looked up at once."""
+        """The setting's cells that are not `done`, with their positions; `block` cells are looked up at a time."""
         every = enumerate(self.cells_of(setting))
         while found := list(islice(every, block)):
             names = [cell.cell_key if self.accept_code else cell.cell_id for _, cell in found]

@@ -65,7 +65,7 @@ class Memory:
         return {DIGEST: digest, HELD: {"traces": len(self.traces), "cases": len(self.cases)}}
 
     def nearest(self, case_id: str, cluster: str, question: str) -> tuple[str, ...]:
-        """The traces for a case, nearest request first; traces of the case or, if `apart`, its cluster are left out."""
+        """The traces for a case, nearest request first, but none of the case itself or, if `apart`, of its cluster."""
         own = {_case(case_id)} | ({_cluster(cluster)} if self.how.apart else set())
         return tuple(trace.text for trace in self._nearest(question, self.how.count, own))
 

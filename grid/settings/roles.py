@@ -293,7 +293,7 @@ def money(prices: Prices, spent: Mapping[Role, Usage]) -> float | None:
 
 
 def at_least(prices: Prices, spent: Mapping[Role, Usage]) -> float | None:
-    """The US dollars that all roles spent if uncounted answers cost nothing; None if a price is unknown."""
+    """The US dollars that all roles spent, with uncounted answers taken as free; None if a price is unknown."""
     dollars = 0.0
     for role, price in prices.items():
         if price is None:

@@ -40,7 +40,7 @@ def as_in(setting: Setting, setting_id: str) -> Setting:
 
 
 def as_stored(root: Path, settings: Sequence[Setting]) -> tuple[list[Setting], list[str]]:
-    """The settings, under the ids in a folder's rows if these include places; and a line per model that has moved.
+    """The settings, under the ids in a folder's rows if these ids include places; and a line per model that has moved.
 
     If rows of a setting have several addresses, the setting's current address is used or, if no row has it, the most
     frequent address.

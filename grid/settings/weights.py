@@ -1,4 +1,4 @@
-"""Where a model's weights come from, and the identity of weights in your own folder, which is their files' contents."""
+"""The source of a model's weights, and the identity of weights in your own folder: a digest of the files' contents."""
 
 from __future__ import annotations
 

@@ -67,7 +67,7 @@ def _groups(found: Sequence[File]) -> Iterator[list[File]]:
 
 
 def _merge(root: Path, table: str, group: Sequence[File], say: Callable[[str], object]) -> int:
-    """Merge several files into one; returns the number by which the table's files have decreased."""
+    """Merge several files into one; returns the decrease in the table's number of files."""
     whole = list[Path]()
     for file in group if len(group) > 1 else ():
         if _content(file.path) is None:
@@ -87,7 +87,7 @@ def _merge(root: Path, table: str, group: Sequence[File], say: Callable[[str], o
 
 
 def _content(path: Path) -> bytes | None:
-    """A file's bytes; None if they are not the bytes that were written.
+    """A file's bytes; None if these are not the bytes that were originally written.
 
     Raises:
         StoreError: the file cannot be read.

@@ -16,11 +16,11 @@ FILE = "run.json"
 
 
 class RunRecord(TypedDict):
-    """One run: its start (ISO 8601, UTC), its command line without secrets and folders, code, versions, and machine.
+    """One run: its start (ISO 8601, UTC), code, versions, machine, and command line (without secrets and folders).
 
     `versions` are the versions of the driver's packages. `cpu` is the driver's CPU model; `cpus` and `gpus` (by kind)
-    are the numbers in the cluster. `cut` has a line for each limit that cuts models' answers below the length that
-    planners ask for; it is missing if there is no such limit.
+    are the numbers of CPUs and GPUs in the cluster. `cut` has a line for each limit that cuts models' answers below the
+    length that planners ask for; it is missing if there is no such limit.
     """
 
     started_at: str

@@ -132,7 +132,7 @@ def read(
     if table in DIGESTS:
         first = DIGESTS[table]
         return scan(root, table, lambda data: wanted.of(data, _in_turn(_first_of(data, first)), where), [first])
-    # The episodes are read first: each is written after its rows in this table, so these rows are there already.
+    # The episodes are read first: an episode is written after its rows in this table, so these rows exist already.
     keep = _tries(root, files_of(root, "episodes")).hold if table in _OF_TRIES else _all
     return scan(root, table, lambda data: wanted.of(data if where is None else data.filter(where), keep))
 

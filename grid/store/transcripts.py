@@ -62,7 +62,7 @@ def transcript(root: Path, cell_id: str) -> tuple[Request | None, ...]:
 
 
 def transcripts(root: Path, cell_ids: Sequence[str]) -> dict[str, tuple[Request | None, ...]]:
-    """The transcripts of several cells at once, as returned by `transcript`; cells without one are left out.
+    """The transcripts of several cells at once, as returned by `transcript`; cells without a transcript are left out.
 
     Raises:
         StoreError: files cannot be read.

@@ -215,7 +215,10 @@ def _about(table: Table, wanted: Mapping[str, str | None]) -> bool:
 
 
 def _named(kind: str, name: str, parts: Sequence[T]) -> list[T]:
-    """The part with this name; else all whose names begin with these words; else all that begin with these letters.
+    """The parts that a name refers to.
+
+    These are the part with exactly this name or, if there is none, all parts whose names begin with these words or, if
+    there are none either, all parts whose names begin with these letters.
 
     Raises:
         ConfigError: there is no such part, or only the letters match, and they match parts of several kinds.

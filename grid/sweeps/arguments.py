@@ -57,7 +57,10 @@ def refusal(error: Exception, overrides: Sequence[str] = ()) -> str:
 
 
 def _without_files() -> str:
-    """A text about plugins without YAML files; a wheel contains only the YAML files that its package data names."""
+    """A text about plugins without YAML files.
+
+    An installed plugin may lack them because a wheel contains only the YAML files that its package data names.
+    """
     lacking = [one for one in plugins.allowed().values() if not any(one.conf.rglob("*.yaml"))]
     return "".join(
         f"; the plugin {one.name} has no YAML files in {one.conf}"
@@ -306,7 +309,7 @@ def _of(group: str, about: str, folders: Sequence[Path], width: int) -> str:
 
 
 _WANTED = ("Input should be a valid string", "a folder")
-"""The first words of messages that a value must be a text: pydantic's message, and the one for a data set's path."""
+"""How messages begin that say that a value must be a text: pydantic's message, and ours for a data set's path."""
 _MOST = 400  # maximum length, in characters, of an override that is shown
 _CHARACTERS = 5  # maximum number of special characters that are named
 _PARTS = re.compile(r"""'(?:\\.|[^'\\])*'|"(?:\\.|[^"\\])*"|[^\[\]{},'"]+|.""", re.DOTALL)

@@ -252,8 +252,8 @@ _LIST = "a list of packages: plugins=[mylab]"
 def prepared(arguments: Sequence[str]) -> list[str]:
     """Allow the plugins that a command line or its `--config-dir` names, and installed plugins.
 
-    Returns the arguments with the plugins' YAML folders on Hydra's search path, after the folders that are given there.
-    A mapping may have keys that its file does not have (`model.extra={top_p: 0.9}`).
+    Returns the arguments with the plugins' YAML folders on Hydra's search path, after any folders that the command line
+    puts there. A mapping may have keys that its file does not have (`model.extra={top_p: 0.9}`).
 
     Raises:
         ConfigError: a plugin cannot be used, or `plugins.yaml` cannot be read.
@@ -264,7 +264,7 @@ def prepared(arguments: Sequence[str]) -> list[str]:
 
 
 def opened(override: str) -> str:
-    """The override, after `++` if it sets a mapping, because Hydra refuses keys that a mapping does not have yet.
+    """The override, with the prefix `++` if it sets a mapping, because Hydra refuses keys that the mapping lacks.
 
     Keys that a mapping must not have are refused later, when the object that it describes is created.
     """

@@ -35,8 +35,8 @@ UNKNOWN, _NOTHING = "unknown", "–"
 class Tried:
     """Pilots by setting id, and measurements of the cluster, if one was started.
 
-    `start` is the number of seconds until Ray was running and workers began their first cells, without `loading`, the
-    number of seconds until models were loaded.
+    `loading` is the number of seconds until models were loaded. `start` is the number of seconds until Ray was running
+    and workers began their first cells, not counting `loading`.
     """
 
     pilots: Mapping[str, Pilot]

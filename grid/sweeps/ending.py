@@ -1,4 +1,4 @@
-"""The limits that end a sweep early: US dollars spent by all runs of its name, and too many failed or unknown cells.
+"""The limits that end a sweep early: on US dollars for all runs with its name, and on failed and unknown cells.
 
 This module stands apart from `session`, its only user, so that a limit can be added without knowing how a sweep runs.
 """
@@ -31,9 +31,10 @@ _MORE = "to continue, run again with a higher budget.money"
 
 
 class Spending:
-    """The US dollars that a sweep has spent, for messages. Hold the folder's lock from here until the run ends.
+    """The US dollars that a sweep has spent, for messages.
 
-    `money` limits the sweep's cells; it is None if there is no limit.
+    The caller must hold the folder's lock from the creation of this object until the run ends. `money` limits the
+    sweep's cells; it is None if there is no limit.
     """
 
     def __init__(self, plan: Plan, say: Callable[[str], None]) -> None:
@@ -123,7 +124,7 @@ class Spending:
         return f"cells that have ended: {told}{more}"
 
     def _names(self) -> dict[str, str]:
-        """The settings' names by id, which consist of the labels in which the settings differ."""
+        """For each setting's id, its name, which consists of the labels in which the settings differ."""
         labels = [one.labels for one in self._settings]
         models = short(one["model"] for one in labels)
         differ = [group for group in GROUPS if len({one[group] for one in labels}) > 1] or ["planner"]

@@ -179,8 +179,8 @@ def _label(group: str, name: str, overrides: Sequence[str], config: Mapping[str,
 
 # Stand-ins for retrievers that may not be installed (`stand_ins: {bm25: dense}`): only one of the two runs.
 #
-# So a preset uses the embedding search of its paper (egb_slate, algorithm 1, line 5) if it is installed, and runs
-# everywhere else too. A line says which retriever was used.
+# So a preset uses the embedding search of its paper (egb_slate, algorithm 1, line 5) if it is installed, and still runs
+# where it is not installed. A line says which retriever was used.
 
 
 def one_retriever(settings: Sequence[Setting]) -> tuple[list[Setting], list[str]]:

@@ -46,7 +46,7 @@ class ToldSetting(TypedDict):
 
 
 class Told(TypedDict):
-    """The file's content: `seconds` since the start, the Unix time of the update, numbers of cells, and rates.
+    """The file's content: the `seconds` since the start, the Unix time of the update, numbers of cells, and rates.
 
     `cells` is the number of cells that this run has to run, `total` the number in the whole sweep; files from earlier
     versions have no `total`.
@@ -203,7 +203,7 @@ class SweepProgress:
 
         Args:
             fleet: the fleet of replicas.
-            in_flight: the number of cells that run.
+            in_flight: the number of cells that are running.
             signs: the latest sign of life from each worker whose chunk is still running, with the id of
                 the chunk's setting.
         """

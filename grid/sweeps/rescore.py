@@ -114,7 +114,7 @@ async def rescore(
     with the number of cells scored since the last call.
 
     Raises:
-        ConfigError: no data set asks the judge, or its price is unknown although `most` is given.
+        ConfigError: no data set asks the judge, or the judge's price is unknown although `most` is given.
         EngineError, UnfinishedError: the judge does not answer, or has spent its US dollars; the answers so far are
             written.
         StoreError: the folder cannot be read or written to, or a sweep has locked it.
@@ -130,7 +130,7 @@ async def rescore(
 
 
 class _Group(NamedTuple):
-    """The cells of a setting with one config, and the built setting that scores them, or why it cannot be built."""
+    """The cells of a setting with one config, and the setting built to score them, or why it cannot be built."""
 
     episodes: list[dict[str, Any]]
     setting: Setting

@@ -1,8 +1,8 @@
 """Episodes as traces of OpenTelemetry, made from the tables' rows, during a sweep or from a finished folder.
 
 Workers do nothing for traces: a thread of the driver reads the rows that workers have written, and sends them to the
-collector that the variables OTEL_EXPORTER_OTLP_* name. Counts come from the rows. Only an episode has real times. Each
-span within an episode begins a microsecond after the previous span, which shows their order, and has no duration.
+collector that the variables OTEL_EXPORTER_OTLP_* name. Counts come from the rows. Only an episode has real times.
+Within an episode, each span begins a microsecond after the previous span, to show their order, and has no duration.
 """
 
 from __future__ import annotations
@@ -218,7 +218,7 @@ def _by_cell(
 
 
 class _Trace:
-    """The spans of one episode, by the GenAI conventions; attributes that these lack begin with `agent_grid.`."""
+    """The spans of one episode, by the GenAI conventions; names of further attributes begin with `agent_grid.`."""
 
     def __init__(self, row: Mapping[str, Any], content: bool) -> None:
         from opentelemetry.semconv._incubating.attributes import gen_ai_attributes as names
@@ -314,7 +314,7 @@ class _Trace:
         failed: bool = False,
         client: bool = False,
     ) -> ReadableSpan:
-        """A span; `own` is its context, None for the episode's span. All other spans' times only show their order."""
+        """A span; `own` is its context (None for the episode's span). Times of other spans only show their order."""
         from opentelemetry.sdk.trace import ReadableSpan
         from opentelemetry.trace import SpanKind, Status, StatusCode
 

@@ -405,7 +405,7 @@ class Asker:
         return line, Checked((), (length,)) if length else read(item, line.answer)
 
     async def _ask(self, prompt: Prompt, seed: int) -> tuple[str, Usage, Broken | None]:
-        """The answer, its usage, and None; or an empty answer and, as a broken rule, the reason why it is empty."""
+        """The answer, its usage and None; after an error, an empty text, no usage, and the error as a broken rule."""
         async with self._gate:
             engine = await self._ready()
             try:

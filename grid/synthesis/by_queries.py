@@ -72,7 +72,7 @@ async def cases(asker: Asker, wanted: Construction, say: Say) -> tuple[list[Tool
 async def _outlines(asker: Asker, wanted: Construction) -> list[Outline]:
     """Queries and their plans in prose.
 
-    Topics take turns, so that a larger set starts with the queries of a smaller one.
+    Topics take turns, so that a larger set starts with the same queries as a smaller set.
     """
     domain, sizes = wanted.domain, wanted.sizes
     drawn = {
@@ -109,7 +109,7 @@ async def _grounded(
 async def _categorised(asker: Asker, wanted: Construction, grounded: Sequence[Grounded], say: Say) -> list[ToolRecord]:
     """The plans' tools, each with a category.
 
-    A tool that no answer categorises gets the topic of the first query that uses it.
+    A tool that no answer categorises gets, as its category, the topic of the first query that uses the tool.
     """
     made = [(tool, one.plan.topic) for one in grounded for tool in one.made]
     every = [tool for tool, _ in made]
@@ -304,7 +304,7 @@ def _schema(outline: Outline) -> dict[str, Any]:
 AT_A_TIME = 15
 """Number of tools that one request categorises; 10 to 20 in the paper (figure 14)."""
 TOGETHER = 40
-"""Maximum number of a category's tools in one merging request.
+"""Maximum number of tools of one category in a merging request.
 
 Larger categories are split into groups of similar tools.
 """
@@ -359,7 +359,10 @@ async def categorised(
 
 
 def together(library: Sequence[ToolRecord], nearby: Nearby) -> Iterator[tuple[str, list[ToolRecord]]]:
-    """The groups of tools that share a merging request, by key: a category, or up to `TOGETHER` similar tools of it."""
+    """The groups of tools that share a merging request, by key.
+
+    A group is a whole category or, if the category is too large, up to `TOGETHER` similar tools of the category.
+    """
     for category in dict.fromkeys(tool.category for tool in library):
         left = [tool for tool in library if tool.category == category]
         number = 0
@@ -373,7 +376,7 @@ def together(library: Sequence[ToolRecord], nearby: Nearby) -> Iterator[tuple[st
 async def merged(
     asker: Asker, domain: Domain, key: str, tools: Sequence[ToolRecord], apart: Set[Pair]
 ) -> list[Settled[Merge]]:
-    """Ask which groups of tools do the same thing, and which tool replaces each group.
+    """Ask for groups of tools that do the same thing, and for the tool that replaces each group.
 
     Pairs in `apart` are never merged.
     """
@@ -423,7 +426,7 @@ def neighbours(plans: Sequence[Workflow]) -> set[Pair]:
 
 
 def rewritten(plan: Workflow, library: Mapping[str, ToolRecord]) -> Workflow:
-    """A plan with each tool replaced by the tool that `library` has under that tool's name."""
+    """A plan in which each tool is replaced by the tool that `library` has under the old tool's name."""
     steps = tuple(
         (text, tuple(replace(sub, tool=library[sub.tool.name] if sub.tool else None) for sub in substeps))
         for text, substeps in plan.steps
@@ -474,7 +477,7 @@ class Nearby(Protocol):
 def nearby(config: Mapping[str, Any], say: Callable[[str], None]) -> Nearby:
     """The search for tools that a file in conf/retriever describes: `dense` or `bm25`.
 
-    If the embedding model cannot be loaded, tools are found by words, and the reason is passed to `say`.
+    If the embedding model cannot be loaded, the search compares words instead, and the reason is passed to `say`.
 
     Raises:
         ConfigError: the retriever is neither `dense` nor `bm25`, or it does not have one of the given keys.

@@ -70,7 +70,7 @@ class Workflow:
 
     @property
     def calls(self) -> list[tuple[str, ToolRecord]]:
-        """The number and the tool of each substep that calls a tool."""
+        """The number `i.j` and the tool of each substep that calls a tool."""
         return [(sub.id, sub.tool) for sub in self.substeps if sub.tool]
 
     def signature(self) -> tuple[str, ...]:
@@ -114,7 +114,7 @@ async def of_topic(
 
 
 def distinct() -> Callable[[Workflow], Broken | None]:
-    """A rule that refuses a workflow that has an earlier one's goal, or an earlier one's tools in the same order."""
+    """A rule that refuses a workflow with an earlier one's goal, or with an earlier one's tools in the same order."""
     goals, tools = set[str](), set[tuple[str, ...]]()
 
     def rule(plan: Workflow) -> Broken | None:

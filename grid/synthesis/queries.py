@@ -60,8 +60,8 @@ class _Query(BaseModel):
 class Query:
     """A user's query; `key` is the case's id, and `values` are the first call's arguments.
 
-    `values` is None if the query was written before the tools; the stage for substeps then finds the arguments in the
-    query's text.
+    `values` is None if the query was written before the tools; the stage that writes substeps then finds the arguments
+    in the query's text.
     """
 
     key: str
@@ -112,7 +112,7 @@ class Said(Protocol):
 
 
 def distinct(before: Sequence[Said] = ()) -> Callable[[Said], Broken | None]:
-    """A rule that refuses a query with the text of an earlier query, even if the forms of the words differ."""
+    """A rule that refuses a query that repeats the text of an earlier one, possibly with words in different forms."""
     texts = {normal(query.text) for query in before}
 
     def rule(query: Said) -> Broken | None:
@@ -289,7 +289,7 @@ class Outline:
 
     @property
     def calling(self) -> list[str]:
-        """The numbers of the substeps that call a tool."""
+        """The numbers `i.j` by which the substeps that call a tool are named."""
         return [number for number, calls in self.wish.shape.numbered() if calls]
 
     def lines(self) -> Iterator[str]:
@@ -328,7 +328,7 @@ async def of_wish(asker: Asker, domain: Domain, wish: Wish) -> list[Settled[Outl
 
 
 def _numbers(shape: Shape) -> list[str]:
-    """The numbers of all steps and substeps, in order."""
+    """The numbers `i` and `i.j` by which all steps and substeps are named, in order."""
     found = list[str]()
     for i, substeps in enumerate(shape.steps, 1):
         found += [str(i), *(f"{i}.{j}" for j, _ in enumerate(substeps, 1))]

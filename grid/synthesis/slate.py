@@ -1,8 +1,8 @@
 """A SLATE of your own domain: `python -m grid.synthesis.slate model=NAME domain=NAME out=FOLDER KEY=VALUE`.
 
 A model writes tools, plans, queries, substeps, outcomes, equivalents and distractors (egb_slate §3, appendix D). With
-order=queries it writes queries first, then plans, tools, categories and merges, as in the paper. Rules check every
-answer. After an interruption, the same command resumes. Keys: conf/construct.yaml.
+order=queries, the model writes queries first, then plans, tools, categories and merges, as in the paper. Rules check
+every answer. The same command resumes an interrupted construction. Keys: conf/construct.yaml.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def asked(wanted: Construction) -> How:
 
 
 def expect_same(wanted: Construction) -> None:
-    """Write the set's settings to its folder; raises ConfigError if the folder has different settings.
+    """Write the set's settings to its folder; raises ConfigError if the folder already has different settings.
 
     Sizes and repairs may change, because requests that were answered before are not sent again.
     """
@@ -96,7 +96,7 @@ def held(out: Path) -> Iterator[None]:
     """Hold a folder's lock during one construction.
 
     Raises:
-        StoreError: another process holds the folder, or it cannot be written to.
+        StoreError: another process holds the lock, or the folder cannot be written to.
     """
     lock = FileLock(out / ".lock", timeout=0)
     try:
@@ -250,7 +250,7 @@ def gates(found: Sequence[Stage]) -> Table:
 
 
 def quality(dataset: Slate) -> Table:
-    """The figures that a benchmark's reviewer would measure; if the set is too small for some, a row says so."""
+    """The figures that a benchmark's reviewer would measure; if the set is too small for a figure, a row says so."""
     from grid.datasets.slate.quality import groups  # scikit-learn is slow to import
 
     table = Table(
@@ -294,7 +294,7 @@ RAN, UNFINISHED, CANNOT_RUN = 0, 1, 2
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Return the exit status: 0; 1 if the construction could not be finished; 2 if it cannot run."""
+    """Return the exit status: 0 on success, 1 if the construction could not be finished, or 2 if it cannot run."""
     parser = argparse.ArgumentParser(
         prog="python -m grid.synthesis.slate",
         description=__doc__,

@@ -25,9 +25,9 @@ from grid.worlds.lookup import build_entries, means
 _LENGTH = 200
 _LEAST_WORDS = 4
 _LEAST_CHAINED = 0.75
-"""Minimum share of a case's calls after the first that must use an earlier call's result."""
-# Plans never use the example's numbers, since small models would copy the example's text for a number that occurs in
-# both.
+"""The minimum share of calls that must use an earlier call's result, among all calls of a case except the first."""
+# Plans never use the substep numbers of this example: if a number occurred in both, small models would copy the
+# example's text for it.
 _EXAMPLE: Mapping[str, Mapping[str, Any]] = {
     "6.1": {"text": "Settle which weather station is nearest to the meadow"},
     "6.2": {"text": "Find out how wet it will get at WS-118 on 14 May 2026"},
@@ -265,7 +265,7 @@ def coherent() -> Callable[[CaseRecord], Broken | None]:
 
 
 def _taken(outlined: Outlined, tools: Tools) -> dict[tuple[str, str], str]:
-    """The results (step, field) that later calls use, and the types that the calls require (string if they differ)."""
+    """The results (step, field) that later calls use, each with the required type (string if the types differ)."""
     kinds: dict[tuple[str, str], str] = {}
     for call in outlined.calls.values():
         types = {one.name: one.type for one in tools[call.tool].arguments}

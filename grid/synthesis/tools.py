@@ -147,7 +147,10 @@ async def of_topic(
 async def near(
     asker: Asker, domain: Domain, host: ToolRecord, library: Sequence[ToolRecord], style: range, count: int
 ) -> list[Settled[ToolRecord]]:
-    """Ask for distractors for one tool; `style` is the range of the used tools' description lengths, in words."""
+    """Ask for distractors for one tool.
+
+    `style` is the range of lengths of the used tools' descriptions, in words.
+    """
     sections = (
         Section(
             "role",
@@ -329,7 +332,7 @@ def _schema(count: int) -> dict[str, Any]:
 
 
 def tool_schema(names: Sequence[str] = (), **more: Any) -> dict[str, Any]:
-    """The JSON schema of a tool, with the properties `more` first.
+    """The JSON schema of a tool; its first properties are those in `more`.
 
     If `names` are given, the tool must have one of these names.
     """

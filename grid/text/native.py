@@ -101,7 +101,7 @@ def _unnamed(calls: list[Call | UnreadableError]) -> bool:
 
 
 def as_message(content: str, tool_calls: Any) -> str:
-    """A server's message with calls, as the text of an answer: its text, and the calls as the server wrote them."""
+    """The text of an answer made from a server's message with calls: the message's text, and its calls unchanged."""
     return to_json({"content": content, "tool_calls": tool_calls})
 
 
@@ -141,7 +141,7 @@ def _are_arguments(value: Json, tools: Mapping[str, ToolSpec]) -> bool:
 
 
 def _entries(value: Json) -> tuple[list[Json], bool]:
-    """The values that may be calls, and whether they come from an object's list of calls and so must be calls."""
+    """The values that may be calls, and whether all of them must be calls because an object lists them as calls."""
     if isinstance(value, list):
         return value, False
     key = next((key for key in _LISTS if isinstance(value, dict) and key in value), None)

@@ -93,8 +93,8 @@ def objects(text: str) -> list[Found]:
     """The outermost objects of an answer, in order, leaving out objects in a thought or after an observation.
 
     Text and braces around the objects are ignored. The time is linear in the text's length: if something begins like an
-    object but is not one, reading starts again at the next brace. In total, at most four times as many characters are
-    reread as the text has.
+    object but is not one, reading starts again at the next brace. In total, the number of reread characters is at most
+    four times the text's length.
 
     Raises:
         UnreadableError: the text has more than MAX_CHARACTERS characters after its first thought.

@@ -27,13 +27,13 @@ def reference(step: str, field: str) -> str:
 
 
 def answering(steps: Sequence[str]) -> str:
-    """An answer for a finish call, made of these steps' results: a single result, or a numbered line for each."""
+    """The answer that a finish call gives, built from these steps' results; several results become numbered lines."""
     results = [reference(step, RESULT) for step in steps]
     return results[0] if len(results) == 1 else numbered(results)
 
 
 def numbered(texts: Sequence[str]) -> str:
-    """Texts as numbered lines, from 1."""
+    """Texts as lines that are numbered from 1."""
     return "\n".join(f"{number}. {text}" for number, text in enumerate(texts, 1))
 
 
@@ -136,7 +136,7 @@ def without_value(call: ToolCall, outputs: Mapping[str, Mapping[str, Json]]) -> 
 def order(calls: Mapping[str, ToolCall]) -> list[str]:
     """The step ids of the calls, each after the steps whose outputs it uses, otherwise in the given order.
 
-    Raises as `chains`.
+    Raises the same error as `chains`.
     """
     chain = chains(calls)
     return sorted(chain, key=chain.__getitem__)
@@ -184,7 +184,7 @@ def final_steps(calls: Mapping[str, ToolCall]) -> list[str]:
 
 
 def needed(reference: Reference) -> frozenset[str]:
-    """The steps in a reference's resolution, and the steps whose outputs these use, directly or indirectly."""
+    """The steps that resolve a case by its reference, and the steps whose outputs they use, directly or indirectly."""
     found, pending = set(reference.resolution), list(reference.resolution)
     for step in pending:  # which grows
         call = reference.calls.get(step)
@@ -330,8 +330,8 @@ def _unfit(value: Json, schema: str) -> str | None:
 
 @lru_cache(maxsize=1024)
 def _validator(schema: str) -> Any:
-    # Imported only here, because few data sets have JSON schemas for arguments, but every worker would load the
-    # package.
+    # Imported inside this function, because few data sets have JSON schemas for arguments, but every worker would load
+    # the package.
     from jsonschema import Draft202012Validator
     from jsonschema.validators import extend
 

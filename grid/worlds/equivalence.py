@@ -1,11 +1,11 @@
 """Decides whether two argument values mean the same thing (egb_slate §3.4, semantic equivalence matching).
 
-The following differences do not matter: how dates, booleans and numbers with units are written, case, white space,
+Differences in the following do not matter: the notation of dates, booleans and numbers with units, case, white space,
 hyphens between letters, and the order of lists. A date without a year or time equals another date if all parts that
 both dates state are equal. If a value alone is ambiguous, the argument's name and description decide. A bare `09/28` is
 a day only if the name or description mentions a date and no expiry. A bare 9 equals `9 kg` only if the name or
-description states the unit. Two texts with different words count as different here, but a model may be asked about them
-(`LookupSimulator.asking`).
+description states the unit. By these rules, two texts with different words are different, but a model may be asked
+about them (`LookupSimulator.asking`).
 """
 
 from __future__ import annotations
@@ -21,8 +21,9 @@ from grid.core.types import Json
 
 # Reads dates and times as people write them, with only the standard library.
 #
-# The verdict of SLATE's scorer must not depend on a package's version or on the current year, and the scorer is
-# published as one file. The following parts are read, in any order, each at most once, in upper or lower case:
+# There are two reasons: the verdict of SLATE's scorer must not depend on a package's version or on the current year,
+# and the scorer is published as one file. The following parts are read, in any order, each at most once, in upper or
+# lower case:
 #
 # - a day: `2025-09-28`, `09/28/2025` (the month first, unless it cannot be a month), `09-28` at the beginning,
 #   `September 28th, 2025`, `28 of Sept. 2025`, `2025 Sep 28`; if the month is a name, the year may be missing;
@@ -82,7 +83,7 @@ class Moment:
     weekday: int | None
 
     def agrees(self, other: Moment) -> bool:
-        """Whether the two have the same day or the same time, and do not differ in any other part that both state."""
+        """Whether both moments have the same day or the same time, and differ in no other part that both state."""
         mine = (self.day, self.time, self.year, self.second, self.weekday)
         its = (other.day, other.time, other.year, other.second, other.weekday)
         if any(a is not None and b is not None and a != b for a, b in zip(mine, its, strict=True)):
@@ -162,7 +163,7 @@ class Quantity:
     unit: str | None
 
     def agrees(self, other: Quantity, about: str) -> bool:
-        """Whether the numbers are equal, and the units are equal or a missing unit follows from `about`."""
+        """Whether the numbers are equal and the units agree: they are equal, or a missing unit follows from `about`."""
         if self.value != other.value:
             return False
         units = {self.unit, other.unit}
@@ -221,9 +222,10 @@ def _of_a_day(about: str) -> bool:
 
 
 def canonical(value: str | int | float | bool | None, dated: bool = False) -> Canonical:
-    """A scalar's meaning. Scalars with the same meaning give equal results, except for partial dates and units.
+    """A scalar's meaning.
 
-    `dated`: whether a text of two digits, a separator and two digits (`09/28`) is read as a month and a day.
+    Scalars with the same meaning have equal results, unless a part of a date or a unit is missing. `dated`: whether a
+    text of two digits, a separator and two digits (`09/28`) is read as a month and a day.
     """
     if isinstance(value, str):
         return _canonical_text(value, dated)
@@ -356,8 +358,8 @@ _UNIT = re.compile(r"\(\s*(?:in\s+)?([a-z])\s*\)|_([a-z])\b|(°?[a-z]{2,}|°[cf]
 def understood(unit: str | None, about: str) -> bool:
     """Whether a number without a unit, given as the argument's value, may be read as having this unit.
 
-    Money and percentages may always be written without a unit. Other units may be left out if the argument's name or
-    description states this unit and no other unit of its kind.
+    Money and percentages may always be written without a unit. Another unit may be left out if the argument's name or
+    description states the unit and no other unit of the same kind.
     """
     if unit is None or unit in _LOOSE:
         return True

@@ -165,7 +165,7 @@ def refused(snapshot: bytes, why: str) -> Invoked:
 
 
 def same_public_state(one: bytes, other: bytes) -> bool:
-    """Whether all public attributes of the second object are equal in the first; False if this is undecidable."""
+    """Whether each public attribute of the second object has the same value in the first; False if undecidable."""
     first, second = _copy(one), _copy(other)
     try:
         return all(getattr(first, name) == value for name, value in vars(second).items() if not name.startswith("_"))
@@ -194,7 +194,7 @@ def _own_precision() -> AbstractContextManager[object]:
 
 
 def _text(result: object) -> str:
-    """A result as text, as in BFCL: a text is unchanged, a dict becomes JSON if possible, and `str` converts others."""
+    """A result as text, as in BFCL: texts are unchanged, dicts become JSON if possible, and `str` converts the rest."""
     if type(result) is str:
         return result
     if type(result) is dict:

@@ -63,7 +63,10 @@ class SameFunction:
 
 @lru_cache(maxsize=4096)
 def default_outcome(tool: str) -> Observation:
-    """The outcome of every call that matches no entry. It depends only on the tool's name and gives no information."""
+    """The outcome of every call that matches no entry.
+
+    This outcome depends only on the tool's name and gives no information.
+    """
     return Observation({"status": "no_result", "message": f"{tool} found nothing for these arguments."}, failed=True)
 
 
@@ -73,7 +76,7 @@ class LookupSimulator:
 
     The state is the set of substeps whose outcome was obtained, by any calls. The first state has the substeps in
     `begun`. The case is resolved when the state has every substep of `resolution`. A call may give optional arguments
-    that an entry lacks. If several entries match, the call means those that lack the fewest of its arguments.
+    that an entry lacks. If several entries match, the call means those that lack the fewest of the call's arguments.
 
     A call that matches no entry by the rules may differ from an entry only in free texts. If `same` is given, it is
     asked about each of these texts. If all the texts have the same meaning, the call means that entry.
@@ -95,7 +98,7 @@ class LookupSimulator:
         return self.begun
 
     async def apply(self, state: State, call: ToolCall) -> tuple[frozenset[str], Observation]:
-        """The next state, and the outcome of the first entry that the call means (if none: the default outcome)."""
+        """The next state, and the outcome of the first entry that the call means, or else the default outcome."""
         obtained = own_state(state, frozenset)
         stated = by_reference_names(call, self.same_function)
         groups = candidates(self.entries, stated)

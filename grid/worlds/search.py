@@ -60,8 +60,8 @@ class QuestionWorld:
 
     A successful call returns {"result": the answer}. A call without an answer fails: it returns {"error": why} and
     leaves no result. If `answered` is true, `finish(answer)` gives the case's answer, with a numbered line for each
-    part (read by `parts_of`). After that, no more questions can be asked. If `answered` is false, an outline decides
-    when the work ends. The case's answer then consists of the results that no later question uses, in order.
+    part (read by `parts_of`). After `finish`, no more questions can be asked. If `answered` is false, an outline
+    decides when the work ends. The case's answer then consists of the results that no later question uses, in order.
 
     Attributes:
         corpus: the paragraphs that are searched.

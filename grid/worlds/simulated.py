@@ -79,7 +79,7 @@ class Server(Protocol):
 class ServedWorld:
     """Tools without state. If no response is recorded for a call, the simulator answers or the server invents one.
 
-    The state is the set of tools that were called successfully. A case is resolved when this set contains all tools in
+    The state is the set of tools that were called successfully. A case is resolved when the state contains all tools in
     `resolution`; the arguments do not matter. A call fails, with a Python-style error message, if its tool is not in
     `tools` or its arguments do not fit the tool. At most `most` characters of a response are shown.
     """

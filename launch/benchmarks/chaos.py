@@ -73,7 +73,7 @@ class Deck:
         self._all, self._rng, self._kinds = kinds, rng, list[str]()
 
     def draw(self, there: Collection[str]) -> str | None:
-        """The next kind that has running processes now; None if no kind has any."""
+        """The next kind of which a process is running; None if there is no such kind."""
         if any(kind in there for kind in self._all) and not any(kind in there for kind in self._kinds):
             self._kinds += self._rng.sample(self._all, len(self._all))  # kinds without processes stay in the deck
         kind = next((kind for kind in self._kinds if kind in there), None)

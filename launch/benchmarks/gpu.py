@@ -249,7 +249,7 @@ def ready(bench: Bench) -> None:
 
 
 def choice(bench: Bench) -> None:
-    """Measure a choice and a prefill of equally long, uncached prompts: first in turn, then many at once."""
+    """Measure choices and prefills of equally long, uncached prompts: first in alternation, then many at once."""
     import ray
 
     replica = bench.replica()
@@ -423,9 +423,10 @@ class MeasuredReplica(RecordingReplica):
         return {"kv_cache_tokens": blocks * cache.block_size, "engine_process": started.process}
 
     async def choice_over_prefill(self, pairs: Sequence[tuple[Prompt, Prompt]]) -> list[dict[str, float]]:
-        """Per pair: seconds of a prefill of the first prompt, a choice on the second, and the choice's first round.
+        """For each pair of prompts, the seconds of a prefill, of a choice, and of the choice's first round.
 
-        The prompts of a pair are equally long, and must be new, because the prefix cache would hold earlier prompts.
+        The prefill is of the first prompt, and the choice is on the second. The prompts of a pair are equally long, and
+        must be new, because the prefix cache would hold earlier prompts.
         """
         engine: Any = self._engine
         found = []
@@ -468,7 +469,7 @@ _WAIT_SECONDS = 300.0  # how long to wait until a replica is back
 
 
 def kills(bench: Bench) -> None:
-    """Run the same sweep three times: twice undisturbed, and once with both kills.
+    """Run the same sweep three times: twice undisturbed, and once with kills of the engine's process and the replica.
 
     Two undisturbed runs differ too, because rounding depends on the batches (with VLLM_BATCH_INVARIANT=1 no rows
     differ). So the number of rows that differ after kills is shown next to the number that differ without kills.

@@ -1,6 +1,6 @@
 """Exact choices compared with brute force from full log-probabilities, on vLLM and transformers, and between machines.
 
-The rest of the file has the tools that all parts of `gpu` share (figures, random weights, the GPU's memory), and the
+This file also has the tools that all parts of `gpu` share (figures, random weights, the GPU's memory), and the
 measurement of masks.
 
 A variant is an engine, a number format and, for vLLM, whether batches are invariant. Each variant runs in its own
@@ -96,7 +96,7 @@ def _apart(one: Sequence[Sequence[float]], other: Sequence[Sequence[float]], opt
 def _model(bench: Shared) -> dict[str, Any]:
     """The config keys that give the measured model's weights.
 
-    Random weights are written to files first, because transformers does not draw any.
+    Random weights are written to files first, because transformers does not generate random weights.
     """
     if "path" in bench.model:
         return {"path": str(with_weights(Path(bench.model["path"]), bench.folder / "weights", bench.arguments.device))}
@@ -207,7 +207,7 @@ async def _full(engine: Any, tokens: list[int], renderer: Renderer, count: int) 
 
 
 def _of_transformers(engine: Any, tokens: list[int], nodes: Sequence[Prefix]) -> dict[Prefix, np.ndarray]:
-    """The same log-probabilities from transformers' own forward pass: one pass per sequence, with nothing reused."""
+    """The log-probabilities of `_full` from transformers' own forward pass: one pass per sequence, nothing reused."""
     import torch
 
     model = engine._loaded.model._model
@@ -382,10 +382,11 @@ class Memory:
             self._peak = max(self._peak, int(pynvml.nvmlDeviceGetMemoryInfo(self._handle).used))
 
 
-# The CPU time that sampling with a schema needs besides the GPU's: for compiling a grammar, and for each token's mask.
+# The CPU time that sampling with a schema needs in addition to GPU time: to compile a grammar, and to compute the mask
+# of each token.
 #
-# Between two steps, vLLM computes the masks of all running requests, one after another for up to 128 requests. So on
-# any GPU, a step with 120 requests takes longer than its forward pass by the time of 120 masks.
+# Between two steps, vLLM computes the masks of all running requests, one after another for up to 128 requests. On
+# any GPU, a step with 120 requests therefore takes as long as its forward pass and 120 masks together.
 
 
 _THOUGHT = "I look for the order first, and then ask where its parcel is. The customer gave the order's number."
@@ -393,7 +394,7 @@ _TOOLS = 10
 
 
 def masks(bench: Shared) -> None:
-    """Time the masks for calls (ms): with a thought of at most 400 characters, one of any length, and no thought."""
+    """Time the masks for calls (ms): with thoughts of at most 400 characters, of any length, and without thoughts."""
     import xgrammar
     from transformers import AutoTokenizer
 

@@ -50,7 +50,7 @@ def run(arguments: argparse.Namespace, console: Console) -> None:
 
 
 def against_reference(arguments: argparse.Namespace, console: Console) -> None:
-    """Print programs per second; ratios are computed within a repeat. It needs the package `kopl`."""
+    """Print programs per second; ratios are computed within a repeat. The comparison needs the package `kopl`."""
     raw = random_base(arguments.seed, arguments.entities, arguments.concepts, arguments.keys)
     started = time.perf_counter()
     kb = parse(raw, _SOURCE)

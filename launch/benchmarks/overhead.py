@@ -242,7 +242,7 @@ def run(arguments: argparse.Namespace, console: Console) -> None:
     )
 
 
-# Comparing two checkouts: each runs the null engine with its own code, in turn, in its own processes.
+# Comparing two checkouts: in turn, each runs the null engine with its own code and in its own processes.
 
 
 HERE = Path(__file__).parents[2]
@@ -303,7 +303,7 @@ _FIGURES = (
 def table(
     title: str, other: Path, found: Mapping[str, Sequence[Mapping[str, float]]], figures: Sequence[Figure]
 ) -> Table:
-    """A table of the medians over rounds, `there` and `here`, and of the rounds' ratios (above 1: `here` is better)."""
+    """A table of both checkouts' medians over rounds, and of the rounds' ratios (above 1: this checkout is better)."""
     ours, theirs = (commit_of(folder) for folder in (HERE, other))
     rounds = len(found["here"])
     made = Table(title=f"{title}: {ours} here, {theirs} there, {rounds} rounds in turn")

@@ -1,4 +1,4 @@
-"""A large sweep of almost empty cells: the grid's own cells per second, its memory, and its size on the disk."""
+"""A large sweep of almost empty cells: the grid's own cells per second, the driver's memory, and the size on disk."""
 
 from __future__ import annotations
 
@@ -43,9 +43,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace, console: Console) -> None:
-    """Run the null engine on one-step cases, as a user would, then rerun it.
+    """Run the null engine on one-step cases, as a user would, then run the same command again.
 
-    Print a table and the verification's cost.
+    Print the measurements, and the cost of verifying hashes and checksums.
     """
     if arguments.verification:
         _verification(arguments.verification, console)
@@ -102,7 +102,7 @@ _FIGURES = (
 def _verification(folder: Path, console: Console) -> None:
     """The cost of verifying hashes and checksums.
 
-    Each use runs with verification and without it, in turn, as if in a new process.
+    Each use of the results runs with verification and without it, in turn, as if in a new process.
     """
     size = sum(path.stat().st_size for path in folder.glob("*/*.parquet"))
     console.print(f"verification of {size / 2**20:,.0f} MiB in {len(list(folder.glob('*/*.parquet'))):,} files:")

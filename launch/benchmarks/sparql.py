@@ -107,7 +107,7 @@ def against_rdflib(arguments: argparse.Namespace, console: Console, scratch: Pat
 
 
 def _by_rdflib(graph: Any, expression: Expression) -> set[Node]:
-    """The denotation of an expression, found by rdflib with the same query that an endpoint is sent."""
+    """The denotation of an expression, found by rdflib with the same query that would be sent to an endpoint."""
     from rdflib import URIRef
 
     rows = graph.query(query(expression))
@@ -271,12 +271,12 @@ class _Way:
         return self.joined(Entity(self.start), [self.start])
 
     def ids(self, expression: Expression) -> list[str]:
-        """The entities that an expression denotes; empty if there are too many (choosing one raises IndexError)."""
+        """The entities that an expression denotes; if there are too many, none, so choosing one raises IndexError."""
         found = [node.id for node in self.graph.denotes(expression) if isinstance(node, Entity)]
         return found if len(found) <= _MOST else []
 
     def value(self, ids: Sequence[str], ending: str) -> tuple[str, Node]:
-        """For a random one of the entities: a relation whose name has this ending, and a value of this relation."""
+        """A relation of a randomly chosen entity, with a name that has this ending; and a value of this relation."""
         one = self.rng.choice(ids)
         relation = self.rng.choice([r for r in self.graph.properties([one]) if r.endswith(ending)])
         return relation, self.graph.denotes(Join(relation, Entity(one), reverse=True))[0]

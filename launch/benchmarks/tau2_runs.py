@@ -1,4 +1,4 @@
-"""τ²-bench with a model that answers at once: the package's own runner, and an episode of the grid, run gold actions.
+"""τ²-bench with a model that answers at once: gold actions, run by the package's own runner or a grid episode.
 
 Each side runs in its own process, so that its memory can be measured:
 `python -m launch.benchmarks.tau2_runs SIDE DOMAIN PATH N`.
@@ -132,7 +132,7 @@ def there(dataset: Tau2, case_ids: Sequence[str]) -> float:
 
 
 def branched(dataset: Tau2, states: int) -> dict[str, float]:
-    """Make `states` distinct states of an airline case; returns the memory of the states and of the process, in MiB.
+    """Make `states` different states of an airline case; returns the memory of these and of the process, in MiB.
 
     Each state is one change away from an earlier state.
     """

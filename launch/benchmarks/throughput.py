@@ -1,4 +1,4 @@
-"""A sweep on one vLLM replica, compared with an offline replay of the same requests; and the time lost by layer."""
+"""A sweep on one vLLM replica, compared with an offline replay of the same requests; and the time lost per layer."""
 
 from __future__ import annotations
 
@@ -225,7 +225,7 @@ def row_of(request: Recorded) -> dict[str, Any]:
 
 
 def run(arguments: argparse.Namespace, console: Console) -> None:
-    """Run a sweep and its replay in turn; prints each pair, the ratio with its spread, and the time lost by layer."""
+    """Run a sweep and its replay in turn; prints each pair, the ratio and its spread, and the time lost per layer."""
     with tempfile.TemporaryDirectory() as name:
         folder, settings = Path(name), settings_of(arguments)
         with replaying(settings[0].config["model"], folder) as replay:
@@ -256,7 +256,7 @@ def run(arguments: argparse.Namespace, console: Console) -> None:
 
 
 def layers(pairs: Sequence[tuple[Swept, dict[str, float]]]) -> Table:
-    """A table of the seconds of every sweep by layer, including the seconds of its replay."""
+    """A table of the seconds that each sweep spent in each layer, and of the seconds of its replay."""
     table = Table(title="seconds of each sweep")
     table.add_column("")
     for repeat in range(len(pairs)):

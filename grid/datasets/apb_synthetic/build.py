@@ -517,7 +517,7 @@ class Draft:
         return distinct(list(self.facts.values()), self.functions)
 
     def count(self, function: str) -> int:
-        """The number of steps that call a function."""
+        """The number of steps that call the given function."""
         return sum(step.function == function for step in self.program.steps)
 
     def _named(self, key: str, place: int) -> str:
@@ -568,7 +568,7 @@ class Draft:
         return Constraint("before" if rule.kind == "before" else "forbid_function", tuple(rule.of), text)
 
     def _fill_up(self) -> None:
-        """Add unneeded tools of the category up to the number in the recipe, and shuffle all tools with the seed."""
+        """Add unneeded tools of the category until there are as many as the recipe says; shuffle all with the seed."""
         others = [name for name in self.category.functions if name not in self.tools]
         self.rng.shuffle(others)
         for name in others[: max(0, self.recipe.bank - len(self.tools))]:

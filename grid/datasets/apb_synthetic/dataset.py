@@ -93,7 +93,7 @@ _HORIZONS = ("stepwise", "stages", "extraneous")
 class ApbSynthetic(RecordDataset[Recipe]):
     """The cases of one seed in the given task families.
 
-    Step-wise cases start after some calls have already been made, and have `horizon` decisions. Broken cases start
+    Step-wise cases start after some calls have already been made, and allow `horizon` decisions. Broken cases start
     after a failed call. Every case offers `reject` in addition to its tools. The scorer decides whether a plan
     succeeds:
 
@@ -351,8 +351,8 @@ BINS: Mapping[range, int] = {range(1, 11): 434, range(11, 21): 590, range(21, 10
 HOLISTIC = 1109
 OF_EACH_K, HORIZONS = 300, (1, 2, 3)
 EXTRANEOUS, COUNTS_EXTRANEOUS = 150, (2, 4, 6, 8, 10)
-"""The number of cases of each kind, holistic and step-wise, that get useless tools; the numbers of tools added to each
-case."""
+"""The number of cases of each kind, holistic and step-wise, that get useless tools. Each of them is made once with
+each of the given numbers of useless tools."""
 BROKEN, OF_EACH_UNSOLVABLE, COSTS = 300, 100, 106
 STAGES: tuple[Stage, ...] = ("early", "middle", "late")
 MIDDLE: Stage = "middle"

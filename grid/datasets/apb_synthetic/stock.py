@@ -395,7 +395,7 @@ class Recipe(BaseModel):
 
     `base` names the solvable case from which the case is made; cases with the same base have the same constants. `bank`
     is the number of tools. `avoid` is a function whose second tool is offered but forbidden. `place` is the number of
-    calls already made, and `k` is the number of calls to predict. In a broken case, `place` is the number of the failed
+    calls already made, and `k` is the number of calls to predict. In a broken case, `place` is the index of the failed
     call.
     """
 

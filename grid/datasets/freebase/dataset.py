@@ -45,7 +45,7 @@ class Files:
 
     Attributes:
         tests: patterns of files with test questions.
-        trainings: patterns of files with training questions, which may be missing.
+        trainings: patterns of files with training questions; these files may be missing.
     """
 
     folders: Sequence[str]

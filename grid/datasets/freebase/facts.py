@@ -123,8 +123,8 @@ _NONE: dict[str, dict[Node, None]] = {}
 _NO_WAY: dict[Node, dict[str, None]] = {}
 
 
-# Finds the nodes that an S-expression denotes among the facts in memory. A SPARQL engine would find the same nodes (see
-# `queries.query`), but much more slowly.
+# Searches the facts in memory for the nodes that an S-expression denotes. A SPARQL engine would find the same nodes
+# (see `queries.query`), but much more slowly.
 #
 # The nodes are needed at every step while the graph grows. When the graph is finished, the nodes are compared with the
 # SPARQL engine's results.
@@ -134,7 +134,7 @@ _NUMBERS = frozenset(f"{XSD}{name}" for name in ("integer", "float", "double", "
 
 
 class Watch:
-    """For an expression that is not open (`is_open`), records the nodes whose new facts may change its result."""
+    """For an expression that is not open (`is_open`), records the nodes for which new facts may change its result."""
 
     def __init__(self) -> None:
         self._subjects: dict[str, set[Node]] = {}
@@ -337,7 +337,7 @@ def bounds_of(relation: str) -> tuple[str, ...]:
 
 
 def _holds(facts: Facts, constraint: TimeConstraint, node: Node) -> bool:
-    """Whether a node has started by the constraint's time and not yet ended. A missing bound excludes no node."""
+    """Whether a node has started by the constraint's time and has not yet ended. A missing bound excludes no node."""
     if not isinstance(node, str):
         return True
     for relation, test in zip(bounds_of(constraint.relation), (_begun, _not_over), strict=False):
@@ -367,7 +367,7 @@ _TRIES = 60
 
 
 class Literals:
-    """The kind of literal to which each relation leads, taken from the questions or, if none has one, from the schema.
+    """The kind of literal to which each relation leads, according to the questions or, failing that, the schema.
 
     `roles` maps a relation to its domain and its range.
     """

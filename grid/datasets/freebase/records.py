@@ -1,4 +1,4 @@
-"""Read released questions over Freebase within limits, and plant facts that answer them (planning_horizon §B.1.2)."""
+"""Read released questions over Freebase, with limits, and plant facts that answer them (planning_horizon §B.1.2)."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ class Question:
     def template(self) -> str:
         """The S-expression without entities, literals and times.
 
-        Questions with the same template differ only in these three.
+        Questions with the same template differ only in their entities, literals and times.
         """
         return written(self.expression, masked=True)
 
@@ -106,7 +106,7 @@ class Question:
         return tuple(identity for identity in self.entities if identity not in own)
 
     def known_as(self, names: Mapping[str, str]) -> Question:
-        """The question, with names from `names` (id to name) added for entities that it does not name."""
+        """The question, with names from `names` (id to name) added for entities that the question does not name."""
         more = tuple((names[identity], identity) for identity in self.unnamed if identity in names)
         return replace(self, mentions=_kept((*self.mentions, *more))) if more else self
 
@@ -391,7 +391,7 @@ class Planter:
     def value(self, node: Node, relation: str, fits: Callable[[Node], bool], drawn: Value | None) -> None:
         """Give an entity a value, unless one of its values fits.
 
-        Raises UnplantableError if it has values but none fits.
+        Raises UnplantableError if the entity has values but none fits.
         """
         if not isinstance(node, str):
             raise UnplantableError("a literal cannot have values")
@@ -423,9 +423,9 @@ class Planter:
             self.value(node, relation, lambda found: compares(found, sign, value), drawn)
 
     def _extreme(self, arg: Arg, nodes: Sequence[Node]) -> None:
-        """Give all nodes the same value, which is the best of all.
+        """Give all nodes the same value: the best of some drawn values and the values of the operand's members.
 
-        If nodes have values already, use the best of their values.
+        If nodes have values already, use the best of their values instead.
         """
         self.plant(arg.operand, nodes)
         had = self._values(nodes, arg.relation)

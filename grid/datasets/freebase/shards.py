@@ -71,7 +71,7 @@ class Shard:
         return True
 
     def _settled(self, mark: int) -> bool:
-        """Whether all questions that new facts (after the first `mark` facts) may affect still have their answers."""
+        """Whether new facts (after the first `mark` facts) leave the answers to all questions unchanged."""
         concerned: set[int] = set()
         for fact in self.facts.since(mark):
             name = name_of(fact)
@@ -144,7 +144,7 @@ def spread(questions: Sequence[Question], make: Callable[[int], Shard]) -> tuple
 
 
 def nodes_of(question: Question) -> tuple[Node, ...]:
-    """A question's answers as nodes. Raises UnplantableError if no query can give them."""
+    """A question's answers as nodes. Raises UnplantableError if no query can return these answers."""
     named = set(question.entities) & {answer.value for answer in question.answers}
     if named:
         raise UnplantableError("an answer is an entity that the question names; queries leave such entities out")
@@ -179,7 +179,7 @@ _MOST = 3
 """Maximum number of decoys of one kind for one step."""
 _TRIES = 4
 _INVENTED = 0.4
-"""If an existing thing could serve as a decoy: how often a new thing is made nevertheless."""
+"""If an existing thing could serve as a decoy: the probability that a new thing is made nevertheless."""
 _OPPOSITE: dict[Comparison, Comparison] = {"lt": "ge", "ge": "lt", "gt": "le", "le": "gt"}
 
 
@@ -258,7 +258,7 @@ class _Decoys:
         return [value for value in values if isinstance(value, Value)]
 
     def _untimely(self, constraint: TimeConstraint, node: str) -> None:
-        """Plant a node that starts too late for a constraint or, if the schema gives ends, ends too early."""
+        """Plant a node that starts too late or, if the schema has an end relation, ends too early for a constraint."""
         planter = self._shard.planter
         planter.plant(constraint.operand, [node])
         since, *until = [name for name in bounds_of(constraint.relation) if name in planter.ontology.roles]
@@ -289,7 +289,7 @@ class _Decoys:
                 return None
 
     def _candidate(self, head: str) -> str:
-        """A new thing, or a member of the class that occurs neither in the question nor in its answers."""
+        """A new thing, or a class member that occurs neither in the question nor in its answers."""
         members: Sequence[Node] = list(self._shard.facts.subjects(TYPE, head))
         if members and self._rng.random() >= _INVENTED:
             for _ in range(_TRIES):

@@ -94,7 +94,7 @@ class Report:
         return table
 
     def nodes(self) -> Table:
-        """The numbers of cases by the number of plan nodes, including the finish."""
+        """The number of cases for each number of plan nodes, including the finish."""
         counts = Counter(bin_of(one.nodes, ATOMIC) for one in self.dataset.questions.values())
         table = Table("nodes", "cases", title="cases by number of plan nodes, including the finish")
         for name in bins(ATOMIC):
@@ -132,7 +132,7 @@ class Report:
         return table
 
     def guesses(self) -> Table:
-        """The share of questions for which a policy that is given the rest of the plan guesses all relations."""
+        """The share of questions for which a policy, given the rest of the plan, guesses all relations correctly."""
         title = "share of questions answered if a policy chooses the relations and the rest of the plan is given"
         table = Table("the relation that is", "share", title=title)
         homes = [(question, self._attacks[self._home(question)]) for question in self.right]
@@ -233,7 +233,8 @@ def _relations(facts: Facts) -> tuple[dict[str, set[str]], dict[str, set[str]]]:
     return outward, inward
 
 
-# How often guesses succeed: simple policies get the rest of the plan and choose its relations; plans are shortened.
+# How often guesses succeed: simple policies choose the relations of plans that are otherwise given, and plans are
+# shortened.
 
 
 Offered: TypeAlias = Mapping[str, int]

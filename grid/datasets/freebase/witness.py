@@ -4,7 +4,7 @@ The questions with their logical forms and answers, the names of entities in que
 real. Everything else is invented. Facts, and things that link entities, are invented so that each S-expression denotes
 exactly its released answers. If the facts for one question would change the answers to another, the two questions are
 put into different graphs (`urn:shard:0`, ...). The graphs also have facts that match only part of a question and, for
-all entities, facts for which no question asks.
+all entities, facts that no question asks about.
 """
 
 from __future__ import annotations
@@ -177,7 +177,8 @@ def _batches(quads: Iterator[ox.Quad]) -> Iterator[list[ox.Quad]]:
         yield some
 
 
-# Ids and names for invented things. They look like those of things of the same class in the questions' files.
+# Ids and names for invented things. They resemble the ids and names of things of the same class in the questions'
+# files.
 
 
 _ALPHABET = "0123456789bcdfghjklmnpqrstvwxyz_"
@@ -190,7 +191,7 @@ _WORD = re.compile(r"\b(?!(?:the|and|for|von|van|der|del|les|los|las|des)\b)[^\W
 _FEW = 6
 """If a class has fewer names than this, its names are not recombined into new names."""
 _WORDS = 30
-"""New words are made from the words of a domain only if the domain has at least this many."""
+"""New words are made from the words of a domain only if the domain has at least this many words."""
 _PLACEHOLDER, _NAMELESS = "m.0", "Thing"
 
 
@@ -262,7 +263,7 @@ class Christening:
         return f"{first} {number}"
 
     def _names_like(self, classes: Sequence[str]) -> list[str]:
-        """The names of the first group with names; the groups are the classes, then their domains, then all names."""
+        """The names of the first group that has any; the groups are the classes, then their domains, then all names."""
         return next(self._named[group] for group in (*_groups(classes), "") if self._named.get(group))
 
     def _ids_like(self, classes: Sequence[str]) -> list[str]:
@@ -309,23 +310,23 @@ def _digits(text: str, rng: random.Random) -> str:
     return text[:kept] + "".join(drawn)
 
 
-# Facts for which no question asks. Each entity gets ten or more relations in each direction, if the schema has enough.
+# Facts that no question asks about. Each entity gets ten or more relations in each direction, if the schema has enough.
 
 
 LEAST = 10
 """Minimum number of relations that each entity gets in each direction, if possible."""
 _MORE = 5
 _MEMBERS = 6
-"""Minimum number of members of a question's class. For a class one relation away, half of this number."""
+"""Minimum number of members of a question's class. A class one relation away needs only half of this number."""
 _KNOWN = 0.7
-"""Share of a class's new members that are released entities of the class's domain, if there are any."""
+"""Share of a class's new members that are released entities of the class's domain, if the domain has any."""
 _SPREAD = 1.8
 _MOST_ENDS = 40
-"""The number of facts that an entity has with one relation follows a Pareto distribution, truncated here."""
+"""The number of facts that an entity has with one relation follows a Pareto distribution, capped at this number."""
 _MANY, _AS_MANY = 2, 0.6
 """If an entity has over `_MANY` facts of a question's relation, most of its other relations get about as many facts.
 
-`_AS_MANY` is the share of other relations that get about as many.
+`_AS_MANY` is the share of other relations that get about as many facts.
 """
 _COMMON = 0.15
 """Frequency of relations of the class of all topics, relative to relations of an entity's other classes."""
@@ -336,7 +337,7 @@ _Had: TypeAlias = dict[bool, dict[str, set[str]]]
 _UNTOLD = re.compile(
     r"abus|accus|arrest|brothel|celebrit|convict|crime|infidel|lawsuit|popstra|porn|prostitut|rehab|sexual"
 )
-"""Because people have real names, facts about these subjects are not invented, except for relations in questions."""
+"""No facts about these subjects are invented, because people have real names; relations in questions are excepted."""
 _CLASSES = 50
 """Number of classes that are tried for an entity with too few relations."""
 
@@ -370,7 +371,7 @@ class Noise:
             self._widen(node, had)
 
     def _widen(self, node: str, had: _Had) -> None:
-        """Give an entity with too few relations more classes, first from its own domains, then from any domain."""
+        """Add classes to an entity that has too few relations, first from its own domains, then from any domain."""
         if self._total(node, had) >= LEAST:
             return
         own = {str(name) for name in self._shard.facts.types(node)}

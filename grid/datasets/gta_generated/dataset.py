@@ -1,9 +1,9 @@
-"""A generated closed set over the signatures of GTA's fourteen tools (tooltree §4.1); GTA itself is `dataset=gta`.
+"""A closed set of cases, generated from the signatures of GTA's fourteen tools (tooltree §4.1).
 
-The set has 200 queries, five from each of 40 templates. The queries resemble GTA's in form (steps, tools, categories,
-kinds of answers; see `agent-grid data gta_generated`), but are not taken from GTA. The web pages and images do not come
-from GTA either: each of them is a set of facts. Results on this set compare planners with each other and are not
-results on GTA.
+GTA itself is `dataset=gta`. The set has 200 queries, five from each of 40 templates. The queries resemble GTA's in form
+(steps, tools, categories, kinds of answers; see `agent-grid data gta_generated`), but are not taken from GTA. The web
+pages and images do not come from GTA either: each of them is a set of facts. Results on this set compare planners with
+each other and are not results on GTA.
 """
 
 from __future__ import annotations
@@ -248,7 +248,7 @@ PRICES: tuple[Template, ...] = (
 )
 
 
-# A generated closed set over the signatures of GTA's fourteen tools (tooltree §4.1); GTA itself is `dataset=gta`.
+# A closed set of cases, generated from the signatures of GTA's fourteen tools (tooltree §4.1).
 
 
 ADAPTER = 2
@@ -323,7 +323,7 @@ class GtaGenerated(RecordDataset[Record]):
 
     @cached_property
     def _places(self) -> dict[str, tuple[Record, int | None]]:
-        """For each case, its query and, if the case is a single call, the number of this call."""
+        """For each case, its query and, if the case is a single call, the index of this call."""
         if self.mode == "end_to_end":
             return {name: (record, None) for name, record in self.records.items()}
         return {
@@ -334,7 +334,7 @@ class GtaGenerated(RecordDataset[Record]):
 
 
 def measure(record: Record, reference: Reference, plan_f1: PlanF1, trajectory: Trajectory) -> Mapping[str, Any]:
-    """End to end: ToolTree's four F1 (`grid.metrics.closed_set`), GTA's tool_counts and answer_score.
+    """End to end: ToolTree's four F1 scores (`grid.metrics.closed_set`), GTA's tool_counts and answer_score.
 
     The answer_score is 0 if there is no answer. Queries that ask for an image have no answer_score.
     """
@@ -348,7 +348,7 @@ def measure(record: Record, reference: Reference, plan_f1: PlanF1, trajectory: T
 def measure_step(
     record: Record, reference: Reference, plan_f1: PlanF1, done: Sequence[Step], trajectory: Trajectory
 ) -> Mapping[str, Any]:
-    """Step by step: ToolTree's F1 and GTA's accuracies for the single call that the case asks for."""
+    """Step by step: ToolTree's F1 scores and GTA's accuracies for the single call that the case asks for."""
     step = trajectory.steps[0] if trajectory.steps else None
     own = closed_set_scores(trajectory, reference, record.concrete, record.outcomes, done, decisions=1, plan_f1=plan_f1)
     return {**step_scores(step, record.calls[len(done)].concrete), **own}

@@ -186,7 +186,7 @@ class Record:
 class Draft:
     """A case under construction.
 
-    `number` is the case's number in its template, `first` the number of the case's first image.
+    `number` is the case's position among its template's cases, from 0; `first` is the number of the case's first image.
     """
 
     rng: random.Random

@@ -487,9 +487,9 @@ def _counted(draft: Draft, image: str, kind: str, shelves: Sequence[str]) -> lis
 
 
 def _cupboard(draft: Draft) -> tuple[str, str, dict[str, int]]:
-    """An image of three shelves with things of two kinds, the first kind, and the number of its things on each shelf.
+    """An image of three shelves with things of two kinds, the first kind, and the count of this kind on each shelf.
 
-    These numbers differ.
+    These counts differ.
     """
     kind, other = draft.pick("goods", 2)
     shelves = dict(zip(words()["shelves"], draft.rng.sample(range(1, 6), 3), strict=True))

@@ -60,7 +60,9 @@ _OBJECTIVES = re.compile(r"([1-9])(?:\.\.([1-9]))?")
 
 @dataclass(config=STRICT)
 class HotpotQAMulti(RecordDataset[Sample]):
-    """Cases from a distractor file: `cases` for each number of questions in `objectives`, drawn with `seed` + number.
+    """Cases from a distractor file: `cases` for each number of questions in `objectives`.
+
+    The cases with a given number of questions are drawn with `seed` plus this number.
 
     A case is resolved when all its parts are answered correctly (by HotpotQA's exact match) and in order; `answer_em`
     and `answer_f1` are means over the parts. A case's cluster is the set of its questions, in any order. By default, a
@@ -122,7 +124,7 @@ class HotpotQAMulti(RecordDataset[Sample]):
 
     @cached_property
     def skipped(self) -> Sequence[Skipped]:
-        """Records that cannot be parts, invalid paragraphs, and numbers of parts without enough questions."""
+        """Records that cannot be parts, invalid paragraphs, and numbers of parts with too few questions."""
         short = [
             Skipped(f"k={number}", f"{self.cases} cases are asked for, but only {len(found)} can be drawn")
             for number, found in self._drawn.items()
@@ -174,7 +176,7 @@ class HotpotQAMulti(RecordDataset[Sample]):
         return " ".join(sorted(part.id for part in self.records[case_id].parts))
 
     def problem(self, case_id: str) -> Problem:
-        """One case with both tools."""
+        """One case, with the data set's two tools."""
         sample = self.records[case_id]
         world = self.world(sample)
         notes = (SHORT, SEVERAL) if len(sample.parts) > 1 else (SHORT,)
@@ -324,7 +326,7 @@ DEV, SAMPLE = "hotpot_dev_distractor_v1.json", "distractor_sample.jsonl"
 
 
 def file_of(key: str, path: str | None) -> Path:
-    """The file at `path`, or the file in the folder at `path`. Raises ConfigError for `key` if there is none."""
+    """The file at `path`, or the file in the folder at `path`. Raises ConfigError for `key` if neither exists."""
     paragraphs = "a JSON Lines file with title and text"
     questions = f"a file of HotpotQA's distractor setting, or a folder with {DEV} or {SAMPLE}"
     allowed = paragraphs if key == CORPUS else questions
@@ -424,7 +426,7 @@ def halved(parts: Sequence[Part]) -> tuple[list[Part], list[Part]]:
     """Halve the parts of each kind, sorted by the hashes of their ids: one half for cases, one for demonstrations.
 
     Every second part goes into the second half. Both lists keep the parts' order. If a kind has an odd number of parts,
-    the first list gets one more.
+    the first list gets one part more.
     """
     for_cases: set[str] = set()
     for kind in KINDS:

@@ -31,7 +31,7 @@ from grid.worlds.readers import Evidence, bare
 from grid.worlds.search import COMMONSENSE, QUESTION, SEARCH
 
 Pieces: TypeAlias = tuple[str | int, ...]
-"""A question's text in pieces. A number stands for the result of the part's call with this number, from 0."""
+"""A question's text in pieces. A number in it stands for the result of the part's call with this index."""
 _EDGES = " ,;:.?!"
 _NAMED = 0.5
 """A paragraph names a title if it has this share of the title's words, since few texts contain a full title."""
@@ -50,7 +50,7 @@ class PartStep:
     title: str = ""
 
     def asked(self, numbers: Sequence[str]) -> str:
-        """The question with references to earlier calls; `numbers` are the numbers of the part's calls in the plan."""
+        """The question with references to earlier calls; `numbers` has each call's step number in the plan."""
         return self._joined([reference(number, RESULT) for number in numbers])
 
     def found(self, results: Sequence[str]) -> str:
@@ -182,7 +182,7 @@ _GRAMMAR = _ASKING | _PREPOSITIONS | _VERBS | frozenset(["and", "or", "but", "wo
 _WEIGHTS = {(True, False): 1.0, (True, True): 0.25, (False, False): -0.25, (False, True): -1.0}
 """The weight of a word. The key says whether the word is in the first paragraph, and whether it is in the second."""
 _MOST = 120
-"""The number of words at the start of a question that are considered."""
+"""The number of words considered at the start of a question."""
 _NEAR = 3
 """Maximum number of words between a noun and its determiner."""
 
@@ -280,7 +280,7 @@ class _Words:
         return at > 0 and self.bare[at] in _RELATIVE and self.bare[at - 1] not in _GRAMMAR | _DETERMINERS
 
     def _determined(self, before: int) -> bool:
-        """Whether a determiner comes shortly before a place, without punctuation or grammatical words in between."""
+        """Whether a determiner comes shortly before a word, without punctuation or grammatical words in between."""
         for place in range(before - 1, max(before - 2 - _NEAR, -1), -1):
             if self.bare[place] in _DETERMINERS:
                 return True
@@ -305,7 +305,7 @@ MAX_PARAGRAPH_CHARACTERS = 20_000
 
 @dataclass(frozen=True)
 class Context:
-    """One paragraph of a question: its title, its sentences, and the numbers of the supporting sentences (`facts`)."""
+    """One paragraph of a question: its title, its sentences, and the indices of the supporting sentences (`facts`)."""
 
     title: str
     sentences: tuple[str, ...]
@@ -379,7 +379,7 @@ def _text(record: Mapping[str, Any], key: str) -> str:
 
 
 def _records_facts(value: object) -> dict[str, set[int]]:
-    """For each title, the numbers of the sentences that support the answer."""
+    """For each title, the indices of the sentences that support the answer."""
     found: dict[str, set[int]] = {}
     for title, number in _pairs(value, "supporting_facts", "title", "sent_id"):
         if not isinstance(title, str) or isinstance(number, bool) or not isinstance(number, int) or number < 0:
@@ -554,7 +554,7 @@ class Constants:
         self._by_last = {last: _commonest(answers) for last, answers in by_last.items()}
 
     def right(self, sample: Sample) -> Mapping[str, bool]:
-        """For each constant, whether it answers all parts of a case; empty if no question is for demonstrations."""
+        """For each constant, whether it answers all parts of a case; empty if there are no demonstration questions."""
         if self.overall is None:
             return {}
         told = [self._by_last.get(part.steps[-1].tool) or self.overall for part in sample.parts]

@@ -29,7 +29,7 @@ FILTERS = {"string": "Str", "quantity": "Num", "year": "Year", "date": "Date"}
 _NESTED = 2
 """Maximum number of relative clauses in one noun phrase or clause.
 
-A noun that clauses describe may have one more relative clause.
+A noun that is described by clauses may have one more relative clause.
 """
 _NOMINAL = re.compile(r"the [^{]+ of \{x\}")
 _OF_A_PERSON = {"w": "who", "who": "Who", "it": "this person", "its": "this person's", "own": "their"}
@@ -49,7 +49,7 @@ class Phrase:
     tree: Tree
     target: str
     clauses: int = 0
-    """The number of nouns that are described by a clause and not by 'of'."""
+    """The number of nouns in the phrase that are described by a clause and not by 'of'."""
 
 
 class Phrases:

@@ -158,7 +158,7 @@ def depth(program: Sequence[ProgramStep]) -> int:
 
 
 def breadth(program: Sequence[ProgramStep]) -> float:
-    """Average parallelism: steps / depth (§3.1). Pass the DAG, because a tree counts repeated steps several times."""
+    """Average parallelism: steps / depth (§3.1). Pass the DAG, because a tree has repeated steps several times."""
     return len(program) / depth(program)
 
 
@@ -488,7 +488,7 @@ class Facts:
 
     @cached_property
     def leading(self) -> dict[str, list[Relation]]:
-        """For each entity, the facts that identify it, because the other entity has the relation to this one only."""
+        """Each entity's identifying facts, in which the other entity has the relation to this entity only."""
         return {
             identity: [
                 fact

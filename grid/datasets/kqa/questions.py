@@ -296,7 +296,7 @@ class Questions:
         return target, fact.name
 
     def peers(self, concept: str, key: str) -> list[str]:
-        """All entities of a concept with exactly one value of an attribute.
+        """Those entities of a concept that have exactly one value of an attribute.
 
         Raises Dead if there are fewer than five.
         """

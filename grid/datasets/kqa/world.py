@@ -30,7 +30,8 @@ _TRIES = 10_000
 class _Entity:
     """One entity under construction.
 
-    `leaf` is its concept, `year` the year of its origin, and `named` an entity whose name is part of its name.
+    `leaf` is the entity's concept, `year` the year of its origin, and `named` another entity, whose name is part of
+    this entity's name.
     """
 
     id: str
@@ -382,7 +383,7 @@ class Relation(_Strict):
 
 
 class _RawAttribute(Attribute):
-    """An attribute as in the file, with the words that replace the attribute's key and how patterns use them."""
+    """An attribute as in the file, with the words that replace the attribute's key and their uses in patterns."""
 
     names: list[str] = []
     things: list[str] = []
@@ -495,7 +496,7 @@ def _filled(pattern: Any, word: str, slots: Mapping[str, str] = {}) -> Any:
 
 
 def _joined(words: dict[str, Any], more: dict[str, Any], qualifiers: Iterable[str]) -> dict[str, Any]:
-    """The wordings of `words` and `more`; `more` adds wordings for a qualifier only if it is in `qualifiers`."""
+    """The wordings of `words` and `more`; qualifiers that are not in `qualifiers` get no wordings from `more`."""
     found = dict(words)
     for field, added in more.items():
         if field in ("at", "when", "check_at"):

@@ -47,7 +47,7 @@ DRAWS = 300
 """Maximum number of times that a workflow's values are drawn until its conditions are met."""
 SLOT = re.compile(r"\{([a-z]\w*(?:\.\w+)*)\}")
 OUTPUT = re.compile(r"(\d+\.\d+)\.(\w+)")
-# An output in a condition; a name that starts with a letter and has no dots replaces it, as expressions require.
+# An output in a condition; it is replaced by a name that starts with a letter and has no dots, as expressions require.
 _IN_CONDITION = re.compile(r"(?<![\w.])(\d+)\.(\d+)\.([a-z]\w*)")
 
 
@@ -194,7 +194,7 @@ class Draft:
 
 
 def _resolution(calls: Mapping[str, CallRecord]) -> list[str]:
-    """The last call; while fewer than half of the other calls lead to chosen calls, also another aim's last call."""
+    """The last call; while under half of the other calls lead to chosen calls, another aim's last call is added."""
     made = {place: ToolCall(call.tool, call.arguments) for place, call in calls.items()}
     resolving, leading = list[str](), set[str]()
     for place in reversed(final_steps(made)):

@@ -1,4 +1,4 @@
-"""SLATE's files for publication: tools, cases, the simulator's tables, a card, a scorer in one file, and all hashes."""
+"""SLATE's files for publication: tools, cases, the simulator's tables, a card, a one-file scorer, and their hashes."""
 
 from __future__ import annotations
 
@@ -323,7 +323,7 @@ _REFERENCE, _FIRST, _CHANCE = "the reference (oracle)", "the retriever's first",
 class Baseline:
     """A baseline for planners.
 
-    If `bound`, the baseline gives no arguments; its success is computed with correct ones.
+    If `bound`, the baseline gives no arguments; its success is computed with correct arguments.
     """
 
     name: str
@@ -434,7 +434,7 @@ def _first(case: ScoredCase, calls: Calls, substeps: Sequence[Offer]) -> Verdict
 
 
 def _chance(substeps: Sequence[Offer]) -> Verdict:
-    """The expected verdict if each option is drawn at random."""
+    """The expected verdict if one of the options is drawn at random at each substep."""
     calls = [one for one in substeps if one.tool]
     return Verdict(
         prod(len(one.right & set(one.offered)) * one.chance for one in calls if one.taken),

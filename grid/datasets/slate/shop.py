@@ -116,7 +116,7 @@ class HighLevelStep(_Strict):
 
 
 class Workflow(_Strict):
-    """One way to resolve queries of a category, with several queries.
+    """One way to resolve queries of a category, and several queries that are resolved in this way.
 
     `values` are the workflow's own values, in addition to the scene. Values and scene are drawn again until all
     conditions in `must` are met.

@@ -1,9 +1,9 @@
-"""τ²-bench (Barres et al. 2025): customer service with tools and a policy, scored by the databases at the end.
+"""τ²-bench (Barres et al. 2025): customer service with tools and a policy, scored by the databases' final contents.
 
 agent_planning_benchmark §5.1 validates plans on this benchmark (table 3). Telecom and mock are solved from a ticket,
 and the agent also has the user's tools (solo). In airline and retail, the agent talks to a user, or gets the user's
-instructions as a ticket. With a ticket, these tasks are different and easier, so their figures can only be compared
-with the figures of other runs with tickets.
+instructions as a ticket. With tickets, the tasks of these two domains are different and easier, so their figures can
+only be compared with the figures of other runs with tickets.
 """
 
 from __future__ import annotations

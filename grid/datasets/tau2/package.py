@@ -387,8 +387,7 @@ class Assertion(FunctionCall):
 class Task:
     """One task. First the databases are updated with `data` and `user_data`; then the functions in `begins` are run.
 
-    The user's player gets `persona` and `instructions`; a solo agent gets `ticket`. An empty text means that there is
-    none.
+    The user's player gets `persona` and `instructions`; a solo agent gets `ticket`. A text that a task lacks is empty.
     """
 
     id: str
@@ -490,8 +489,8 @@ def _arguments(arguments: Mapping[str, Json]) -> dict[str, Any]:
     return copy.deepcopy(dict(arguments))
 
 
-# The tool `calculate`. The results are the same as in the package, which passes the model's text to `eval`, but here
-# there are limits.
+# The tool `calculate`. The results are the same as in the package, which passes the model's text to `eval`; unlike the
+# package, this code sets limits.
 
 
 _ALLOWED = frozenset("0123456789+-*/(). ")

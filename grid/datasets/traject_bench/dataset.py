@@ -87,11 +87,11 @@ class Tools:
 
 
 def library(files: Mapping[str, Iterable[Mapping[str, Any]]], records: Iterable[Record]) -> Tools:
-    """The tools that the domains' files define (the first definition of each name), then tools that only records name.
+    """The tools that the domains' files define (the first definition of each name), then tools found only in records.
 
     A tool that no file defines is made from all records that call it. Such a tool has the first description that these
-    records give, and every parameter in them. A parameter is required if every record of the tool lists it as required;
-    its type is derived from its values.
+    records give, and every parameter that occurs in any of them. A parameter is required if every record of the tool
+    lists it as required; its type is derived from its values.
     """
     specs: dict[str, ToolSpec] = {}
     by_domain: dict[str, set[str]] = {domain: set() for domain in files}
@@ -132,7 +132,7 @@ def respelled(records: Iterable[Record], names: Iterable[str]) -> list[Record]:
 
 
 def _spec(row: Mapping[str, Any], domain: str) -> ToolSpec:
-    """A file's definition as a tool. The prose description of outputs is left out, as in the benchmark."""
+    """The tool defined by a file's entry. The prose description of outputs is left out, as in the benchmark."""
     found = {
         item["name"].strip(): _parameter(item, key == "required")
         for key in ("optional", "required")
@@ -172,7 +172,7 @@ def _type(values: list[Any]) -> str:
 
 
 ADAPTER = 1
-"""Increase this when the same files yield different cases, tools or outcomes."""
+"""Increase this when a change makes the same files yield different cases, tools or outcomes."""
 PUBLIC = "public_data"
 
 
@@ -288,7 +288,7 @@ class TrajectBench(RecordDataset[Record]):
         )
 
     def unsolved(self, case_id: str) -> Mapping[str, Any]:
-        """The scores of an aborted episode: the lowest score, and a wrong answer if there is a right one."""
+        """The scores of an aborted episode: `traj_satisfy` is 0; `accuracy` is False (None without a right answer)."""
         right = _answer(self.records[case_id])
         return {"traj_satisfy": 0.0, "accuracy": False if right else None}
 
@@ -421,7 +421,7 @@ async def examined(
 
 
 def plan_prompt(query: str, tools: Mapping[str, ToolSpec], found: Trajectory) -> Prompt:
-    """The request and the tools that were called."""
+    """The prompt for `traj_satisfy`, which shows the request and the tools that were called."""
     names = [step.call.tool for step in found.steps if step.call]
     lines = [f"{number}. {_described(name, tools.get(name))}" for number, name in enumerate(names, 1)]
     proposal = Section("proposal", ("Tools:", "\n".join(lines) or "none"))
@@ -429,7 +429,7 @@ def plan_prompt(query: str, tools: Mapping[str, ToolSpec], found: Trajectory) ->
 
 
 def match_prompt(query: str, right: str, given: str) -> Prompt:
-    """The request and both answers."""
+    """The prompt for `accuracy`, which shows the request, the right answer and the given answer."""
     answers = Section("texts", ("The right answer:", right, "The given answer:", given))
     return Prompt((MATCH, Section("task", (f"Query: {query}",)), answers), ScoreAnswer())
 
@@ -464,7 +464,7 @@ class RecordedTools(LookupSimulator):
     """A call that equals a recorded step returns the step's output; any other returns an error without correct values.
 
     The lookup simulator's rules decide which calls are equal. If the recorded output is a failure, the call also fails,
-    and the state records that it was made. `tools` is the library.
+    and the state records that the call was made. `tools` is the library.
     """
 
     tools: Mapping[str, ToolSpec] = field(default_factory=dict)

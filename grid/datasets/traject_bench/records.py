@@ -104,7 +104,7 @@ def read_queries(path: Path, kind: Kind, level: Level | None, domain: str) -> tu
 
 
 def parameters(row: Mapping[str, Any], key: str) -> list[Any] | None:
-    """The parameters under a key, whether spelt with a space or `_` (`required_parameters`); None if not a list."""
+    """The parameters under a key, with a space or `_` in it (`required_parameters`); None if they are not a list."""
     for name in (f"{key}_parameters", f"{key} parameters"):
         if row.get(name) is not None:
             return row[name] if isinstance(row[name], list) else None
@@ -112,7 +112,7 @@ def parameters(row: Mapping[str, Any], key: str) -> list[Any] | None:
 
 
 def plain(name: str) -> str:
-    """A name with single spaces.
+    """The name, with each run of spaces replaced by one space.
 
     Some files have two spaces where other files have one, and models do not copy two spaces.
     """

@@ -67,7 +67,10 @@ def queries(root: Path, kind: Kind, level: Level | None) -> dict[str, Found]:
 
 
 def tables(dataset: TrajectBench) -> Iterator[Table]:
-    """Tables 8 and 9 compared with the folder. The configured kind, level and domain make no difference."""
+    """The counts in tables 8 and 9, next to the same counts for the folder.
+
+    The tables do not depend on the configured kind, level and domain.
+    """
     yield tools_table(dataset.root)
     yield from queries_tables(dataset.root)
 
@@ -84,7 +87,7 @@ def tools_table(root: Path) -> Table:
 
 
 def queries_tables(root: Path) -> list[Table]:
-    """Table 9 compared with the folder, with one table for each of its columns."""
+    """For each column of table 9, a table of its counts next to the same counts for the folder."""
     kinds: tuple[tuple[str, Kind, Level | None], ...] = (
         ("simple parallel", "parallel", "simple"),
         ("hard parallel", "parallel", "hard"),

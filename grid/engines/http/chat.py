@@ -84,7 +84,7 @@ _MAX_NAME = 200  # maximum characters of a name
 
 
 class Beside(BaseModel):
-    """A response body's keys for an answer's tokens and source.
+    """The keys of a response body that give an answer's token counts and source.
 
     Servers may leave out any key, or give its value in any form.
     """
@@ -106,7 +106,7 @@ def _name(told: Any) -> str | None:
 
 
 REASONING = ("reasoning_content", "reasoning")
-"""A message's keys for a thought that the server returns separately from the message's content."""
+"""The keys of a message that may hold a thought that the server returns separately from the message's content."""
 # Control tokens as common chat templates write them.
 _CONTROL = re.compile(r"<\|[^|<>\s]{1,40}\|>|</?s>|\[/?INST\]|<(?:start|end)_of_turn>")
 _CUT = frozenset({"length", "model_length", "max_tokens", "max_output_tokens", "content_filter"})
@@ -114,7 +114,7 @@ OWN = frozenset(
     {"model", "messages", "temperature", "seed", "n", "stream", "max_tokens", "max_completion_tokens"}
     | {"response_format", "tools", "tool_choice"}
 )
-"""A request's keys that the engine sets itself."""
+"""The keys of a request that the engine sets itself."""
 
 
 class Model(BaseModel):
@@ -177,7 +177,7 @@ class Answer(BaseModel):
 
     @property
     def text(self) -> str:
-        """The answer, without a thought, which some servers leave in the answer."""
+        """The answer without its thought, since some servers leave the thought in the answer."""
         text = self.message.content.text or self.message.misplaced
         _, end, answer = text.rpartition("</think>")
         if end:
@@ -220,7 +220,7 @@ class Chat(Beside):
 def question(
     prompt: Prompt, structured: bool, padded: bool = False, strict: bool = False, reasoning: bool = True
 ) -> dict[str, Any]:
-    """A request's keys for a prompt: the messages, and the functions or, if `structured`, the answer's schema.
+    """The part of a request for a prompt: the messages, and the functions or, if `structured`, the answer's schema.
 
     `strict`: use OpenAI's strict mode if the schema has a strict form. `reasoning`: as for `messages`.
     """

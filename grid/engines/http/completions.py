@@ -105,7 +105,7 @@ class Completions:
 
     @property
     def sampler(self) -> str:
-        """The sampler's keys that requests have or leave out; the server uses its own defaults for all other keys."""
+        """The sampler's keys that requests set or leave out; for all other keys, the server uses its own defaults."""
         return http_sampler.told(self._keys, self.omit)
 
     @property
@@ -189,10 +189,10 @@ class Completions:
         return self.serving.max_in_flight
 
     async def check(self) -> None:
-        """Check nothing, because a server that is down may come back, and a new process here would not help."""
+        """Check nothing, because a server that is down may come back, and restarting this process would not help."""
 
     def occupancy(self) -> Occupancy:
-        """The number of requests in flight, including those waiting for a retry, and of requests not yet sent."""
+        """The numbers of requests in flight, including those waiting for a retry, and of requests not yet sent."""
         return Occupancy(self._client.running, self._client.waiting) if self._client else Occupancy(0, 0)
 
     async def sample(self, prompt: Prompt, *, n: int, temperature: float, max_tokens: int, seed: int) -> Sampled:
@@ -245,7 +245,7 @@ class Completions:
         return Sampled(texts, usage, span, cut, sources, withheld, reasoning)
 
     async def _spent(self, body: Mapping[str, Any], chat: Chat) -> Usage:
-        """An answer's usage: as the server reports it or, if the server reports no plausible usage, as counted here."""
+        """An answer's usage: as the server reports it or, if the server reports no plausible usage, as we count it."""
         said = chat.choices[0].said
         found = counts(chat.usage, any(said)) or await self._counted(body, said)
         return found.usage() if found else Usage(uncounted_answers=1)

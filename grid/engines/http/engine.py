@@ -119,7 +119,7 @@ class OpenAIHTTP(Completions):
         return None
 
     async def choose(self, prompt: Prompt, *, seed: int) -> Choice:
-        """The exact distribution over the options, computed level by level in the trie of the labels' server tokens.
+        """The exact distribution over the options, computed level by level in the trie of the labels' tokens.
 
         Raises:
             ConfigError: as for `number_search`.

@@ -24,8 +24,8 @@ from grid.text.words import STOPWORDS, stems
 Kind = Literal["identifier", "email", "path", "date", "time", "money", "number", "quoted", "name", "field"]
 MAX_CHARACTERS = 20_000  # characters read from a text; the rest is ignored
 MAX_RUN = 200  # maximum characters of a value without a blank
-# Runs of characters that the patterns below repeat without a limit. The patterns examine a run from every position in
-# it, so long runs are removed.
+# Runs of characters for which the patterns below set no maximum length. The patterns examine a run from every position
+# in it, so long runs are removed.
 _LONG_RUN = re.compile(rf"(?<![\w.,/+@&'’%-])[\w.,/+@&'’%-]{{{MAX_RUN + 1},}}")
 _MONTH = (
     r"(?:January|February|March|April|May|June|July|August|September|October|November|December"
@@ -179,7 +179,7 @@ _KINDS_OF_TYPE: dict[str, frozenset[Kind]] = {
     "number": frozenset({"money", "number", "field"}),
     "string": frozenset(get_args(Kind)),
 }
-# Kinds that a string argument accepts only if the argument's name calls for them.
+# Kinds of values that a string argument accepts only if the argument's name calls for them.
 _TELLING = frozenset({"date", "time", "email", "number", "money"})
 _IDENTIFYING = frozenset(
     stems("id sku code number reference identifier key barcode receipt postcode passcode phone digits four")
@@ -409,7 +409,7 @@ FOR_NONE, FOR_TOOL = frozenset(_NONE.split()), frozenset(_TOOL.split())
 
 
 def needs_none(stems: Collection[str]) -> bool:
-    """Whether more of a substep's stems indicate no tool than indicate a tool."""
+    """Whether a substep has more stems from the list for 'no tool' than from the list for 'a tool'."""
     found = set(stems)
     return len(found & FOR_NONE) > len(found & FOR_TOOL)
 
@@ -491,7 +491,7 @@ def id_of(prompt: Prompt) -> str:
 
 
 def pointed(prompt: Prompt) -> Prompt:
-    """The prompt with a present substep; if the prompt does not name one, it is added."""
+    """The prompt with a present substep, which is added if the prompt does not name one."""
     return prompt if prompt.entries("request") else at(prompt, steps_done(prompt))
 
 

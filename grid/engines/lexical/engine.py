@@ -208,7 +208,7 @@ class Lexical:
         return [to_json({"best": vote, "explanation": "Its words fit best."}) for vote in votes]
 
     def _at(self, prompt: Prompt, answer: ToolCallAnswer, results: Sequence[str]) -> _Point:
-        """A decision with its options, without refusal and, if there are no results, without tools that take results.
+        """A decision with its options, except refusal and, if there are no results, tools that take results.
 
         If no option would remain, all options are kept.
         """
@@ -304,7 +304,7 @@ def _order(logits: np.ndarray, temperature: float, seed: int, index: int) -> lis
 
 
 def _nth(ranked: Sequence[T], rank: int) -> T:
-    """The entry after the first `rank` distinct entries, which were rejected; the first entry follows the last."""
+    """The entry after the first `rank` distinct entries, which were rejected; if all were rejected, start over."""
     if not rank:
         return ranked[0]
     others = {to_json(one): one for one in reversed(ranked)}

@@ -88,7 +88,7 @@ def _covered(prompt: Prompt, calls: list[Call]) -> float:
 
 
 def _calls(lines: tuple[str, ...]) -> list[Call]:
-    """The number, tool and arguments of each line that has a call."""
+    """The step number, the tool and the arguments of each line that has a call."""
     found: list[Call] = []
     for line in lines:
         match = _STEP.match(line)

@@ -178,7 +178,7 @@ class Draft:
         return cls(tuple(kept), found.refusal is not None or len(kept) < len(found.calls), not messages)
 
     def at(self, index: int) -> dict[str, Json]:
-        """The draft's call at an index, in the form of an answer; a call of `no_tool` if there is no call there."""
+        """The draft's call at an index, in the form of an answer; a call of `no_tool` if the index has no call."""
         call = self.calls[index] if index < len(self.calls) else None
         return {"tool": call.name, "arguments": dict(call.arguments)} if call else {"tool": NO_TOOL, "arguments": {}}
 
@@ -194,7 +194,7 @@ class Draft:
 
 
 def numbers(draft: Draft, places: Sequence[Place]) -> list[str]:
-    """The numbers of a draft's steps, and of the steps that the draft lacks."""
+    """The step numbers of a draft's steps, and of the steps that the draft lacks."""
     first = int(places[0].number) if places and places[0].number.isdecimal() else 0
     known = [place.number for place in places]
     return [*known, *(str(first + index) for index in range(len(known), len(draft.calls)))]
@@ -222,7 +222,7 @@ def critique(planted: Planted, draft: Draft, prompt: Prompt, places: Places, bas
 
 
 def faults(prompt: Prompt) -> frozenset[str]:
-    """The numbers of the steps that a prompt's critique names."""
+    """The step numbers that a prompt's critique names."""
     return frozenset(number for line in prompt.entries("critique") for number in _NAMED.findall(line))
 
 

@@ -146,12 +146,12 @@ class Deciding:
 
 
 def shared(right: ToolSpec | None, wrong: Sequence[ToolSpec | None], confusion: float) -> list[float]:
-    """Each wrong option's share (None: no tool) of the probability that the right option leaves; the shares sum to 1.
+    """Each wrong option's share of the probability not given to the right option; the shares sum to 1.
 
     The part `confusion` of this probability goes to the tools in the order of their similarity to the right tool: the
     most similar tool gets half, the next tool gets half of the remainder, and so on, since a model that errs mostly
     mistakes one tool for one other tool. The rest of the probability is divided evenly among all wrong options. The
-    option to call no tool is not similar to any tool.
+    option to call no tool (None) is not similar to any tool.
     """
     tools = [place for place, other in enumerate(wrong) if right and other]
     even = (1 - confusion if tools else 1.0) / len(wrong)
@@ -224,8 +224,8 @@ class Policy:
     async def choose(self, prompt: Prompt, *, seed: int) -> Choice:
         """The distribution over options that the policy reports; as a judge, it puts all probability on one score.
 
-        If no option is a tool, `no_tool`, `finish` or the like, the policy cannot tell which option is right, and all
-        options have the same probability.
+        If the options include neither a tool nor one of the other moves (`no_tool`, finishing, giving up, rejecting),
+        the policy cannot tell which option is right, and all options have the same probability.
         """
         if not isinstance(prompt.answer, ChoiceAnswer):
             raise TypeError("choose() needs a ChoiceAnswer")

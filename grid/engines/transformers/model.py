@@ -402,7 +402,7 @@ def roomy_cache() -> Cache:
 
 
 def stack(rows: int, parts: Sequence[tuple[Sequence[int], Cache]]) -> Cache:
-    """Join caches that each have some of the rows into one cache of all rows.
+    """Join caches, each with some of the rows, into one cache with all rows.
 
     The parts are emptied, and shorter rows are padded with zeros.
     """
@@ -458,8 +458,8 @@ _CACHE_BYTES = 256 * 1024**2
 class Grammars:
     """Grammars for the schemas of answers; each schema is compiled once.
 
-    Compiling the first schema takes most of a second (texts of bounded length over the whole vocabulary); a later
-    schema with 20 tools takes 0.04 s.
+    Compiling the first schema takes most of a second, since texts of bounded length are compiled over the whole
+    vocabulary; a later schema with 20 tools takes 0.04 s.
 
     Args:
         tokenizer: a tokenizer from transformers.

@@ -177,7 +177,7 @@ class VLLM(LanguageModel):
 
     @property
     def bundles(self) -> tuple[float, ...]:
-        """The GPUs of each process, which are all on one machine: one process or, with stages, one process per GPU."""
+        """Each process's number of GPUs, on one machine; there is one process or, with stages, one process per GPU."""
         if self.serving.device != "cuda":
             return ()
         if self.serving.stages == 1:
@@ -198,7 +198,7 @@ class VLLM(LanguageModel):
         """Start the engine's process and load the weights, once.
 
         Raises:
-            ConfigError: vLLM is not installed or not for this device, or it cannot serve the model or adapter.
+            ConfigError: vLLM is not installed, does not find `serving.device`, or cannot serve the model or adapter.
             EngineDiedError: the engine's process did not start; the error shows its last log lines.
         """
         await self._loaded()
@@ -364,7 +364,7 @@ def _executor(serving: Serving) -> str:
 
 @lru_cache(maxsize=1024)
 def _grammar(schema: str) -> str:
-    """A JSON schema as a grammar with the prompts' white space; vLLM's own allow no white space, or any amount."""
+    """A JSON schema as a grammar with the prompts' white space; vLLM's own grammars allow none, or any amount."""
     import xgrammar
 
     return str(xgrammar.Grammar.from_json_schema(schema, any_whitespace=False, separators=SEPARATORS))
@@ -406,8 +406,8 @@ done
 class Offspring:
     """A mark on all processes that this process starts after the object's creation; their children inherit the mark.
 
-    A shell waits for the end of its input. The input ends when this process ends in any way, when `end` is called, or
-    when the last reference to the object is gone. Then the shell kills all processes with the mark, which would
+    A shell waits for the end of its input. The input ends when this process ends for any reason, when `end` is called,
+    or when the last reference to the object is gone. Then the shell kills all processes with the mark, which would
     otherwise keep running and keep their memory. Linux only.
     """
 
@@ -530,7 +530,7 @@ async def start(
         steps: the stat logger that gets every step.
 
     Raises:
-        ConfigError: vLLM is not installed or not for this device, or it cannot serve the model or adapter.
+        ConfigError: vLLM is not installed, does not find `serving.device`, or cannot serve the model or adapter.
         EngineDiedError: the engine's process did not start; the error shows its last log lines.
     """
     before, offspring = active_children(), Offspring()

@@ -41,7 +41,7 @@ class _Outside:
         temperature: the temperature of an answer if the agent's request sets none.
         max_tokens: the maximum number of tokens in one answer.
         max_calls: the maximum number of steps on a path without an outline.
-        demonstrations: the number of solved questions in the query, if the dataset has any.
+        demonstrations: the number of solved questions shown in the query, if the dataset has solved questions.
     """
 
     temperature: Annotated[float, Field(ge=0)] = 1.0
@@ -171,8 +171,8 @@ class Command(_Outside):
         command: the command, written as for a shell, but run without a shell. File names in it are relative to the
             folder in which the sweep starts.
         environment: the names of the environment variables that the program receives in addition to PATH.
-        version: the agent's version. Change it whenever the agent changes, since its code is not part of the cells'
-            ids.
+        version: the agent's version. Change the version whenever the agent changes, since the agent's code is not part
+            of the cells' ids.
         reuse: whether one process works on several turns, one after another, and receives each turn as a line.
     """
 

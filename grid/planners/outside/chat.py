@@ -168,7 +168,7 @@ def read(told: object) -> Asked:
 
 
 def _told(function: _Function) -> dict[str, Any]:
-    """A function's keys whose values are not null, with these values.
+    """A function as a mapping, in which keys with null values are left out.
 
     Pydantic's `model_dump` would take ten times as long, and a request may have fifty functions.
     """

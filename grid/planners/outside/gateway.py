@@ -51,7 +51,7 @@ def gateway() -> Gateway:
 
 
 class Gateway:
-    """The active sessions, and the application that answers their requests, which listens once `address` was called."""
+    """The active sessions, and the application that answers their requests (it listens once `address` is called)."""
 
     def __init__(self) -> None:
         self.app = Starlette(
@@ -159,7 +159,7 @@ async def _body(request: Request) -> bytes:
 
 
 class _Uvicorn(uvicorn.Server):
-    """A server that handles no signals, since signals concern the whole process and the server is only a part."""
+    """A server that handles no signals, since signals concern the whole process, and not only the server."""
 
     @contextmanager
     def capture_signals(self) -> Generator[None, None, None]:

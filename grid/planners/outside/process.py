@@ -211,7 +211,7 @@ def words_of(command: str) -> list[str]:
 
 
 def _dying_with_parent() -> tuple[str, ...]:
-    """A prefix that makes the kernel kill a command once the thread that started it ends; empty without setpriv."""
+    """A prefix that has the kernel kill a command once the thread that started it ends; empty if setpriv is missing."""
     setpriv = shutil.which("setpriv")
     return (setpriv, "--pdeathsig", "KILL", "--") if setpriv else ()
 

@@ -55,9 +55,9 @@ _NOTHING = _Offered((), {})
 class Session:
     """An agent's work in one turn, until it is `over`: requests to the acting model, and tool calls, one at a time.
 
-    Only this agent knows `token`. `error` is the error that ended the work; None if no error did. `requests` is the
-    number of requests that the model answered. `reached`: whether the agent has sent a request with its token. The
-    session hides the episode, and none of its results gives access to the reference.
+    Only this agent knows `token`. `error` is the error that ended the work; None if the work was not ended by an error.
+    `requests` is the number of requests that the model answered. `reached`: whether the agent has sent a request with
+    its token. The session hides the episode, and none of its results gives access to the reference.
     """
 
     def __init__(self, episode: Episode, acting: Acting) -> None:

@@ -355,6 +355,6 @@ def either(kb: KnowledgeBase, l_entities: EntitySet, r_entities: EntitySet) -> E
 
 
 def check_operator(op: str) -> None:
-    """Raise KoplError if the operator is not one of the four."""
+    """Raise KoplError if the operator is not one of the four operators."""
     if op not in OPERATORS:
         raise KoplError(f"the operator {shown(op)} is none of {', '.join(OPERATORS)}")

@@ -148,7 +148,7 @@ def _moment(text: str) -> tuple[int, ...]:
     return (day.year, day.month, day.day)
 
 
-# Errors: a call of the knowledge base's functions, or a program of such calls, has no result.
+# Errors raised if a call of the knowledge base's functions, or a program of such calls, has no result.
 
 
 class KoplError(CallError):
@@ -311,7 +311,7 @@ class KeyIndex:
         self._days, self._years = _Sorted(), _Sorted()
 
     def add(self, entity: int, fact: Attribute) -> None:
-        """Add one more fact. This method must be called for the entities in ascending order."""
+        """Add one more fact. Facts must be added in ascending order of their entities."""
         place, value = len(self.facts), fact.value
         self.entities.append(entity)
         self.facts.append(fact)

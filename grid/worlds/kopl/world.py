@@ -67,9 +67,9 @@ _START = KoplState()
 class KoplWorld:
     """A case's tools over a knowledge base; the world's state is the results so far.
 
-    A successful call returns {"result": "$n", "value": ...}. Here n counts results from 0, and `$n` refers to this
-    result in later calls; `value` is the result's text, or the number of its values and the first ten. A call fails if
-    an identifier is unknown, the result is empty, or the arguments do not fit. A failed call returns {"error": why} and
+    A successful call returns {"result": "$n", "value": ...}. Results are numbered from 0, and `$n` refers to result n
+    in later calls; `value` is the result's text, or the number of its values and the first ten. A call fails if an
+    identifier is unknown, the result is empty, or the arguments do not fit. A failed call returns {"error": why} and
     leaves no result.
 
     If `answered` is true, the call `finish(answer)` gives the case's answer: one or more texts or `$n`, separated by a
@@ -198,7 +198,7 @@ _TEXT = "string"
 class Expecting:
     """The names that one call expects. `results` has the earlier results given to the call, `words` its text arguments.
 
-    If none of the given entities has a name of some kind, there are no candidates of this kind.
+    There are no candidates of a kind if none of the given entities has a name of this kind.
     """
 
     def __init__(
@@ -531,7 +531,7 @@ def _text(fields: Mapping[str, Any], name: str) -> str:
     return found
 
 
-# The nodes above each concept and entity, even if there are cycles.
+# Finds the nodes above each concept and entity, also among nodes that form a cycle.
 
 
 def ancestors(parents: Sequence[Sequence[int]]) -> list[list[int]]:

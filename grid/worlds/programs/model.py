@@ -1,4 +1,4 @@
-"""Planning tasks whose truth can be computed: typed tools, facts as terms, goals and constraints.
+"""Planning tasks whose right answers can be computed: typed tools, facts as terms, goals and constraints.
 
 A *fact* is a term: either a constant that the query gives, or a function applied to facts. Two calls that apply the
 same function to the same facts find the same fact, even if the tools have different names. A task is solved if all
@@ -100,7 +100,7 @@ def fill(template: str, rng: random.Random, inputs: Sequence[str] = ()) -> str:
 
 
 def possibilities(template: str) -> int:
-    """The number of ways in which a template can be filled in, without counting its inputs."""
+    """The number of ways in which a template can be filled in, for given values of its inputs."""
     ways = 1
     for kind, low, high, letters, count, words, year, time, _ in _SLOT.findall(template):
         if kind:
@@ -120,7 +120,7 @@ def _number(kind: str, low: int, high: int, rng: random.Random) -> str:
     return str(rng.randint(low, high)) if kind == "n" else f"{rng.randint(low * 100, high * 100) / 100:.2f}"
 
 
-# Planning tasks whose truth can be computed: typed tools, facts as terms, goals and constraints.
+# Planning tasks whose right answers can be computed: typed tools, facts as terms, goals and constraints.
 
 
 @hashed_once
@@ -370,7 +370,7 @@ class Rules:
 
     @cached_property
     def watched(self) -> frozenset[str]:
-        """The functions of which a constraint must know whether they have been called."""
+        """The functions for which a constraint depends on whether they have been called."""
         return frozenset(one.arguments[0] for one in self.constraints if one.kind in (BEFORE, REQUIRE))
 
     @property

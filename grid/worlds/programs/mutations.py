@@ -2,7 +2,7 @@
 
 The errors of a mutated chain are known, so that scorers and judges can be measured on such chains. The label of a
 mutation follows from the change made to the chain; no scorer assigns it. A change may also break a tagged constraint.
-Such constraints are found here by separate, simple rules.
+Simple rules, separate from the scorer's, find such constraints.
 """
 
 from __future__ import annotations

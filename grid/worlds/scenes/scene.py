@@ -197,7 +197,7 @@ class Chart(NamedTuple):
 class Scene:
     """An image. `prompt` is the text from which it was generated; `styles` has the styles applied to it, in order.
 
-    Only images made by a tool have a `prompt` or a `chart`; a photo of a chart has lines.
+    Only images made by a tool have a `prompt` or a `chart`; a photo of a chart has its text in `lines` instead.
     """
 
     caption: str

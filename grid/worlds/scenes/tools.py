@@ -2,7 +2,7 @@
 
 Names and arguments are the same as in the authors' tool server (open-compass/GTA, `agentlego/benchmark.py` and
 `agentlego/tools`); categories are the same as in their scorer (`gettype`). In GTA, a tool's result is one text or one
-image. Here, the result has a field name, because later calls refer to the field.
+image. In these tools, the result has a field name, because later calls refer to the field.
 """
 
 from __future__ import annotations
@@ -177,8 +177,8 @@ class Web:
 
 # A small part of Python, parsed with `ast` and run with limits, for the expressions and code that are given to tools.
 #
-# Python itself never evaluates any of the code. Numbers, texts, tuples, lists and dicts, arithmetic, indexing, names,
-# and calls of the functions that a tool provides are supported; loops, attributes and all other functions are not.
+# Python itself never evaluates any of the code. Code may contain numbers, texts, tuples, lists and dicts, arithmetic,
+# indexing, names, and calls of the functions that a tool provides, but no loops, attributes or other functions.
 
 
 Function = Callable[..., Any]

@@ -228,7 +228,7 @@ FUNCTIONS: Mapping[str, Function] = {
     "str": written,
     "print": lambda *values: None,
 }
-"""The functions that the Solver's code may call besides `solve` and arithmetic, keyed by their names in sympy."""
+"""The functions that the Solver's code may call in addition to `solve` and arithmetic, keyed by their sympy names."""
 
 
 # The tools that make an image: DrawBox, AddText, ImageStylization, TextToImage and Plot.

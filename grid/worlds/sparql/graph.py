@@ -44,7 +44,7 @@ T = TypeVar("T")
 MAX_NAMES = 100_000
 """The maximum number of names in a vocabulary of entities.
 
-A vocabulary that would have more contains no entity names.
+A vocabulary that would have more names contains no entity names.
 """
 _ASKED = 1_000  # maximum number of entities whose relations are examined
 _FACTS = 200_000  # maximum number of facts that are read to find relations
@@ -83,7 +83,7 @@ class KnowledgeGraph(Protocol):
     def denotes(self, expression: Expression) -> tuple[Node, ...]:
         """The nodes that an expression denotes, each once: entities sorted by id, then values sorted by text.
 
-        A COUNT denotes one number. An entity or a literal denotes itself, even if the graph does not have it.
+        A COUNT denotes one number. An entity or a literal denotes itself, whether or not it is in the graph.
         """
         ...
 
@@ -100,7 +100,10 @@ class KnowledgeGraph(Protocol):
         ...
 
     def names(self, ids: Collection[str]) -> Mapping[str, str]:
-        """Each entity's name, by id; if it has several, the first in order. Entities without a name are left out."""
+        """Each entity's name, by id; if it has several names, the first in order.
+
+        Entities without a name are left out.
+        """
         ...
 
     def named(self, text: str) -> tuple[str, ...]:
@@ -199,7 +202,7 @@ def _place(node: Node) -> tuple[bool, str, str]:
 
 
 def _spread(ids: Collection[str]) -> Sequence[str]:
-    """The ids, sorted. If there are too many to examine, the result is an evenly spread selection."""
+    """The ids, sorted. If there are too many ids to examine, the result is an evenly spread selection."""
     found = sorted(ids)
     return found if len(found) <= _ASKED else [found[place * len(found) // _ASKED] for place in range(_ASKED)]
 

@@ -13,7 +13,7 @@ from urllib.parse import quote
 
 from grid.worlds.handles import CallError
 
-# Errors: a query over a graph, or a call of its tools, has no result.
+# Errors raised if a query over a graph, or a call of the graph's tools, has no result.
 
 
 class SparqlError(CallError):
@@ -107,7 +107,7 @@ class Compare:
 
 @dataclass(frozen=True)
 class TimeConstraint:
-    """The members of a set that are valid in a year, or NOW.
+    """The members of a set that are valid at a time, which is a year or NOW.
 
     `relation` leads to the start of validity; a second relation (see `ending`) leads to the end.
     """
@@ -491,7 +491,10 @@ def _year_test(variable: str, sign: str, year: int) -> str:
 
 
 def _date_test(variable: str, sign: str) -> str:
-    """The test that compares a date with TODAY. An end given only as a year or month counts as its last day."""
+    """The test that compares a date with TODAY.
+
+    An end given only as a year or month counts as the last day of that year or month.
+    """
     day = f'SUBSTR(REPLACE(STR({variable}), "(Z|[+-][0-9][0-9]:[0-9][0-9])$", ""), 1, 10)'
     last = f'SUBSTR(CONCAT({day}, IF(STRLEN({day}) = 4, "-12-31", "-31")), 1, 10)'
     return f'{last if sign == ">=" else day} {sign} "{TODAY}"'

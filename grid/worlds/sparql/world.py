@@ -91,15 +91,15 @@ _START = SparqlState()
 class SparqlWorld:
     """A case's seven tools over a graph; the world's state is the results so far.
 
-    A successful call returns {"result": "$n", "value": ...}. Here n counts results from 0, and `$n` refers to this
-    result in later calls; `value` gives the number of the result's members and names the first ten. As in the paper, a
-    call represents a whole expression, which is built from the calls whose results it uses. A call fails if its
-    expression denotes nothing or its arguments do not fit. A failed call returns {"error": why} and leaves no result.
+    A successful call returns {"result": "$n", "value": ...}. Results are numbered from 0, and `$n` refers to result n
+    in later calls; `value` gives the number of the result's members and names the first ten. As in the paper, a call
+    represents a whole expression, which is built from the calls whose results it uses. A call fails if its expression
+    denotes nothing or its arguments do not fit. A failed call returns {"error": why} and leaves no result.
 
     If `answered` is true, the call `finish(answer)` gives the case's answer: one or more texts or `$n`, separated by a
     semicolon and a space. After a successful `finish`, the answer does not change. If `answered` is false, the latest
-    result is the answer. In an answer, entities are given by their ids. For entities of the reference, their names also
-    count.
+    result is the answer. In an answer, entities are given by their ids; an entity of the reference may also be given by
+    its name.
 
     Attributes:
         graph: the graph, which is never changed and may be shared.
