@@ -208,7 +208,9 @@ def _found(dotted: str, own: frozenset[str]) -> Name:
 
 
 def _member(module: str, names: Sequence[str], own: frozenset[str]) -> tuple[Name, Sequence[str]]:
-    """The definition of `module.name.name…`, or the whole module if a name cannot be traced; and the remaining names.
+    """Two values: the definition of `module.name.name…`, and the names that could not be traced.
+
+    If a name cannot be traced, the first value is the whole module.
 
     For a name outside the packages `own`, the module is empty, and the whole dotted name remains.
     """

@@ -124,7 +124,7 @@ def environment() -> Environment:
 
 
 def _place(table: Table) -> tuple[str, str]:
-    """The one model and the one dataset that all rows of a table are about; empty texts if there are several."""
+    """The model and the dataset that all rows of a table are about; two empty texts if the rows have several."""
     found = [table.values[name].dropna().unique() for name in ("model", "dataset") if name in table.values]
     return (str(found[0][0]), str(found[1][0])) if list(map(len, found)) == [1, 1] else ("", "")
 

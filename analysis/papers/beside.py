@@ -213,7 +213,7 @@ def settings_of(cells: pd.DataFrame) -> list[Told]:
 
 
 def standing(published: Published, told: Sequence[Told]) -> list[list[Standing]]:
-    """For each row of the table, our settings for it; settings that differ only in the model count as one."""
+    """For each row of the table, our settings for it; settings that are equal except for the model count once."""
     found = []
     for row in published.rows:
         conditions, models = published.conditions(row), dict[tuple[str, ...], set[str]]()

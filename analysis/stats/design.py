@@ -35,7 +35,7 @@ class Design:
     lost: dict[str, int]
     """The number of rows left out, by reason."""
     separated: dict[str, str]
-    """The coefficients that are infinite, with the outcomes at their level."""
+    """The infinite coefficients, each with the outcome that all rows at its level have."""
     references: dict[str, str]
     """The reference level of each factor."""
     notes: list[str]
@@ -298,7 +298,7 @@ class Levels:
     lost: int = 0
     """The number of rows of separated levels, which are left out."""
     separated: dict[str, str] = field(default_factory=dict)
-    """The coefficients that are infinite, with the outcomes at their level."""
+    """The infinite coefficients, each with the outcome that all rows at its level have."""
     pools: dict[str, str] = field(default_factory=dict)
     """The name of the pooled level, by factor."""
     rare: dict[str, list[str]] = field(default_factory=dict)

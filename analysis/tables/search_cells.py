@@ -379,8 +379,8 @@ def _told(own: pd.DataFrame, plain: pd.DataFrame | None) -> dict[str, Any]:
 def plain_of(label: str, labels: Sequence[str]) -> str | None:
     """The label with which a variant is compared; None if the label is not a variant, or has nothing to compare with.
 
-    The label to compare with has no changes, or only changes to `true`: everything that can be switched off is on. Of
-    several such labels, it is the one with the same retriever and judge.
+    The label to compare with changes no key, or only sets keys to `true`, so everything that can be switched off is on.
+    Of several such labels, it is the one with the same retriever and judge.
     """
     plain = [other for other in labels if _is_plain(other)]
     if label in plain:

@@ -276,7 +276,7 @@ class _Known(list[str]):
 
 
 def _job() -> Any:
-    """The description of this process, as a driver, for Ray."""
+    """The description that this process gives Ray of itself as a driver."""
     from ray.job_config import JobConfig
 
     job = JobConfig()

@@ -168,7 +168,7 @@ def with_pools(built: Built, setting: Setting, pools: Mapping[str, Mapping[str, 
 
 
 class _Pulse:
-    """A thread beside the event loop that keeps running even if a step blocks the loop. A context manager.
+    """A thread beside the event loop; it keeps running even if a step blocks the loop. A context manager.
 
     At its end all rows are written, even after an error.
     """

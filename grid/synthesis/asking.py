@@ -26,7 +26,7 @@ from grid.text.objects import UnreadableError
 from grid.text.words import stems
 from grid.worlds.equivalence import equivalent
 
-# A stage's file, with one line for each answer of the model, the answer's cost and the rules that it broke.
+# A stage's file: each line holds one answer of the model, with the answer's cost and the rules that it broke.
 
 
 Key = tuple[str, int, str]

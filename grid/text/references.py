@@ -194,7 +194,7 @@ def needed(reference: Reference) -> frozenset[str]:
     return frozenset(found)
 
 
-# A call's arguments checked against its tool: the required form, and the reasons why arguments do not fit.
+# Checking a call's arguments against its tool: the required form, and the reasons why arguments do not fit.
 
 
 RESULT_REFERENCE = rf"OUTPUT_FROM_STEP_[0-9]{{1,4}}(\.[0-9]{{1,4}}){{0,3}}\.{RESULT}"

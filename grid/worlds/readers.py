@@ -108,7 +108,7 @@ _NO_NAMES = STOPWORDS | {
     "also",
 }
 _FIRST = 400
-"""The maximum number of sentences examined, which come from the nearest paragraphs."""
+"""The maximum number of sentences examined; the sentences come from the nearest paragraphs."""
 _LEAST = 0.35
 """The minimum score, as a share of the question's weight, of a sentence that counts as relevant."""
 _NAMED = 0.4

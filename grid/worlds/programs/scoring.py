@@ -458,7 +458,7 @@ class Faults:
         return [fact for fact in dict.fromkeys(self.universe.task.wanted) if fact not in tried]
 
     def flawless(self) -> frozenset[Applied]:
-        """The needed facts attempted by calls without any fault."""
+        """The needed facts that calls without any fault try to find."""
         flawed = {fault.call for fault in self.found}
         right = [one for place, one in enumerate(self.reading.attempts) if place not in flawed]
         return frozenset(fact for attempt in right for fact in attempt.attempted)
