@@ -159,7 +159,11 @@ def read(folder: Path) -> dict[str, Entry]:
     except (OSError, ValidationError) as error:
         wrong = error.errors()[0]["msg"] if isinstance(error, ValidationError) else error.strerror
         raise StoreError(
-            one_line(f"{path}: this file was not written by a gallery ({wrong}); remove it to begin a new gallery", 500)
+            one_line(
+                f"{path}: this file was not written by `agent-grid gallery` ({wrong}); remove it to begin a new "
+                "gallery",
+                500,
+            )
         ) from None
 
 

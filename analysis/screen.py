@@ -61,10 +61,10 @@ _LESS = (
 )
 _FAILED = "failed: cells that ended in an error"
 _ASKS = " (asks)"
-_ASKED = "asks: the planner may ask the world whether a case is resolved, the others may not"
+_ASKED = "(asks): planners that may ask the world whether a case is resolved"
 _TOKENS, _MONEY = (
     "tokens: input and output of planner, judge and critic, per run of a case",
-    "USD: of all roles, per run of a case",
+    "USD: cost of all roles, per run of a case",
 )
 
 
@@ -263,7 +263,7 @@ def _lost(cases: pd.DataFrame) -> Iterator[str]:
             told = _changes(part)
             lines.append(_fitting(f"  {one_line(place + str(robustness), 2 * _NAME)}: ", told, "that lost less"))
     if lines:
-        yield "change of this success by disturbances, in percentage points (*, †: as above; intervals in the report):"
+        yield "change in success under disturbances, in percentage points (*, †: as above; intervals in the report):"
         yield from lines[:_DISTURBANCES]
         if len(lines) > _DISTURBANCES:
             yield f"  and {len(lines) - _DISTURBANCES:,} more"

@@ -128,7 +128,7 @@ def _open(differences: Sequence[Row]) -> str:
         if math.isnan(needed)
         else (f"; {rounded(needed)} cases would settle the first difference, if it is as large as estimated")
     )
-    return f"No significant difference to {ordered[0]['reference']}: {listed}{settled}."
+    return f"No significant difference from {ordered[0]['reference']}: {listed}{settled}."
 
 
 def _disturbed(row: Row) -> str:

@@ -162,8 +162,8 @@ def _found(name: str, declared: Mapping[str, Distribution]) -> Plugin:
     if (here / "__init__.py").is_file():
         if spec is not None and spec.origin and there != here.resolve():
             cure = (
-                f"if the two are one package, install yours with `pip install -e {shlex.quote(str(here.parent))}`, "
-                "or run in another folder; otherwise, rename yours"
+                f"if both are the same package, install yours with `pip install -e {shlex.quote(str(here.parent))}`, "
+                "or run from another folder; otherwise, rename yours"
             )
             hidden = f"{here} would hide {there or spec.origin}"
             raise ConfigError(key, name, f"must be a name that no other package has, but {hidden}; {cure}")
@@ -204,7 +204,7 @@ def check_name(key: str, name: str) -> None:
 def check_module(key: str, name: str) -> None:
     """Raise ConfigError if a name is not allowed for a module."""
     if not name.isidentifier() or keyword.iskeyword(name):
-        raise ConfigError(key, name, "a name that Python can import, without dots: mylab")
+        raise ConfigError(key, name, "a name that Python can import, without dots, such as mylab")
 
 
 def _origin(spec: ModuleSpec | None) -> Path | None:
@@ -230,7 +230,7 @@ def _check_files(plugins: Mapping[str, Plugin]) -> None:
     for plugin in plugins.values():
         for file in _files(plugin.conf):
             if file in holders:
-                whose = f"this file would hide a file of {holders[file]}; rename the file of a plugin"
+                whose = f"this file would hide a file of {holders[file]} with the same name; rename the plugin's file"
                 raise ConfigError(KEY, f"{plugin.name}/conf/{file}", whose)
             holders[file] = plugin.name
 

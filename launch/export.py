@@ -22,7 +22,7 @@ from grid.core.places import expect_folder, folder_at
 
 INSPECT, OTEL = "inspect", "otel"
 _INSTALL = (
-    "it must be installed: pip install 'agent-grid[inspect]' (in its own environment if other packages pin fsspec)"
+    "must be installed: pip install 'agent-grid[inspect]' (in a separate environment if other packages pin fsspec)"
 )
 
 
@@ -32,7 +32,7 @@ def main() -> int:
     parser.add_argument("format", choices=[INSPECT, OTEL], help="the format to write")
     parser.add_argument("results", type=folder_at, help="the folder of a sweep, results/<name>")
     parser.add_argument(
-        "--into", type=folder_at, help="the folder for the logs (default: inspect in the sweep's folder)"
+        "--into", type=folder_at, help="the folder for the logs (default: the folder `inspect` in the sweep's folder)"
     )
     parser.add_argument("--content", action="store_true", help="with otel: send all texts too")
     given = parser.parse_args()

@@ -68,10 +68,11 @@ class Preset(Checked):
     def _check(self) -> Preset:
         if bool(self.published) == bool(self.unpublished):
             raise ValueError(
-                "give either published (files in analysis/papers/tables) or unpublished (the reason why there are none)"
+                "give either `published` (files in analysis/papers/tables) or `unpublished` (the reason why there "
+                "are no such files)"
             )
         if self.row and not self.published:
-            raise ValueError("row needs published, because it is a row of the first published file")
+            raise ValueError("`row` needs `published`, because it names a row of the first published file")
         return self
 
 
@@ -154,7 +155,7 @@ def main() -> int:
     )
     parser.add_argument("--only", nargs="+", default=[], metavar="PRESET", help="run only these presets")
     parser.add_argument(
-        "--limit", type=int, help="number of cases of each data set (dataset.limit), instead of the preset's own"
+        "--limit", type=int, help="number of cases of each data set (dataset.limit), instead of the preset's own number"
     )
     parser.add_argument(
         "--into",
@@ -186,7 +187,8 @@ def _wanted(given: argparse.Namespace) -> Wanted:
         key, _, value = text.lstrip("+").partition("=")
         if key in _OWN or "=" not in text:
             allowed = (
-                "must be a sweep's override (key=value), but not name, store.root or experiment: use --into and --only"
+                "must be a sweep's override (key=value), but not name, store.root or experiment; instead, use --into "
+                "and --only"
             )
             raise ConfigError(key, value, allowed)
     if given.limit is not None:
@@ -282,7 +284,7 @@ def _outcome(commands: Sequence[Sequence[str]], cluster: ExitStack, ran: _Run) -
     if not ran.complete:
         return (
             gallery.INCOMPLETE,
-            f"cells are missing, or failed for a reason other than the model: see {ran.folder.name}.log",
+            f"some cells are missing, or failed for a reason other than the model: see {ran.folder.name}.log",
         )
     return gallery.COMPLETE, ""
 
@@ -355,8 +357,8 @@ def _lines(entries: Sequence[Entry]) -> list[str]:
     when, code = f"{dt.datetime.now(dt.UTC):%Y-%m-%d %H:%M} UTC", git_commit() or "not known"
     return [
         f"{len(entries)} presets: {told}; {cells:,} cells in {seconds / 60:.1f} minutes.",
-        f"{when}, commit {code}, {os.cpu_count()} CPUs. If no model is named, a simulated policy of planted skill "
-        "answers: its figures show that everything works, not how good a planner is.",
+        f"{when}, commit {code}, {os.cpu_count()} CPUs. If no model is named, the answers come from a simulated "
+        "policy with planted skill: its figures show that everything works, not how good a planner is.",
     ]
 
 

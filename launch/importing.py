@@ -32,15 +32,15 @@ def main() -> int:
         "--into", type=folder_at, required=True, help="a results folder: new, or from an earlier import or sweep"
     )
     parser.add_argument(
-        "--model", metavar="NAME", help="the model's label; planners are paired if this label is the same"
+        "--model", metavar="NAME", help="the model's label; planners are paired if their model labels are the same"
     )
     parser.add_argument(
-        "--dataset", metavar="NAME", help="the data set's label; cases are paired if this label is the same"
+        "--dataset", metavar="NAME", help="the data set's label; cases are paired if their data set labels are the same"
     )
     parser.add_argument(
         "--success",
         metavar="SCORER",
-        help="the score that decides success (default: Inspect's first scorer, tau2's reward)",
+        help="the score that decides success (default: for inspect, the first scorer; for tau2, the reward)",
     )
     given = parser.parse_args()
     try:
@@ -88,7 +88,7 @@ def _told(source: Source, found: Found) -> list[str]:
     rule = f"success by {source.success}" if source.success else "no score, so success is not known"
     what = f"{one_line(source.file, 100)}: {source.model}, {source.planner} on {source.dataset}"
     return [
-        f"{what}: {found.new:,} new samples, {found.there:,} already there{expected}; {rule}",
+        f"{what}: {found.new:,} new samples, {found.there:,} already in the folder{expected}; {rule}",
         *(f"  {count:,} {note}" for note, count in found.notes.items()),
     ]
 

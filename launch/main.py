@@ -48,7 +48,7 @@ COMMANDS = {
     "power": Command(
         "launch.power", "compute how many cases and trials are needed to see a difference between two planners"
     ),
-    "threshold": Command("launch.threshold", "learn from a pilot the entropy above which egb_tree branches"),
+    "threshold": Command("launch.threshold", "learn, from a pilot, the entropy above which egb_tree branches"),
     "replicas": Command("launch.replicas", "start, check and stop models that stay loaded between sweeps"),
     "new": Command("launch.new", "create the files of your own planner, dataset or robustness setting"),
     "bench": Command("launch.bench", "measure speed and memory, with their spread"),

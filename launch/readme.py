@@ -179,7 +179,7 @@ def _times(said: str, results: Path, began: dt.datetime, seconds: float) -> str:
     ran = " ".join(re.findall(rf"^{RAN}\d.*", said, re.M))
     made: dt.datetime = min(store.read(results, "episodes", ["created_at"])["created_at"].to_pylist())
     first = (made - began).total_seconds()
-    return f"{ran}; the first was done {first:.1f} s after the command began, which took {seconds:.1f} s"
+    return f"{ran}; the first cell was done {first:.1f} s after the command began; the command took {seconds:.1f} s"
 
 
 FILES = (ROOT / "README.md", ROOT / "BENCHMARKS.md")

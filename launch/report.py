@@ -74,8 +74,8 @@ def main() -> int:
         help="print success by a property of cases: category, depth, breadth, tools (calls in their plan), template, "
         "or any column of episodes; may be repeated",
     )
-    parser.add_argument("--tables", type=Path, help="a folder for every table as Markdown, CSV and LaTeX")
-    parser.add_argument("--figures", type=Path, help="a folder for every figure as PDF and SVG, for papers")
+    parser.add_argument("--tables", type=Path, help="a folder for all tables, as Markdown, CSV and LaTeX")
+    parser.add_argument("--figures", type=Path, help="a folder for all figures, as PDF and SVG for papers")
     arguments = parser.parse_args()
     try:
         with places.steady():

@@ -50,7 +50,9 @@ def main() -> int:
     parser.add_argument(
         "--list", action="store_true", help="show every value that differs, not only the largest changes"
     )
-    parser.add_argument("--csv", type=Path, metavar="FILE", help="write both values of every cell and metric")
+    parser.add_argument(
+        "--csv", type=Path, metavar="FILE", help="write the earlier and the new value of every metric in every cell"
+    )
     given = parser.parse_args()
     return ended(lambda: _run(given), given.keys, "all results so far are kept")
 
@@ -116,7 +118,8 @@ def said(found: Rescored) -> list[str]:
     if found.spent.llm_calls or found.spent.forward_passes:
         cost = "its price is not known" if found.money is None else f"${found.money:.4f}"
         lines.append(
-            f"the evaluator gave {found.spent.llm_calls:,} completions, {found.spent.forward_passes:,} passes; {cost}"
+            f"the evaluator gave {found.spent.llm_calls:,} completions and made {found.spent.forward_passes:,} passes; "
+            f"{cost}"
         )
     states = Counter(one.state for one in found.compared)
     told = ", ".join(f"{states[state]:,} {state}" for state in STATES)

@@ -53,8 +53,8 @@ def answer(pilot: Path, tested: Sequence[Path]) -> None:
     for root in tested:
         for dataset, (shared, cases) in thresholds.overlap(pilot, root).items():
             allowed = (
-                f"must be results without the pilot's cases, but {shared:,} of these {cases:,} cases of {dataset} are "
-                f"in {pilot} too (part=validation and part=test have no case in common)"
+                f"must be results without the pilot's cases, but {shared:,} of their {cases:,} cases of {dataset} are "
+                f"also in {pilot} (part=validation and part=test have no case in common)"
             )
             raise ConfigError("tested", str(root), allowed)
     met, query = thresholds.decisions(pilot)
@@ -62,8 +62,8 @@ def answer(pilot: Path, tested: Sequence[Path]) -> None:
     known = table[table["threshold"].notna()]
     if known.empty:
         raise AnalysisError(
-            f"{pilot}: no threshold can be learned, because all decisions are right, all are wrong, or all have one "
-            "entropy"
+            f"{pilot}: no threshold can be learned, because all decisions are right, all are wrong, or all have the "
+            "same entropy"
         )
     console = Console(highlight=False, emoji=False)
     show(console, thresholds.table(table, query), wide=True)

@@ -54,7 +54,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("results", type=folder_at, help="the folder of a sweep, results/<name>")
     parser.add_argument(
-        "other", type=folder_at, nargs="?", help="a second sweep; cells that flipped compared with it are marked"
+        "other", type=folder_at, nargs="?", help="a second sweep; cells that flipped between the two sweeps are marked"
     )
     parser.add_argument("--port", type=int, help=f"the port of the viewer; default: {PORT}, or the next free port")
     parser.add_argument(
@@ -62,11 +62,12 @@ def _parser() -> argparse.ArgumentParser:
         default=HOST,
         help=f"the address of the viewer; if it is not {HOST}, other people who have the token can open it",
     )
-    parser.add_argument("--no-browser", action="store_true", help="print the address, but open no browser")
+    parser.add_argument("--no-browser", action="store_true", help="print the address, but do not open a browser")
     parser.add_argument("--export", type=Path, metavar="FOLDER", help="write the pages into a new or empty folder")
     parser.add_argument(
         "--episodes", type=int, default=_EPISODES, metavar="N",
-        help=f"with --export: at most N episodes, first of cases that most planners failed (default: {_EPISODES:,})",
+        help="with --export: at most N episodes, starting with cases that most planners failed (default: "
+        f"{_EPISODES:,})",
     )  # fmt: skip
     parser.add_argument(
         "--cell",

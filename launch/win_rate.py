@@ -83,10 +83,10 @@ def ended(run: Callable[[], int], arguments: Sequence[str], kept: str) -> int:
     try:
         return run()
     except (UnfinishedError, EngineError) as error:
-        print(f"stopped: {error}; {kept}, run the command again to continue", file=sys.stderr)
+        print(f"stopped: {error}; {kept}; run the command again to continue", file=sys.stderr)
         return UNFINISHED
     except KeyboardInterrupt:
-        print(f"stopped: {kept}, run the command again to continue", file=sys.stderr)
+        print(f"stopped: {kept}; run the command again to continue", file=sys.stderr)
         return UNFINISHED
     except (GridError, HydraException, OmegaConfBaseException) as error:
         print(f"error: {refusal(error, arguments)}", file=sys.stderr)
@@ -98,7 +98,9 @@ def _given(arguments: Sequence[str]) -> tuple[Path, str, list[str]]:
     folders = [one for one in arguments if "=" not in one]
     if len(folders) != 1:
         raise ConfigError(
-            "arguments", list(arguments), f"must be one sweep's folder, and keys: {', '.join(_TAKEN)} against="
+            "arguments",
+            list(arguments),
+            f"must be one sweep's folder, and any of the keys {', '.join(_TAKEN)}, against=",
         )
     against, rest = AGAINST, list[str]()
     for one in (one for one in arguments if "=" in one):
@@ -338,7 +340,7 @@ def pairs(root: Path, against: str) -> list[Pair]:
     found = [pair for _, group in frame.groupby(_PLACE, sort=True, dropna=False) for pair in _of(group, against)]
     if not found:
         planners = sorted(set(frame["planner"]))
-        allowed = f"a planner with which others in {root} can be compared; there are {', '.join(planners) or 'none'}"
+        allowed = f"a planner with which others in {root} can be compared; found: {', '.join(planners) or 'none'}"
         raise ConfigError("against", against, allowed)
     return found
 

@@ -25,7 +25,7 @@ from analysis.stats.intervals import CLUSTER, Interval, amount, share
 from analysis.tables import calibration, failures, frontier, plan_cells, trajectories, two_numbers
 from grid.core.untrusted import shown
 
-_EDGES = "calls / dependencies in the longest chain, as in the official code"
+_EDGES = "calls divided by the dependencies in the longest chain, as in the official code"
 
 
 def drawings(root: Path) -> list[Drawing]:
@@ -69,9 +69,7 @@ def _of_study(root: Path) -> list[Drawing]:
             title = f"success against {column} (planning_horizon §4.3)"
             svg = success_against(episodes, column)
             found.append(
-                Drawing(
-                    column, title, f"{told}; if there are more than 8 values, they are binned by quantiles", svg, query
-                )
+                Drawing(column, title, f"{told}; more than 8 values of {column} are binned by quantiles", svg, query)
             )
     query = queries.by_case(root, study.TOKENS, queries.where(study.PLANNERS))
     svg = tokens(horizon.accuracy_and_tokens(episodes), episodes)
@@ -88,7 +86,7 @@ def _of_instances(root: Path, episodes: pd.DataFrame, about: str) -> list[Drawin
     told = f"{about}number of cases by the depth and breadth of the reference plan, both counted in calls (§3.1)"
     alike = _correlations(cases.dropna(subset=["breadth_edges"]))
     if alike:
-        told += f"; correlation of this breadth with the breadth in edges ({_EDGES}): {', '.join(alike)}"
+        told += f"; correlation of the breadth in calls with the breadth in edges ({_EDGES}): {', '.join(alike)}"
     title = "figure 3: cases by depth and breadth (planning_horizon §4.1)"
     query = queries.shapes(root, queries.where(study.PLANNERS))
     return [Drawing("instances", title, told, instances(episodes), query)]
@@ -109,13 +107,16 @@ def _heatmaps(root: Path, episodes: pd.DataFrame, about: str) -> list[Drawing]:
     changes, condition = horizon.robustness_change(episodes), queries.where(study.PLANNERS)
     if not changes.empty:
         title = f"change of accuracy from {horizon.HIGH} to {horizon.LOW} (planning_horizon §4.4)"
-        told = f"{about}percentage points; table 4 has the same values with intervals; red: fewer questions are solved"
+        told = (
+            f"{about}in percentage points; table 4 has the same values with intervals; red: fewer questions are solved "
+            f"under {horizon.LOW}"
+        )
         query = queries.by_case(root, study.SUCCESS, condition)
         found.append(Drawing("robustness-change", title, told, robustness(changes), query))
     title = "episodes with a repeated call (planning_horizon §4.5)"
     told = (
-        f"{about}% of episodes; table 5 has the same values with intervals; SH − FH: percentage points, blue if SH "
-        "repeats more"
+        f"{about}in % of episodes; table 5 has the same values with intervals; SH − FH: in percentage points, blue if "
+        "SH repeats calls more often"
     )
     query = queries.by_case(root, list(horizon.REPEATS), condition)
     svg = repeated(horizon.repeated_calls(episodes))

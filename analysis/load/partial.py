@@ -76,7 +76,8 @@ def lines(plan: pd.DataFrame) -> list[str]:
     more = f"; and {len(missing) - _NAMED:,} more" if len(missing) > _NAMED else ""
     return [
         f"Partial results: {len(missing):,} of {len(plan):,} settings are not complete ({'; '.join(told)}{more}). Run "
-        "the sweep again with the same name to complete them. Differences compare the cases that both planners have."
+        "the sweep again with the same name to complete them. Differences between two planners are computed on the "
+        "cases that both have."
     ]
 
 
@@ -128,7 +129,7 @@ def stopped(episodes: pd.DataFrame) -> list[str]:
         budgets = " or ".join(f"budget.{name}" for name in sorted(set(reached)))
         lines.append(
             f"warning: {model}, {planner} on {dataset}{disturbed}: {budgets} was used up in {len(reached):,} of "
-            f"{len(own):,} cells; they are scored as they stood"
+            f"{len(own):,} cells; they are scored on their best result so far"
         )
     return lines
 

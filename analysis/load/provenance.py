@@ -37,7 +37,7 @@ _FOLLOWS = {
     "seed": "trials cannot be repeated",
 }
 """For each key, the consequence if requests leave it out."""
-_READ = "read from released or own files"
+_READ = "read from released files or your own"
 _GENERATED = ("kqa_synthetic", "gta_generated", "apb_synthetic", "slate", "null_cases")
 """Data sets that this project generates from a seed; SLATE may be read from a folder instead."""
 
@@ -153,7 +153,10 @@ def _path(config: object) -> object:
 MADE_UP, INVENTED, TICKET = "-simulated", "-witness", "-ticket"
 """Marks in the versions of datasets with simulated tools, with invented facts, or with a ticket in place of a user."""
 SYNTHETIC = "real questions, logical forms and schema; synthetic facts"
-TOLD_ALL = "the ticket gives the user's instructions, so the task is easier and comparable only with itself"
+TOLD_ALL = (
+    "the ticket gives the user's instructions, so the task is easier, and its results are comparable only with one "
+    "another"
+)
 
 
 def notice(episodes: pd.DataFrame) -> str:
@@ -274,10 +277,10 @@ def _again(facts: Sequence[dict[str, Any]], runs: Sequence[store.RunRecord]) -> 
     return "\n".join(
         [
             f"in a clone of the repository: git checkout {' or '.join(code) or 'the commit (not recorded)'}"
-            + "; local changes to it are not recorded" * changed,
+            + "; local changes to this code are not recorded" * changed,
             f"pip install -e '.[dev]' -c launch/constraints/{pins}.txt, which pins the version of every package; a "
             "model may need a further extra (docs/models.md)",
-            "the command above with another name=, after folders that it shows as ... are replaced by your own",
+            "the command above with another name=, and with your own folders in place of those that it shows as ...",
             "agent-grid report FOLDER OTHER_FOLDER compares the two runs case by case",
         ]
     )

@@ -167,9 +167,13 @@ def _open(table: Table, rows: pd.DataFrame) -> list[str]:
     ]
     more = [f"and {len(told) - _NAMED:,} more"] if len(told) > _NAMED else []
     listed = "; ".join(told[:_NAMED] + more)
-    return [f"success in % if all cells with unknown success failed, and if all succeeded: {listed}"] if told else []
+    return [f"{_BOUNDS}: {listed}"] if told else []
 
 
+_BOUNDS = (
+    "success in % [if all cells with unknown success failed, if they all succeeded] (number of these cells of all the "
+    "setting's cells)"
+)
 _HOW: dict[Unknown, str] = {
     LEFT_OUT: "tables leave them out (unknown=failure counts them as failures)",
     FAILURE: "tables count them as failures (unknown=failure)",
@@ -189,7 +193,7 @@ def _kinds(cells: pd.DataFrame) -> str:
 
 
 ONE_CASE = "there is only one case, and so only one cluster"
-ONE_CLUSTER = "all cases are of one cluster, and such cases may succeed and fail together"
+ONE_CLUSTER = "all cases are of one cluster, and cases of one cluster may succeed or fail together"
 ALIKE = "no two clusters differ, or all cases with known values are of one cluster, or there are too few clusters"
 _LOW = "low"
 _UNBOUNDED_NAMED = 4

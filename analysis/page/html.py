@@ -42,8 +42,8 @@ def page(
 ) -> str:
     """The page of a results folder; the arguments are the same as for `document`."""
     told = (
-        f"{root}/episodes holds one row per cell, {root}/steps one row per decision; the queries run in DuckDB, "
-        "started in the folder in which this report was made"
+        f"{root}/episodes holds one row per cell, and {root}/steps holds one row per decision; the queries run in "
+        "DuckDB, if it is started in the folder in which this report was made"
     )
     return document(root.resolve().name, told, tables, drawings, lines, head, viewer, summary)
 

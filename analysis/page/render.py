@@ -202,7 +202,9 @@ def _with_values(table: Table) -> Table:
     if not left_out or not table.rows:
         return table
     columns = [column for column, there in zip(table.columns, known, strict=True) if there]
-    return replace(table, columns=columns, notes=[*table.notes, f"no row has a value of: {', '.join(left_out)}"])
+    return replace(
+        table, columns=columns, notes=[*table.notes, f"no row has a value in these columns: {', '.join(left_out)}"]
+    )
 
 
 def _captioned(table: Table) -> tuple[str, str]:

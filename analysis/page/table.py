@@ -288,7 +288,7 @@ def changed(
     """
     value, low, high = (100 * row[f"{name}{end}"] for end in ("", "_low", "_high"))
     if pd.isna(value):
-        return f"{label}: not known, because no case has all of its results"
+        return f"{label}: not known, because no case has all the results that are needed"
     if pd.isna(low):
         return f"{label} = {value:+.1f} points, without an interval, because all cases are of one cluster"
     told = shown_by(low, high, verdicts) or f"{otherwise}, but up to {max(-low, high):.1f} points cannot be ruled out"

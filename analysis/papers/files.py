@@ -261,7 +261,7 @@ class Published(Checked):
                 raise ValueError(
                     f"metrics.{name}.unit: the unit is {metric.unit}, and against is "
                     f"{self.against or 'not given'}; against is "
-                    "needed for the units change and ratio, and allowed for no others"
+                    "required for the units change and ratio, and not allowed for other units"
                 )
         for name, how in self.combined.items():
             if how.label not in self.labels:
@@ -276,7 +276,9 @@ class Published(Checked):
                 raise ValueError(f"cells.{name}: episodes has no column {name!r}")
         for place, row in enumerate(self.rows):
             if row.entropy and self.of != "decisions":
-                raise ValueError(f"rows.{place}.entropy: this is allowed only if of is decisions, not {self.of}")
+                raise ValueError(
+                    f"rows.{place}.entropy: this key is allowed only with of: decisions, not with of: {self.of}"
+                )
             if len(row.labels) != len(self.labels):
                 raise ValueError(
                     f"rows.{place}: the row has {len(row.labels)} labels, but the table has {len(self.labels)}"

@@ -141,8 +141,8 @@ def _difference(name: str, cases: pd.DataFrame) -> dict[str, object]:
 _EFFECTS = {
     "depth": ("deeper questions are solved less often", "deeper questions are solved more often"),
     "breadth": ("wider questions are solved less often", "wider questions are solved more often"),
-    "depth:SH": ("SH loses more with depth than FH", "SH loses less with depth than FH"),
-    "breadth:SH": ("SH loses more with breadth than FH", "SH loses less with breadth than FH"),
+    "depth:SH": ("with depth, SH loses more than FH", "with depth, SH loses less than FH"),
+    "breadth:SH": ("with breadth, SH loses more than FH", "with breadth, SH loses less than FH"),
 }
 """The meanings of a coefficient below 0 and above 0; they also hold for columns with `_edges` in their names."""
 

@@ -33,18 +33,19 @@ _ROUNDING = 1e-9
 _LABELS = ["table", "part", "metric", "published model", "our model", "our data"]
 _FIGURES = ["methods", "alike", "clusters", "tau-b", "95% interval", "by chance", "order"]
 _CAPTION = (
-    "tau-b: Kendall's tau-b between the published values of a table's methods and ours, over the methods that both "
-    f"have (at least {LEAST_METHODS}) and the cases that all our methods ran; 1 is the same order, -1 the reverse "
-    f"order; alike: pairs of methods in the same order; 95% interval: percentiles of {DRAWS:,} bootstrap draws of "
-    f"clusters of our cases, with the published values held fixed, none for fewer than {LEAST_CLUSTERS} clusters; "
-    "agrees: the interval is above 0, which means that in nearly all draws more pairs are in the same order than "
-    "reversed; disagrees: the interval is below 0; by chance: how often a random order of as many methods would "
-    "agree at least as well, which is often if there are few methods; not adjusted for the number of rows. This "
-    "compares orders, not levels; with other cases, prompts and budgets the order may differ"
+    "tau-b: Kendall's tau-b between the published values of a table's methods and our values, over the methods that "
+    f"the paper and this folder share (at least {LEAST_METHODS}) and the cases that all our methods ran; 1 is the same "
+    "order, -1 the reverse order; alike: pairs of methods in the same order; 95% interval: percentiles of "
+    f"{DRAWS:,} bootstrap draws of clusters of our cases, with the published values held fixed; no interval for fewer "
+    f"than {LEAST_CLUSTERS} clusters; agrees: the interval is above 0, which means that in nearly all draws more pairs "
+    "are in the same order than in the reverse order; disagrees: the interval is below 0; by chance: the share of "
+    "random orders of the same number of methods that would agree at least as well (large if there are few methods); "
+    "nothing is adjusted for the number of rows. This compares orders, not levels; with other cases, prompts and "
+    "budgets the order may differ"
 )
 _PLANTED = (
-    "under a simulated policy the order follows from the planted skills: it shows that the comparison works, but is "
-    "no evidence for or against the paper"
+    "under a simulated policy the order follows from the policy's preset skills: this shows that the comparison works, "
+    "but is no evidence for or against the paper"
 )
 Floats = NDArray[np.float64]
 

@@ -248,7 +248,7 @@ def _label(path: Path, line: int, row: Mapping[str, Any]) -> Label:
         raise wrong(f"grade is {row['grade']!r:.60}, but must be a number from 0 to 1")
     errors = _errors(row.get("errors"))
     if errors is None and row.get("errors") is not None:
-        raise wrong(f"errors is {row['errors']!r:.60}, but must be a list of {', '.join(ERRORS)}")
+        raise wrong(f"errors is {row['errors']!r:.60}, but must be a list of names from {', '.join(ERRORS)}")
     if correct and errors:
         raise wrong("the plan is labeled correct, but has errors")
     named = {key: row[key] for key in APART if row.get(key) is not None}

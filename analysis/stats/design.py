@@ -136,7 +136,8 @@ def _z_scored(frame: pd.DataFrame, columns: Sequence[str], spec: Spec) -> tuple[
         flat = deviation < _TINY * np.maximum(1.0, values.abs())
         if flat.any():
             notes.append(
-                f"{name} does not vary within slices that have {int(flat.sum()):,} rows in all, and is set to 0 there"
+                f"{name} does not vary within slices that have {int(flat.sum()):,} rows in all, so it is set to 0 in "
+                "these slices"
             )
         scored = (values - slices.transform("mean")) / deviation.mask(flat, 1.0)
         frame = frame.assign(**{name: scored.mask(flat, 0.0)})

@@ -105,12 +105,16 @@ AMOUNTS = (
 )
 """The caption about the intervals of amounts."""
 SHARES = (
-    "Wilson's over clusters of cases (with the effective number of cases by CR2), each case averaged over its trials"
+    "Wilson's score interval over clusters of cases (with the effective number of cases from CR2), each case averaged "
+    "over its trials"
 )
 """The caption about the intervals of shares."""
 BRIEFLY = "over clusters of cases"
 """A terminal's caption about intervals."""
-ALIKE = "if no case differs from another, the interval comes from Wilson's bound for 0 out of as many clusters"
+ALIKE = (
+    "if the difference is the same in all cases, its interval comes from Wilson's bound for 0 out of n, where n is the "
+    "number of clusters"
+)
 """The caption about the intervals of differences that do not vary."""
 MOST_TIMES = 1000.0
 """If an amount's upper bound is more than this many times the mean, no interval is given, as it would say nothing."""

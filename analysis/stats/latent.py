@@ -384,7 +384,7 @@ def fitted(found: Counts, icc: float | None = None) -> Latent:
     """
     if found.clusters < 2:
         raise AnalysisError(
-            f"the pilot has {found.clusters:,} clusters of cases, but an error over clusters needs 2 or more"
+            f"the pilot has {found.clusters:,} clusters of cases, but standard errors over clusters need 2 or more"
         )
     first, second = found.rates
     told = covariances(found)

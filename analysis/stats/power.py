@@ -306,17 +306,17 @@ def doubts(pilot: Counts, rows: Sequence[Row], sizes: Floats, icc: float | None)
     if icc is None and sharing < _SHARING and each > _ALONE:
         found.append(
             f"in the design the average case is in a cluster of {each:.1f} cases, but in the pilot only {sharing:,} "
-            f"clusters have two or more cases; {_taken(pilot, sharing)}; run a larger pilot, or give the value with "
-            "--icc"
+            f"clusters have two or more cases; {_taken(pilot, sharing)}; run a larger pilot, or give this "
+            "similarity with --icc"
         )
     wide = [row for row in rows if not row.high <= _WIDE * row.low and not math.isnan(row.low)]
     if wide:
         found.append(
-            f"the pilot says little about how many cases are needed ({_trials(wide)}: see the intervals); run a "
-            "larger pilot"
+            f"the pilot says little about how many cases are needed (see the intervals for {_trials(wide)}); run "
+            "a larger pilot"
         )
     if pilot.trials < 2:
-        found.append("no case has two trials of both planners, so the gain from more trials is not known")
+        found.append("no case has two trials of each planner, so the gain from more trials is not known")
     return found
 
 

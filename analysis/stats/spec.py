@@ -130,7 +130,7 @@ def _check_controls(formula: Formula, place: str) -> None:
     """Raise AnalysisError unless `controls` is a term by itself: the number of its factors depends on the rows."""
     if CONTROLS in formula.factors or any(CONTROLS in term for term in formula.terms if len(term) > 1):
         raise AnalysisError(
-            f"{place}: formula: {CONTROLS} must be a separate term, because it stands for factors of its own"
+            f"{place}: formula: {CONTROLS} must be a separate term, because it is replaced by one or more factors"
         )
 
 
@@ -242,7 +242,7 @@ def _check_text(text: str) -> None:
         raise AnalysisError(f"{text!r}: {rest.strip()[:20]!r} cannot be read; {_GRAMMAR}")
     longest = max(product.count("*") for product in text.split("+")) + 1
     if longest > _MOST_IN_PRODUCT:
-        raise AnalysisError(f"{text!r}: a product of {longest} columns, but at most {_MOST_IN_PRODUCT} are allowed")
+        raise AnalysisError(f"{text!r}: a product has {longest} columns, but at most {_MOST_IN_PRODUCT} are allowed")
 
 
 def _check_hierarchy(terms: Sequence[Term], factors: Set[str], text: str) -> None:

@@ -32,9 +32,9 @@ _EXACT, _BINS, _MOST = 8, 5, 24
 `_MOST` is the maximum number of different text values.
 """
 _CAPTION = (
-    "success in % of cases, with 95% intervals in brackets ({shares}), by {column}; in parentheses after the value: "
-    "the number of cases; within a column all planners have the same cases, but different columns have different "
-    "cases"
+    "success in % of cases, with 95% intervals in brackets ({shares}), by {column}; in parentheses after each value "
+    "of {column}: the number of cases; within a column all planners have the same cases, but different columns have "
+    "different cases"
 )
 
 
@@ -49,11 +49,11 @@ def tables(root: Path, name: str) -> list[Table]:
     if column not in JOINED.names:
         allowed = [*SHORT, *JOINED.names]
         near = nearest(name, allowed)
-        raise AnalysisError(f"by={name}: episodes has no such column{near}; allowed: {', '.join(allowed)}")
+        raise AnalysisError(f"by={name}: the table `episodes` has no such column{near}; allowed: {', '.join(allowed)}")
     cells = load.episodes(root, [column])
     cells = cells[cells[column].notna()]
     if cells.empty:
-        raise AnalysisError(f"by={name}: no episode has a value of {column}")
+        raise AnalysisError(f"by={name}: no episode has a value for {column}")
     return [_table(root, model, dataset, own, column) for model, dataset, own in load.places(cells)]
 
 

@@ -33,9 +33,10 @@ from grid.core.types import BEHAVIOURS
 _OWN = ["behaviour", "refused", "plan_cost", "least_cost"]
 _LABELS = ["robustness", "planner"]
 _CAPTION = (
-    "success in %; undisturbed: of the same cases under robustness=none; difference: in percentage points, paired over "
-    f"cases; 95% interval: {TOLD}; *: the interval excludes 0, †: also by Holm's correction over the "
-    f"differences of this table (p Holm); {ALIKE}; no interval if all cases are of one cluster"
+    "success in %; undisturbed: success on the same cases under robustness=none; difference: success minus "
+    f"undisturbed, in percentage points, paired over cases; 95% interval: {TOLD}; *: the interval excludes 0, †: "
+    f"significant also after Holm's correction over the differences of this table (p Holm); {ALIKE}; no interval if "
+    "all cases are in one cluster"
 )
 _OUTLINED = (
     "a planner that follows a given outline has to get each substep right: if a tool that the outline needs is broken, "
@@ -43,10 +44,10 @@ _OUTLINED = (
 )
 _BEHAVIOURS = (
     "replace, alter, retry, refuse, other: what the cells that called the broken tool did next, in % of these cells "
-    "(replace: they called the designated replacement; alter: another tool that does the same; retry: the broken "
-    "tool again)"
+    "(replace: call the designated replacement; alter: call another tool that does the same; retry: call the broken "
+    "tool again; refuse: refuse the task; other: anything else)"
 )
-_REFUSED = "refused: in % of all cells; an unsolvable case succeeds only if it is refused"
+_REFUSED = "refused: the cells that refuse, in % of all cells; an unsolvable case succeeds only if it is refused"
 _COST = (
     "cost: the cost of the calls made, divided by the least cost of the reference's calls, on solved cases, with its "
     "95% interval (delta method over clusters); *: the interval excludes 1"
@@ -132,7 +133,7 @@ def _table(model: str, dataset: str, values: pd.DataFrame, query: str) -> Table:
     priced = bool(values["cost"].notna().any())
     return Table(
         name=f"disturbances {model} {dataset}",
-        title=f"{model} on {dataset}: what disturbances do",
+        title=f"{model} on {dataset}: effects of disturbances",
         by=_LABELS,
         columns=[
             count("cases"),
@@ -177,10 +178,11 @@ def _cost_bounds(row: Mapping[Any, Any]) -> str:
 REPLACED, WRONG = "replaced_arguments", "wrongly_replaced_arguments"
 _COLUMNS = ["tool_calls", REPLACED, WRONG]
 _REPLACEMENTS_CAPTION = (
-    "replaced: arguments of calls on the path that forgiving tools replaced; silently wrong: no call of the "
-    "reference has the replacement as this argument (an upper bound if several ways lead to the answer); share "
-    "wrong: silently wrong arguments in % of replaced ones, with the 95% interval over clusters (CR2 of the ratio; "
-    "at 0 and 100% Wilson's over the clusters with replaced arguments)"
+    "replaced: the number of arguments, in calls on the path, that forgiving tools replaced; silently wrong: the "
+    "number of these arguments whose new value no call of the reference gives to this argument (an upper bound if "
+    "several ways lead to the answer); share wrong: silently wrong arguments in % of replaced arguments, with the 95% "
+    "interval over clusters (CR2 of the ratio; at 0 and 100%: Wilson's score interval over the clusters with replaced "
+    "arguments)"
 )
 
 
@@ -228,7 +230,7 @@ def wrong_share(rows: pd.DataFrame) -> Interval:
 def _replaced_table(model: str, dataset: str, own: pd.DataFrame, query: str) -> Table:
     return Table(
         name=f"replacements {model} {dataset}",
-        title=f"{model} on {dataset}: what forgiving tools replaced",
+        title=f"{model} on {dataset}: arguments replaced by forgiving tools",
         by=SETTING[2:],
         columns=[
             count("cells"),

@@ -52,7 +52,7 @@ def faults(cell: Cell) -> list[Fault]:
     if cell.status != "ok" and cell.error_kind not in OF_PLANNER:
         return [Fault(ERROR, cell.error_kind or "not told")]
     found = sorted(_found(cell), key=lambda fault: fault.place)
-    return found or [Fault(UNKNOWN, "every call is the reference's" if cell.reference.calls else "no reference")]
+    return found or [Fault(UNKNOWN, "every call agrees with the reference" if cell.reference.calls else "no reference")]
 
 
 def primary(found: Sequence[Fault]) -> Fault:
@@ -321,7 +321,7 @@ _OF_ERRORS: dict[str, tuple[tuple[str, ...], Fault]] = {
     "E1": ((*_TOOL, REDUNDANT), Fault(WRONG_TOOL, "serves no goal")),
     "E2": ((MISSING, GAVE_UP, *_TOOL), Fault(MISSING, "a wanted fact")),
     "E3": (_ARGUMENT, Fault(WRONG_ARGUMENT, f"{VALUE}: breaks a constraint")),
-    "E4": ((*_ARGUMENT, *_TOOL, MISSING, REDUNDANT), Fault(WRONG_ARGUMENT, f"{SOURCE}: uses what is not there")),
+    "E4": ((*_ARGUMENT, *_TOOL, MISSING, REDUNDANT), Fault(WRONG_ARGUMENT, f"{SOURCE}: uses what is not there yet")),
     "E5": ((*_ARGUMENT, *_TOOL), Fault(WRONG_ARGUMENT, f"{VALUE}: misused tool")),
     "E6": ((*_TOOL, *_ARGUMENT), Fault(WRONG_TOOL, "no such tool or value")),
 }
@@ -354,9 +354,9 @@ def of_broken(cell: Cell) -> list[Fault]:
         return [Fault(WRONG_TOOL, "calls the broken tool again", first, place=first or 0)]
     if cell.behaviour == REFUSE:
         return [Fault(GAVE_UP, "refused", first, place=first or 0)]
-    return (
-        [] if cell.reference.calls or cell.behaviour != OTHER else [Fault(UNKNOWN, "another tool than the spare one")]
-    )
+    if cell.reference.calls or cell.behaviour != OTHER:
+        return []
+    return [Fault(UNKNOWN, "does not call the replacement")]
 
 
 def of_unsolvable(cell: Cell) -> list[Fault]:
@@ -364,7 +364,7 @@ def of_unsolvable(cell: Cell) -> list[Fault]:
     first = next((taken for taken in cell.path if taken.calls), None)
     if first is None:
         return [Fault(UNKNOWN, "does not refuse")]
-    return [Fault(REDUNDANT, "calls where nothing solves it", first.step, place=first.step)]
+    return [Fault(REDUNDANT, "calls a tool although no call solves the request", first.step, place=first.step)]
 
 
 def _costly(fault: Fault) -> Fault:

@@ -56,11 +56,11 @@ class _Shown(NamedTuple):
 
 _SHOWN = {
     NO_RETRIEVAL: _Shown("retrieval", "the reference's tool was not offered", "#0072B2", ""),
-    WRONG_TOOL: _Shown("tool", "another tool than the reference's was called", "#D55E00", "//"),
+    WRONG_TOOL: _Shown("tool", "a tool other than the reference's was called", "#D55E00", "//"),
     WRONG_ARGUMENT: _Shown("argument", "the right tool was called with a wrong argument", "#E69F00", ""),
     MISSING: _Shown("missing", "a call of the reference was not made", "#56B4E9", ".."),
-    REDUNDANT: _Shown("redundant", "there was a call too many, and no other fault", "#CC79A7", ""),
-    GAVE_UP: _Shown("gave up", "the planner refused, or called nothing", "#F0E442", "\\\\"),
+    REDUNDANT: _Shown("redundant", "a superfluous call was made, and there was no other fault", "#CC79A7", ""),
+    GAVE_UP: _Shown("gave up", "the planner refused, or called no tool", "#F0E442", "\\\\"),
     UNREADABLE: _Shown("unreadable", "an answer could not be read as a call", "#000000", ""),
     BUDGET: _Shown("budget", "time, context, tokens, calls or a search's steps ran out", "#009E73", "xx"),
     CASCADE: _Shown("cascade", "the fault follows from an earlier one", "#999999", ""),

@@ -230,16 +230,16 @@ _ACROSS, _WIDTH = 2, 5.6
 _TITLE = 60  # maximum length of a title's line, in characters
 _COSTS = {
     TOKENS: f"means per case; {spending.TOLD}",
-    MONEY: "mean US dollars per case, of all roles, by the prices of their models",
+    MONEY: "mean US dollars per case, for all roles, at the prices of their models",
 }
 _AXIS = {TOKENS: "tokens per case", MONEY: "US dollars per case"}
 _ON = (
-    "on the frontier: no other planner of the same model, dataset and robustness is better in success or cost and "
-    "not worse in the other, judged by means alone"
+    "on the frontier: no other planner with the same model, dataset and robustness is better in success or cost "
+    "without being worse in the other (only means are compared)"
 )
 _TERMS = (
     "planners that asked whether a case was resolved are marked (asked) and have a frontier of their own (in the "
-    "figure: dotted, with hollow points), because they are on other terms"
+    "figure: dotted, with hollow points), because their terms are different"
 )
 
 
@@ -285,7 +285,7 @@ def tables(root: Path) -> list[Table]:
     return [
         Table(
             name=NAME,
-            title="who is on the frontier of cost and success",
+            title="planners on the frontier of cost and success",
             by=[Column(name, partial(_label, name)) for name in labels],
             columns=[
                 Column(_AXIS[cost], lambda row: number(row[cost], ",.0f" if cost == TOKENS else SIGNIFICANT)),
@@ -298,7 +298,7 @@ def tables(root: Path) -> list[Table]:
             about=f"{_ON}; {_COSTS[cost]}; success in %, in brackets 95% intervals ({intervals.SHARES}); more: "
             "success minus that of the row above, in percentage points; times the cost: cost divided by that of the "
             f"row above; both over the cases that both planners have, with 95% intervals ({intervals.TOLD}); if the "
-            f"interval of more includes 0, the higher cost may gain nothing; {_TERMS}",
+            f"interval of `more` includes 0, the higher cost may gain nothing; {_TERMS}",
             notes=_dominated(frame),
             breaks=frozenset(place for place in range(1, len(rows)) if places[place] != places[place - 1]),
             section=SECTION,

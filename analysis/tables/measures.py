@@ -127,8 +127,8 @@ def partly(frame: pd.DataFrame, measures: Sequence[Measure]) -> list[str]:
 _LABELS = SETTING[2:]
 _ARROWS = {"higher": " ↑", "lower": " ↓", "neither": ""}
 _CAPTION = (
-    f"means over cases; in brackets 95% intervals (of shares {intervals.SHARES}; of amounts {intervals.AMOUNTS}; of "
-    "values that can be negative Student's t); ↑: higher is better, ↓: lower is better"
+    f"means over cases; in brackets 95% intervals (for shares: {intervals.SHARES}; for amounts: {intervals.AMOUNTS}; "
+    "for values that can be negative: Student's t); ↑: higher is better, ↓: lower is better"
 )
 
 
@@ -174,7 +174,7 @@ def _wanted(known: dict[str, Metric], names: Sequence[str]) -> list[Metric]:
         if name not in numbers:
             near = " (the results table shows it)" if name == SUCCESS else nearest(name, [*numbers, SUCCESS])
             raise AnalysisError(
-                f"metric={name}: there is no metric of this name with numbers{near}; allowed: "
+                f"metric={name}: there is no metric with this name and numeric values{near}; allowed: "
                 f"{', '.join(sorted(numbers))}"
             )
     return [metric for name, metric in numbers.items() if name not in BY_NAME or name in names]

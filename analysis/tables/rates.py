@@ -332,10 +332,10 @@ _COSTS = {
 }
 """Costs with their headers and formats."""
 _TOKENS = "means per case; tokens in: input tokens of prompts; out: output tokens of answers; calls: completions"
-_PASSES = "passes: scoring passes of exact choices"
+_PASSES = "passes: model passes that score the options of an exact choice"
 _ASKED = "checks: how often the planner asked whether the case was resolved"
 _BRANCHED = "branched: the number of different steps at which the planner branched"
-_UNASSIGNED = "unassigned: the probability that the model gave to no option of an exact choice"
+_UNASSIGNED = "unassigned: the part of the probability that the model gave to none of the options of an exact choice"
 _CANCELLED = (
     "cancelled: the part of the calls that belongs to branches which were cancelled because an earlier branch had "
     "resolved the case"
@@ -411,7 +411,7 @@ def place_of(frame: pd.DataFrame) -> Place:
 # The tables of differences: each planner minus a reference, each model minus another, paired over cases.
 
 
-_CHECKS = "checks: how often per case the planner/{} asked whether the case was resolved"
+_CHECKS = "checks: how often per case the planner and (after the slash) {} asked whether the case was resolved"
 _EVERY = f"{EVERY_PLANNER}: each case's mean over the planners that ran it with all models"
 _DIGITS = 2
 """The number of digits shown for an estimated number of cases."""
@@ -424,7 +424,7 @@ def differences_table(differences: pd.DataFrame, reference: str, query: str) -> 
     asked = bool((differences[[CHECKS, f"{CHECKS}_reference"]] > 0).any(axis=None))
     return Table(
         name=f"differences {reference} {place.model} {place.dataset}",
-        title=f"{place.title}: difference to {reference}, paired over cases",
+        title=f"{place.title}: difference from {reference}, paired over cases",
         by=LABELS,
         columns=[
             *_columns(),
@@ -445,7 +445,7 @@ def models_table(differences: pd.DataFrame, query: str) -> Table:
     tests = int(differences["success_holm"].notna().sum())
     return Table(
         name=f"models {dataset}",
-        title=f"{dataset}: models, difference to {reference} with the same planner, paired over cases",
+        title=f"{dataset}: models, difference from {reference} with the same planner, paired over cases",
         by=[*LABELS, "model"],
         columns=_columns(),
         values=differences,
@@ -474,17 +474,17 @@ def _asked(row: Row) -> str:
 
 def _caption(tests: int) -> str:
     return (
-        f"percentage points on the cases that both have; 95% interval: {intervals.TOLD}; *: the interval excludes 0, "
-        "†: significant also after Holm's correction; p Holm: p of the difference in success, corrected over the "
-        f"{tests} differences of this table; {intervals.SIZE}; {intervals.ALIKE}"
+        f"differences in percentage points on the cases that both have; 95% interval: {intervals.TOLD}; *: the "
+        "interval excludes 0, †: significant also after Holm's correction; p Holm: p of the difference in success, "
+        f"corrected over the {tests} differences of this table; {intervals.SIZE}; {intervals.ALIKE}"
     )
 
 
 def _short(tests: int) -> str:
     return (
-        f"percentage points on the cases that both have; *: the 95% interval ({intervals.BRIEFLY}) excludes 0, †: "
-        f"significant also after Holm's correction over the {tests} differences of this table; h: Cohen's h (0.2 is "
-        "small, 0.5 medium, 0.8 large)"
+        f"differences in percentage points on the cases that both have; *: the 95% interval ({intervals.BRIEFLY}) "
+        f"excludes 0, †: significant also after Holm's correction over the {tests} differences of this table; h: "
+        "Cohen's h (0.2 is small, 0.5 medium, 0.8 large)"
     )
 
 
@@ -497,8 +497,8 @@ def _open(differences: pd.DataFrame) -> list[str]:
     return [
         f"largest open difference: {row['planner']} minus {row['reference']} ({row['robustness']}), "
         f"{100 * row['success']:+.1f} points; {rounded(row['success_needed'])} cases would settle it (now "
-        f"{row['cases']:,}), if it is as large as estimated ({100 * intervals.POWER:.0f}% power at the "
-        f"{100 * intervals.LEVEL:.0f}% level, without correction, with clusters as here)"
+        f"there are {row['cases']:,}), if it is as large as estimated ({100 * intervals.POWER:.0f}% power at the "
+        f"{100 * intervals.LEVEL:.0f}% level, without correction, with clusters like those of this table)"
     ]
 
 

@@ -118,8 +118,8 @@ def _fit(rows: pd.DataFrame, spec: Spec) -> Fit:
             )
         notes.append(
             f"there are only {clusters} clusters for {len(params)} coefficients, which need {EACH} clusters each; "
-            f"errors come from a bias-reduced covariance (Mancl and DeRouen 2001) and Student's t with {degrees} "
-            "degrees of freedom, and the result is only a hint"
+            f"standard errors come from a bias-reduced covariance (Mancl and DeRouen 2001), intervals from Student's t "
+            f"with {degrees} degrees of freedom, and the result is only a hint"
         )
     elif few:
         notes.append(
@@ -128,7 +128,8 @@ def _fit(rows: pd.DataFrame, spec: Spec) -> Fit:
         )
     elif clusters < FEW_CLUSTERS:
         notes.append(
-            f"there are only {clusters} clusters, and errors are not corrected for this, so intervals are too narrow"
+            f"there are only {clusters} clusters, and standard errors are not corrected for this, so intervals "
+            "are too narrow"
         )
     frame = _table(found, params, covariance, degrees)
     return Fit(frame, found.rows_in, len(found.outcome), found.clusters_in, clusters, found.references, notes)
@@ -258,7 +259,8 @@ def tables(titles: tuple[str, str], spec: Spec, fits: Fits, query: str, levels: 
         if isinstance(fit, Fit) and fit.references
     ]
     kind, scale = ("binomial", "on the logit scale") if spec.link == "logit" else ("linear", "in the outcome's unit")
-    about = f"{spec.formula}; {kind} GEE, {spec.correlation}, robust errors by {' and '.join(spec.cluster)}"
+    clusters = " and ".join(spec.cluster)
+    about = f"{spec.formula}; {kind} GEE, {spec.correlation}, robust standard errors clustered by {clusters}"
     scored = [name for name in spec.z_scored.columns if name in spec.parsed.columns()]
     units = f", {' and '.join(scored)} z-scored" if scored else ""
     tests = int(every[HOLM].notna().sum())
@@ -274,7 +276,7 @@ def tables(titles: tuple[str, str], spec: Spec, fits: Fits, query: str, levels: 
             by=texts(spec.per),
             columns=texts(["rows", "clusters", *shown], len(spec.per)),
             lines=brief_rows,
-            about=f"{brief}{_DAGGER}: p < 0.05 by Holm's correction {over}",
+            about=f"{brief}{_DAGGER}: p < 0.05 after Holm's correction {over}",
             values=every[every["name"].isin(shown)].drop(columns="fit"),
             query=query,
             notes=[*notes, *references * levels],
@@ -286,7 +288,7 @@ def tables(titles: tuple[str, str], spec: Spec, fits: Fits, query: str, levels: 
             columns=[
                 Column(name.replace("_", " "), partial(_figure, name), printed=name not in RAW) for name in _FIGURES
             ],
-            about=f"{long}p holm: p by Holm's correction {over}",
+            about=f"{long}p holm: p after Holm's correction {over}",
             values=every.drop(columns="fit"),
             query=query,
             notes=[*notes, *references],

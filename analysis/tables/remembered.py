@@ -23,10 +23,11 @@ GAINS = ["success", "tool_match_rate"]
 """The rates that are compared."""
 _LABELS = ["robustness", "planner", "memory"]
 _CAPTION = (
-    "traces: the number of remembered traces / the number of cases that the earlier sweep ran; cases: run both with "
-    "memory and without; without, with: success in %; gain: in percentage points, paired over cases; 95% interval: "
-    f"{TOLD}; *: the interval excludes 0, †: significant also after Holm's correction over this table's gains in the "
-    f"same rate; {ALIKE}; apart=true: no trace is of a case in the case's own cluster (those of one template)"
+    "traces: the number of remembered traces / the number of cases that the earlier sweep ran; cases: the number of "
+    "cases run both with and without memory; without, with: success in %; gain: success with memory minus success "
+    f"without it, in percentage points, paired over cases; 95% interval: {TOLD}; *: the interval excludes 0, †: "
+    f"significant also after Holm's correction over this table's gains in the same rate; {ALIKE}; apart=true: no trace "
+    "comes from the case's own cluster (the cases of one template)"
 )
 
 
@@ -100,7 +101,7 @@ def _labels(root: Path) -> set[str]:
 def _table(model: str, dataset: str, values: pd.DataFrame, query: str) -> Table:
     return Table(
         name=f"memory {model} {dataset}",
-        title=f"{model} on {dataset}: what memory gains (egb_slate B.1, table 7)",
+        title=f"{model} on {dataset}: gain from memory (egb_slate B.1, table 7)",
         by=_LABELS,
         columns=[
             Column("traces", _traces),

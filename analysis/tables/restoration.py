@@ -57,12 +57,12 @@ FROM j LEFT JOIN c USING (cell_id) GROUP BY ALL ORDER BY ALL"""  # noqa: S608  n
 `alike` is equal for settings that differ only in `restored`.
 """
 _CAPTION = (
-    "in the rows below the first row of a block, wrong decisions of the judge were corrected from the reference, "
-    "with the same seeds, so these rows are no results of the judge; decisions: scores of the judge that were "
-    "compared with the thresholds before and after a call; error: share of wrong decisions (after a false positive "
-    "the search goes on with something that is not the reference's; a false negative rejects what is the "
-    f"reference's); success in % of cases; gain: over the first row, in percentage points; 95% interval: {TOLD}; "
-    f"{ALIKE}"
+    "in the rows below the first row of a block, wrong decisions of the judge were corrected with the reference, "
+    "with the same seeds, so these rows are not the judge's own results; decisions: the number of the judge's scores "
+    "that were compared with the thresholds before and after a call; error: share of wrong decisions (after a false "
+    "positive the search goes on with something that is not the reference's; a false negative rejects something that "
+    "is the reference's); success in % of cases; gain: success minus that of the first row, in percentage points; 95% "
+    f"interval: {TOLD}; {ALIKE}"
 )
 
 
@@ -72,7 +72,8 @@ def notice(root: Path) -> str:
     judges = [json.loads(text or "{}").get(JUDGE) or {} for text in found]
     restored = any(judge.get("restored", NOT_RESTORED) != NOT_RESTORED for judge in judges)
     return (
-        ("restored=...: decisions of the judge were corrected from the reference, so this is no result of the judge; ")
+        "restored=...: decisions of the judge were corrected with the reference, so these are not the judge's own "
+        "results; "
         if restored
         else ""
     )

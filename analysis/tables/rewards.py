@@ -21,13 +21,13 @@ _LABELS = SETTING[2:]
 _TOLD = f"means over cases in %; in brackets 95% intervals: {intervals.SHARES}"
 _CAPTION = (
     f"{_TOLD} (a terminal shows only the intervals of reward and DB); reward: the product over the task's reward "
-    "basis, 0 if the run did not end properly; DB: the database is as the gold actions leave it; no reward: cells "
-    "whose reward is not known, which the mean leaves out; the other columns: why runs ended, as shares of the runs "
-    "whose end is known"
+    "basis, 0 if the run did not end properly; DB: runs whose database is as the gold actions leave it; no reward: the "
+    "number of cells whose reward is not known, which the means leave out; the other columns: the reasons why runs "
+    "ended, as shares of the runs whose end is known"
 )
 _OF_PARTS = (
-    f"{_TOLD}; met: the mean reward of a part over the cases with this part in their reward basis; known: cases for "
-    "which it is known in any trial"
+    f"{_TOLD}; met: the mean reward of a part over the cases with this part in their reward basis; known: the number "
+    "of cases for which this reward is known in at least one trial"
 )
 _MET = Measure("met", "met")
 
@@ -109,7 +109,7 @@ def _rewards(root: Path, cells: pd.DataFrame, model: str, dataset: str) -> Table
     figures = columns(frame, all_of_them, counts=[], bounded=[REWARD, DB])
     return Table(
         name=f"rewards {model} {dataset}",
-        title=f"{model} on {dataset}: rewards, and why runs ended",
+        title=f"{model} on {dataset}: rewards, and reasons why runs ended",
         by=_LABELS,
         columns=[count("cases"), count("cells"), count("unknown", "no reward"), *figures],
         values=frame,

@@ -20,8 +20,8 @@ from analysis.tables import search_cells
 from analysis.tables.search_cells import ALL_CALLS, PARTS
 
 ASKED = (
-    "asked: yes if the planner asked in any case whether the case was resolved, or if its judge's decisions were "
-    "corrected from the reference; such planners have a block of their own"
+    "asked: yes if the planner asked, in at least one case, whether the case was resolved, or if its judge's decisions "
+    "were corrected with the reference; such planners have a block of their own"
 )
 INTERVAL = f"95% intervals, {intervals.TOLD}"
 OF_SUCCESS = f"95% intervals, {intervals.SHARES}"
@@ -34,7 +34,7 @@ _LABELS: Sequence[Column | str] = [
 _TERMS = ["robustness", "asked"]
 """A line is drawn before a row in which one of these labels changes."""
 _COSTS = (
-    "tokens: input and output tokens; calls: completions and scoring passes; executed: calls of tools that were run; "
+    "tokens: input and output tokens; calls: completions and scoring passes; executed: tool calls that were run; "
     "seconds: the case's own time, which in the first case of a process includes the time for loading; tokens and "
     "calls are those of the acting model and the judge; all are means per case"
 )
@@ -112,7 +112,7 @@ def comparison_table(place: Mapping[str, str], frame: pd.DataFrame, query: str) 
         values=frame,
         query=query,
         about=f"{terms(place)}; success and tool match in %; in brackets {OF_SUCCESS}; {_COSTS}; {ASKED}; failed: "
-        "number of cells",
+        "number of failed cells",
         notes=_unknown(frame),
         breaks=_TERMS,
     )
@@ -139,7 +139,7 @@ def frontier_tables(place: Mapping[str, str], frame: pd.DataFrame, query: str) -
             query=query,
             about=f"{terms(place)}; success in %, in brackets {OF_SUCCESS}; tokens (of the acting model and the "
             "judge) and seconds: means per case; undominated: no planner on the same terms has at least the same "
-            f"success at no higher cost and is better in one of the two, judged by means alone; {ASKED}, and a "
+            f"success at no higher cost and is better in one of the two (only means are compared); {ASKED}, and a "
             "frontier of their own",
             notes=_unknown(frame),
             breaks=_TERMS,
@@ -173,21 +173,21 @@ def ablation_tables(place: Mapping[str, str], frame: pd.DataFrame, query: str) -
             values=frame,
             query=query,
             about=f"{terms(place)}; success in %, tokens (including the judge's), executed calls and nodes of the "
-            "tree: means per case; difference: to the plain planner (the row without differences), over the cases "
-            f"that both have; in brackets {INTERVAL}; {intervals.ALIKE}; *: the interval excludes 0",
+            "tree: means per case; difference: the row minus the plain planner (the row without differences), over the "
+            f"cases that both have; in brackets {INTERVAL}; {intervals.ALIKE}; *: the interval excludes 0",
             breaks=["robustness", "reference"],
         )
     ]
 
 
 ANYTIME = (
-    "success at a limit: that of the best result which the planner had found after this number of executed calls, "
-    "and would then have returned; a case without a result by then counts as not resolved"
+    "success at a limit: the success of the best result that the planner had found after this number of executed "
+    "calls, and would have returned at that point; a case without a result by then counts as not resolved"
 )
 SIZES = (
     "nodes: proposed calls, without the root; executed: nodes whose call was run, or had been run before; rollouts: "
     "rewards backed up through the root, for planners that back up rewards; pruned: nodes from which the search did "
-    "not go on"
+    "not continue"
 )
 EFFICIENCY = (
     "gain per second: the gain in mean success since the previous limit, divided by the gain in mean seconds (for "
@@ -214,7 +214,7 @@ def anytime_tables(place: Mapping[str, str], frame: pd.DataFrame, query: str) ->
             columns=[Column(str(limit), partial(_at_limit, limit)) for limit in limits],
             values=frame,
             query=query,
-            about=f"{terms(place)}; columns: limits of executed calls per case; {ANYTIME}; {SECONDS}; {EFFICIENCY} "
+            about=f"{terms(place)}; columns: limits on executed calls per case; {ANYTIME}; {SECONDS}; {EFFICIENCY} "
             f"(success as a share); in brackets {OF_SUCCESS}; the intervals of seconds ({intervals.AMOUNTS}) and of "
             f"gains per second ({OF_GAINS}) are in the figure and in the table's CSV file; {ASKED}",
             lines=lines,
@@ -246,7 +246,7 @@ def sizes_tables(place: Mapping[str, str], frame: pd.DataFrame, query: str) -> l
     return [
         Table(
             name=name("trees", place),
-            title=f"{title(place)}: trees at their end (tooltree, figure 4)",
+            title=f"{title(place)}: search trees at the end of the search (tooltree, figure 4)",
             by=_LABELS,
             columns=[
                 count("episodes"),
@@ -362,8 +362,8 @@ def _row(
 SUCCESS = "success, %"
 _COUNTED = "completions and scoring passes per case, of the acting model and the judge"
 _AT = (
-    "success at a limit: that of the best result which the planner had found by then, and would then have returned; "
-    "a case without a result by then counts as not resolved"
+    "success at a limit: the success of the best result that the planner had found by then, and would have returned at "
+    "that point; a case without a result by then counts as not resolved"
 )
 
 
@@ -380,19 +380,19 @@ def pass_tables(place: Mapping[str, str], frame: pd.DataFrame, query: str) -> li
         for key, own in ordered.groupby(keys, sort=False, observed=True)
     ]
     differences = (
-        "; less: success minus that of another planner on the same terms, in percentage points, paired over cases, "
-        f"with 95% intervals ({intervals.TOLD}); *: the interval excludes 0, †: significant also after Holm's "
-        "correction over all these differences"
+        "; less ...: success minus that of the named planner, which is on the same terms, in percentage points, "
+        f"paired over cases, with 95% intervals ({intervals.TOLD}); *: the interval excludes 0, †: significant also "
+        "after Holm's correction over all these differences"
     )
     return [
         Table(
             name=name("passes", place),
-            title=f"{title(place)}: planners at equal model calls",
+            title=f"{title(place)}: planners at equal numbers of model calls",
             by=[*_LABELS, Column("of", lambda line: f"less {line['less']}" if line["less"] else SUCCESS)],
             columns=[Column(str(limit), partial(_at, limit)) for limit in limits],
             values=frame,
             query=query,
-            about=f"{terms(place)}; columns: limits of {_COUNTED}; {_AT}; in brackets 95% intervals, {intervals.SHARES}"
+            about=f"{terms(place)}; columns: limits on {_COUNTED}; {_AT}; in brackets {OF_SUCCESS}"
             f"{differences if (frame['less'].notna()).any() else ''}; {ASKED}",
             lines=lines,
             breaks=["robustness", "asked"],

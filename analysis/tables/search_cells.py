@@ -91,7 +91,7 @@ class Terms(NamedTuple):
     """The terms of a setting's planner: the dataset's outline key, budget in words, and limit on executed calls.
 
     `most_calls` is the budget's limit on completions and scoring passes. `restored` says whether the judge's decisions
-    were corrected from the reference.
+    were corrected with the reference.
     """
 
     outline: str

@@ -74,8 +74,8 @@ def decisions(root: Path) -> Asked:
     )
     if found.rows.empty:
         raise AnalysisError(
-            f"{root}: the folder has no first pass of exact choices; to run a pilot: planner=egb_logits "
-            "planner.trajectories=1 trials=1"
+            f"{root}: the folder has no first pass by a planner that makes exact choices; to run a pilot: "
+            "planner=egb_logits planner.trajectories=1 trials=1"
         )
     return Asked(found.rows, of_files(root, found.query))
 
@@ -160,10 +160,11 @@ def table(frame: pd.DataFrame, query: str) -> Table:
         ],
         values=frame,
         query=query,
-        about="threshold: in nats, chosen so that J is largest; J: share of wrong decisions above the threshold "
-        "minus share of right ones (Youden 1950), on the decisions from which the threshold was learned; in brackets "
-        "95% intervals, a bootstrap over clusters of cases; branching: % of decisions above the threshold; wrong "
-        f"above, wrong below: % of the decisions above and below it that were wrong; {UNITS}; only first trials count",
+        about="threshold: in nats, chosen so that J is largest; J: share of wrong decisions that are above the "
+        "threshold minus share of right decisions that are above it (Youden 1950), on the decisions from which the "
+        "threshold was learned; in brackets 95% intervals from a bootstrap over clusters of cases; branching: % of "
+        "decisions above the threshold; wrong above, wrong below: % of the decisions above and below it that were "
+        f"wrong; {UNITS}; only first trials count",
     )
 
 

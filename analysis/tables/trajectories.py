@@ -73,7 +73,7 @@ _TOLD = {
     "below 100 if the list names a tool twice; (set): share of the reference's set of tools",
     "usage": "usage: share of the tools called by both the planner and the reference that have the right arguments",
     "retrieval_rate": "retrieval rate: share of the reference's list of tools that was on offer",
-    "tool_precision": "precision, recall: of the set of tools called",
+    "tool_precision": "precision, recall: of the set of called tools, compared with the set of the reference's tools",
     "traj_satisfy": "traj-satisfy: an evaluator's grade from 0 to 10",
     "accuracy": "accuracy: share of answers that an evaluator calls right",
     "correct_path": "correct path: the calls include all of the reference's, in the reference's order",
@@ -83,11 +83,11 @@ _TOLD = {
     "evaluation)",
     "milestones": "milestones: share of the case's milestones that were reached",
     "forbidden_calls": f"forbidden calls: calls that the case forbids; their interval: {intervals.AMOUNTS}",
-    "passed": "pass rate: share that an evaluator passes; unsure counts half",
+    "passed": "pass rate: share of cases that an evaluator passes; the verdict unsure counts half",
 }
 _CHANCE = (
-    f"{CHANCE}: as many different tools as the reference has calls, drawn from the tools on offer at the first "
-    "decision; EM compares sets"
+    f"{CHANCE}: draws as many different tools as the reference has calls from the tools on offer at the first "
+    "decision; its EM compares sets"
 )
 
 
@@ -360,7 +360,7 @@ FROM (SELECT *, unnest(map_entries(counts)) AS one, generate_subscripts(map_keys
 GROUP BY ALL ORDER BY ALL"""
 _KINDS_CAPTION = (
     "F1 in %, from hits, calls made and gold calls summed over all cells; macro: mean over the kinds with gold calls "
-    "(F1 of the other kinds is none); GTA counts a gold call as a hit if its tool was called at all, so its F1 can "
+    "(other kinds have no F1); GTA counts a gold call as a hit if its tool was called at all, so its F1 can "
     "exceed 100"
 )
 
@@ -412,8 +412,8 @@ def _kinds_table(model: str, dataset: str, own: pd.DataFrame, query: str) -> Tab
 
 PATTERNS_COLUMN = "failure_patterns"
 _PATTERNS_CAPTION = (
-    "share of cells with each pattern, in %; a cell may have several patterns; none: the calls are the reference's "
-    "calls or some of them, in any order; the rules are in grid/metrics/failure_patterns.py"
+    "share of cells with each pattern, in %; a cell may have several patterns; none: the calls are all or "
+    "some of the reference's calls, in any order; the rules are in grid/metrics/failure_patterns.py"
 )
 
 

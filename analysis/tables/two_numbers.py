@@ -47,7 +47,8 @@ def _drawing(root: Path, grid: Grid, every: pd.DataFrame, number: int) -> Drawin
         name=_called(grid),
         title=title(grid),
         caption=f"{told}success in % of cases, with 95% intervals in brackets and as bars ({intervals.SHARES}); "
-        f"curves: one number varies, and the other is held at its middle value ({held[0]}, then {held[1]})",
+        f"curves: one number varies, and the other is held at its middle value (first curve: {held[0]}; second: "
+        f"{held[1]})",
         svg=_svg(grid, f"varied-{number}"),
         query=queries.of_files(root, grid.query),
         section=SECTION,
@@ -111,7 +112,7 @@ def _curve(axis: Axes, grid: Grid, along: str, held: str) -> None:
 # The table next to the heat map: success over two numbers of a planner.
 
 
-SECTION = "Two numbers of a planner"
+SECTION = "Two numeric keys of a planner"
 _FIGURES = {("egb_sampling", "samples", "trajectories"): " (egb_slate, figure 6)"}
 
 
@@ -158,7 +159,8 @@ def _table(root: Path, grid: Grid) -> Table:
         values=values,
         query=queries.of_files(root, grid.query),
         about=f"success in %, with 95% intervals in brackets ({intervals.SHARES}); one row per value of "
-        f"{grid.first}, one column per value of {grid.second}; {cases} each; {MISSING}: no such setting ran",
+        f"{grid.first}, one column per value of {grid.second}; {cases} per setting; "
+        f"{MISSING}: this setting did not run",
         lines=[{grid.first: first} for first in grid.values(grid.first)],
         section=SECTION,
     )

@@ -88,10 +88,10 @@ def _table(rates: pd.DataFrame, query: str) -> Table:
         ],
         values=rates,
         query=query,
-        about=f"win rate: in % of pairs on the same case, a win counts 1 and a tie 0.5; rule: {first['rule']}; each "
-        "pair is shown to the evaluator in both orders, and the results are averaged; asked: pairs that the "
-        "evaluator decided (in other pairs, texts are equal word for word or only one is solved); unreadable: the "
-        f"evaluator named neither; 95% interval: {intervals.SHARES}",
+        about=f"win rate: share of pairs on the same case, in %; a win counts 1 and a tie 0.5; rule: {first['rule']}; "
+        "asked: pairs that the evaluator saw, in both orders, with the results averaged (in other pairs, the texts are "
+        "equal word for word or only one episode is solved); unreadable: pairs for which the evaluator gave no usable "
+        f"answer in at least one order; 95% interval: {intervals.SHARES}",
         lines=lines,
     )
 
@@ -112,11 +112,11 @@ LEAST = 2
 """Ranks need at least this number of data sets, and of planners."""
 DRAWS, SEED = 2_000, 20_261_128
 _CAPTION = (
-    "rank: by success among the planners that ran on all these data sets (1 is the best, ties share a rank), as a "
-    f"mean over data sets; in brackets 95% intervals: percentiles of {DRAWS:,} bootstrap draws of clusters of cases "
-    "within each data set, so other data sets may rank planners differently; mean: success averaged over data sets, "
-    "each with the same weight; other columns: success on each data set, in %, with 95% intervals "
-    f"({intervals.SHARES}); without disturbances"
+    "rank: place by success among the planners that ran on all these data sets (1 is the best, ties share a place), "
+    f"as a mean over data sets; in brackets 95% intervals: percentiles of {DRAWS:,} bootstrap draws of clusters of "
+    "cases within each data set, so other data sets may rank planners differently; mean: success averaged over data "
+    "sets, each with the same weight; other columns: success on each data set, in %, with 95% intervals "
+    f"({intervals.SHARES}); only cells without disturbances count"
 )
 Floats = npt.NDArray[np.float64]
 

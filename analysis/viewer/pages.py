@@ -126,7 +126,7 @@ class Pages:
         index = run.index()
         place = places.place_of(index, filters)
         if place is None:
-            return self.missing(addresses, "There is no such model, dataset and robustness setting in this folder.")
+            return self.missing(addresses, "This folder has no setting with this model, dataset and robustness.")
         filters = filters.but(page=filters.page, model=place[0], dataset=place[1], robustness=place[2], run=run.key)
         table, told = self.matrix(run, index, filters)
         order = table.order() if codes is None else codes
@@ -173,13 +173,13 @@ class Pages:
             base = matrix.against_other(index, settings, other, filters.cells)
             if not len(base):
                 told.append(
-                    f"{run.name} and {beside.name} have no case of these planners in common, so nothing can be "
+                    f"For these planners, {run.name} and {beside.name} have no case in common, so nothing can be "
                     "compared."
                 )
         else:
             base = matrix.against_planner(index, settings, reference, filters.cells)
             if filters.against and (reference is None or reference.planner != filters.against):
-                told.append(f"There is no planner {filters.against[:80]} here to compare with.")
+                told.append(f"In this setting there is no planner {filters.against[:80]} to compare with.")
         ranked = places.ranked(index.summed_up(filters.cells), settings, reference)
         return matrix.Matrix(index, ranked, filters, base, other), told
 
@@ -280,7 +280,7 @@ class Pages:
 
     def _no_episode(self, addresses: Addresses, cell: str) -> Found:
         name = cell if len(cell) <= 80 else f"{cell[:80]}… ({len(cell):,} characters)"
-        return self.missing(addresses, f"There is no episode {name} here; perhaps it was run again with other code.")
+        return self.missing(addresses, f"This folder has no episode {name}; perhaps it was run again with other code.")
 
     def _of_episode(
         self,

@@ -304,7 +304,7 @@ def _told(rows: list[dict[str, Any]], unheard: int, unknown: int, unreadable: in
         dollars = sum(row["money"] or 0.0 for row in rows)
         line = f"a run of this name was killed: {len(rows):,} chunks of its cells had spent {dollars:.6g} US dollars"
         if unheard:
-            line += f"; {unheard:,} calls were at servers at that time, and count with the mean cost of other calls"
+            line += f"; {unheard:,} calls were in flight at that time, and each counts at the mean cost of other calls"
         if unknown:
             line += f", except {unknown:,} calls whose cost cannot be estimated"
         lines.append(line)

@@ -252,7 +252,8 @@ def pilots_here(plan: Plan, settings: Iterable[Setting], done: CellIds) -> dict[
         elsewhere = sorted({engine.name for engine in built.engines.values() if engine.home != "task"})
         if elsewhere:
             why = (
-                f"set dry_run.pilot=N, a limit on calls, because calls of {' and '.join(elsewhere)} take time or money"
+                f"calls of {' and '.join(elsewhere)} cost time or money, so a pilot needs a limit on calls: set "
+                "dry_run.pilot=N"
             )
             found[setting.id] = Pilot(why=why)
         else:
@@ -281,7 +282,7 @@ class Cap:
     def take(self, calls: int) -> None:
         """Use up `calls` calls; raise CapError if fewer calls are left."""
         if calls > self.left:
-            raise CapError(f"dry_run.pilot={self.calls} calls are used up")
+            raise CapError(f"the calls that dry_run.pilot={self.calls} allows do not suffice")
         self.left -= calls
 
     async def asked(self, role: Role, calls: int, request: Callable[[], Awaitable[Answer]]) -> Answer:

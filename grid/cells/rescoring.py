@@ -149,7 +149,7 @@ async def score_again(
     try:
         problem = built.problem(episode["case_id"], disturbance_seed)
     except (KeyError, GridError) as error:
-        return Again(why=f"its case cannot be made: {one_line(error, 200)}")
+        return Again(why=f"its case cannot be built: {one_line(error, 200)}")
     try:
         return await _Scorer(built, stored, problem, kind, evaluation).scores()
     except (EngineError, UnfinishedError):
@@ -157,7 +157,7 @@ async def score_again(
     except NotStoredError as error:
         return Again(why=str(error))
     except Exception as error:  # noqa: BLE001 - of a data set that changed, or a plugin's
-        return Again(why=f"a scorer broke: {type(error).__name__}: {one_line(error, 200)}")
+        return Again(why=f"a scorer failed: {type(error).__name__}: {one_line(error, 200)}")
     finally:
         await layers.close(problem.world)
 
@@ -177,7 +177,7 @@ class _Scorer:
         built, alone, live = self._built, self._problem, not self._problem.world.branches
         problem = await as_then(built, self._stored, self._evaluation).around(built, alone)
         if case_row(problem)["digest"] != self._stored.episode["case_digest"]:
-            raise NotStoredError("its case has changed: query, outline or reference")
+            raise NotStoredError("its case has changed (query, outline or reference)")
         nothing = {} if live else {NOTHING: alone.world.resolved(alone.world.start())}
         told = {**nothing, **alone.baselines(), "solvable": solvable(alone)}
         found = await trajectory_of(built, problem, self._stored)
@@ -337,7 +337,7 @@ async def trajectory_of(built: Built, problem: Problem, stored: Stored) -> Remad
     return Remade(found, unknown, offered_unknown, shown)
 
 
-NOT_OFFERED = "the tools that its decisions were offered are not stored and cannot be found again"
+NOT_OFFERED = "the tools offered at its decisions are not stored and cannot be found again"
 
 
 class _Making:
@@ -476,7 +476,7 @@ async def _applied(
     except Exception as error:  # noqa: BLE001 - whoever answered then is not there now
         return None, None, f"its calls cannot be made again: {type(error).__name__}: {one_line(error, 200)}"
     if storable({"text": seen.text()})["text"] != row["observation"] or seen.failed != row["failed"]:
-        return None, None, "its tools give other answers now, so the states after its calls are not known"
+        return None, None, "its tools give different answers now, so the states after its calls are not known"
     return after, seen, None
 
 
@@ -537,7 +537,7 @@ def as_then(built: Built, stored: Stored, evaluation: Evaluation | None) -> Envi
 
 _NOT_RUN = "its plan, as it was before the run, is not stored"
 _WORDS = "the words of its plan are not stored (store.transcripts)"
-_DRAFT = "the draft before a critique is not stored"
+_DRAFT = "the draft of its plan from before the critique is not stored"
 _PLANS = ("chain", "messages")
 """The kinds of answers that are plans with reasons (`Request.wanted`)."""
 

@@ -294,7 +294,7 @@ def _verbatim(what: str, texts: Sequence[str]) -> tuple[Sequence[str], str | Non
             told.append(f"{what} {place} is cut after {_TRANSCRIPTS_MAX_TEXT:,} of {len(text):,} characters")
             text = text[:_TRANSCRIPTS_MAX_TEXT]
         if not text.isascii() and _HALF_PAIR.search(text):
-            told.append(f"half surrogate pairs of {what} {place} are written as ?")
+            told.append(f"unpaired surrogates in {what} {place} are written as ?")
             text = _HALF_PAIR.sub("?", text)
         kept.append(text)
     return kept, "; ".join(told) or None

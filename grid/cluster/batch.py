@@ -277,7 +277,8 @@ class Run:
             self._compact(report.writes)
             if report.left and not self.stopping:
                 raise UnfinishedError(
-                    f"{self._plan.root}: files that the running sweep needs there are gone; run the sweep again"
+                    f"{self._plan.root}: files that the running sweep needs are gone from this folder; run the sweep "
+                    "again"
                 )
         self._signs.forget(tried.attempt_id)
 

@@ -305,7 +305,7 @@ def _guarded(folder: Path) -> str:
 
 def _join(cluster: ClusterConfig) -> str:
     if why := _no_answer(cluster.address or ""):
-        raise ConfigError("cluster.address", cluster.address, f"no Ray cluster answers there ({why})")
+        raise ConfigError("cluster.address", cluster.address, f"no Ray cluster answers at this address ({why})")
     import ray
 
     logging.getLogger("ray").setLevel(logging.ERROR)
@@ -313,7 +313,7 @@ def _join(cluster: ClusterConfig) -> str:
     try:
         ray.init(address=cluster.address, job_config=_job(), **_with_plugins(inherited=False), **_QUIET)
     except (ConnectionError, RuntimeError, ValueError) as error:
-        allowed = f"must be a Ray cluster with the same versions of Ray and Python ({error})"
+        allowed = f"must be a Ray cluster with the same versions of Ray and Python as this process ({error})"
         raise ConfigError("cluster.address", cluster.address, allowed) from None
     return f"joined the Ray cluster at {cluster.address}"
 

@@ -318,7 +318,7 @@ class Fleet:
         if self._in_turns:
             told = "; ".join(f"{self._told_of(team)}, {self._cells[team]:,} cells" for team in order)
             have = sum(map(sum, machines))
-            self._say(f"models take turns on {have:g} GPUs, because all of them together need {sum(every):g}: {told}")
+            self._say(f"models take turns on {have:g} GPUs, because together they need {sum(every):g}: {told}")
 
     def _shrink(self, team: Team) -> None:
         """Reduce the replicas of a team's models to the number that the whole cluster can hold."""
@@ -331,7 +331,8 @@ class Fleet:
             most.replicas -= 1
         for key, count in asked.items():
             if (one := self._models[key]).replicas < count:
-                self._say(f"{one.label}: {one.replicas} of {count} replicas, because the cluster's GPUs hold no more")
+                told = f"only {one.replicas} of {count} replicas, because the cluster's GPUs hold no more"
+                self._say(f"{one.label}: {told}")
 
     def _shares_of(self, key: str) -> list[float]:
         """The GPU shares of all processes of a model's replicas; empty on CPUs, or if the pool was joined."""

@@ -9,7 +9,7 @@ import pytest
 
 def pytest_configure(config: pytest.Config) -> None:
     """Register the marker `slow`, even when a user runs the contracts."""
-    config.addinivalue_line("markers", "slow: every pair at once, which takes minutes")
+    config.addinivalue_line("markers", "slow: tests of every pair at once, which take minutes")
 
 
 @pytest.fixture

@@ -68,4 +68,4 @@ def _modules(folder: Path) -> set[str]:
 def _warn(names: Sequence[str], folder: Path, what: str) -> None:
     if names:
         shown = ", ".join(f"{name}.py" for name in names)
-        warnings.warn(f"{what} {shown} of {folder}; rename this folder to avoid the conflict", stacklevel=2)
+        warnings.warn(f"{what} {shown} in {folder}; rename this folder to avoid the conflict", stacklevel=2)

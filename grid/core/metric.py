@@ -74,7 +74,9 @@ def declared_by(part: object) -> tuple[Metric, ...]:
     names = [getattr(metric, "name", None) for metric in found if isinstance(metric, Metric)]
     if len(names) != len(found) or len(found) > MOST or len({*names}) != len(names):
         raise ConfigError(
-            f"{owner}.metrics", declared, f"a tuple of at most {MOST} values of grid.Metric, each only once"
+            f"{owner}.metrics",
+            declared,
+            f"a tuple of at most {MOST} objects of the class grid.Metric, each with a different name",
         )
     return found
 
@@ -96,7 +98,9 @@ def together(declared: Iterable[tuple[str, Iterable[Metric]]], reserved: Iterabl
     for owner, metrics in declared:
         for metric in metrics:
             if metric.name in taken:
-                raise ConfigError(f"{owner}: metric", metric.name, "must not be the name of a column of episodes")
+                raise ConfigError(
+                    f"{owner}: metric", metric.name, "must not be the name of a column of the table episodes"
+                )
             other, known = found.setdefault(metric.name, (owner, metric))
             if (known.unit, known.kind, known.better) != (metric.unit, metric.kind, metric.better):
                 raise ConfigError(
@@ -124,7 +128,7 @@ def checked(found: Mapping[str, Any], known: Mapping[str, Metric]) -> dict[str, 
 
 def _checked(name: str, value: Any, known: Mapping[str, Metric]) -> Any:
     if name not in known:
-        raise ValueError(f"metric {shown_value(name)} is not declared; declare a Metric of this name in `metrics`")
+        raise ValueError(f"metric {shown_value(name)} is not declared; declare a Metric with this name in `metrics`")
     kind = known[name].kind
     if kind == "list" and isinstance(value, (list, tuple)) and all(isinstance(part, str) for part in value):
         return [*value]
@@ -132,7 +136,9 @@ def _checked(name: str, value: Any, known: Mapping[str, Metric]) -> Any:
         number = float(value)
         if math.isfinite(number) and (kind != "flag" or number in (0.0, 1.0)):
             return bool(number) if kind == "flag" else number if kind == "number" else int(number)
-    raise ValueError(f"metric {name}: {shown_value(value)} is no {kind}" + ", or not finite" * (kind not in TEXTS))
+    raise ValueError(
+        f"metric {name}: {shown_value(value)} is not a {kind}" + ", or is not finite" * (kind not in TEXTS)
+    )
 
 
 def split(values: Mapping[str, Any]) -> tuple[dict[str, float], dict[str, str]]:

@@ -40,7 +40,7 @@ def usable() -> Iterator[None]:
     cache, named = platformdirs.user_cache_path("agent-grid"), os.environ.get(_CACHE)
     if not _writable(cache):
         other = own_folder() / "cache"
-        print(f"{cache} cannot be written, so {other} is used instead", file=sys.stderr)
+        print(f"{cache} cannot be written to, so {other} is used instead", file=sys.stderr)
         os.environ[_CACHE] = str(other)
     try:
         yield

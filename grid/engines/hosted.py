@@ -279,11 +279,11 @@ def warning(label: str, share: float | None) -> str | None:
         return None
     name = label.partition("[")[0]
     return (
-        f"warning: {label} gives {share:.2f} of its probability (`unassigned` in the tables) to none of the twelve "
-        f"numbered options of a plain question. It does not begin answers with a number, so choices rest on the little "
-        f"probability that is left. In conf/model/{name}.yaml, chat_template_kwargs can turn thinking off "
-        "({enable_thinking: false}; over HTTP extra.chat_template_kwargs), and answer_prefix can begin every answer "
-        "with a text (a channel, an empty thought)"
+        f"warning: {label} gives {share:.2f} of its probability (`unassigned` in the tables) to texts other "
+        f"than the twelve numbered options of a plain question. It does not begin answers with a number, so choices "
+        f"rest on the little probability that is left. In conf/model/{name}.yaml, chat_template_kwargs can turn "
+        "thinking off ({enable_thinking: false}; for a model over HTTP, extra.chat_template_kwargs), and "
+        "answer_prefix can begin every answer with a given text, such as a channel or an empty thought"
     )
 
 

@@ -37,7 +37,7 @@ _ROLES: Mapping[str, Role] = {**{role: role for role in (ACTOR, *ASKED)}, "grade
 _LIMITS = {"token": "tokens", "time": "seconds", "working": "seconds", "cost": "money"}
 _UNREAD = {"store", "timelines", "error_retries"}
 _INSTALL = (
-    "it must be installed: pip install 'agent-grid[inspect]' (in its own environment if other packages pin fsspec)"
+    "must be installed: pip install 'agent-grid[inspect]' (in a separate environment if other packages pin fsspec)"
 )
 
 

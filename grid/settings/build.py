@@ -314,7 +314,7 @@ def expect_code(setting: Setting) -> None:
     changed = [name for name, digest in setting.code.items() if here[name] != digest]
     if changed:
         raise UnfinishedError(
-            f"{socket.gethostname()} and the sweep's driver have different code (of {', '.join(changed)}); "
+            f"{socket.gethostname()} and the sweep's driver have different code (it differs in {', '.join(changed)}); "
             "install the same version on all nodes, and run again with the same name"
         )
 

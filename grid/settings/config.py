@@ -133,7 +133,7 @@ def _fail_fast(value: object) -> object:
     whole = isinstance(value, int) and not isinstance(value, bool) and 1 <= value <= _MOST
     if value is not None and not whole and not (isinstance(value, float) and 0 < value < 1):
         raise ConfigError(
-            "fail_fast", value, "null, a whole number of cells from 1, or a share of cells between 0 and 1"
+            "fail_fast", value, "null, a whole number of cells (at least 1), or a share of cells between 0 and 1"
         )
     return value
 
@@ -163,7 +163,7 @@ def _allowed(names: list[str]) -> list[str]:
     for name in names:
         if name not in plugins.allowed():
             raise ConfigError(
-                plugins.KEY, name, "must be named on the command line or in the file plugins.yaml of --config-dir"
+                plugins.KEY, name, "must be named on the command line or in plugins.yaml in the folder of --config-dir"
             )
     return names
 

@@ -47,8 +47,8 @@ class OtherCode:
         if accept:
             fate = "they are kept (accept_code=true)"
         elif accept is None and self.most:
-            fate = f"they do not run again unless you ask for it: set {_CHOICE}"
-        return f"{self.cells:,} cells were run with different code (of {', '.join(self.parts)}): {fate}"
+            fate = f"they do not run again until you choose: set {_CHOICE}"
+        return f"{self.cells:,} cells were run with different code (it differs in {', '.join(self.parts)}): {fate}"
 
 
 @dataclass(frozen=True)
@@ -149,15 +149,18 @@ class Plan:
             if all(setting.config[role].get(PRICE) for role in MODELS if setting.config.get(role)):
                 unpaid += row["count_all"] - row["money_count"]
         lines = [
-            f"{cells:,} stored cells were run on other data of {name}: they are kept, and reports show them beside the "
-            "cells on the present data; to keep the two apart, run with another name=NAME"
+            f"{cells:,} stored cells were run on a different version of the data of {name}: they are kept, and reports "
+            "show them beside the cells run on the current data; to keep the two apart, run with another name=NAME"
             for name, cells in other.items()
         ]
-        without = "they ran before model.price was given, or their tokens are not known; tables of money leave them out"
-        lines += [f"{unpaid:,} stored cells have no money: {without}"] if unpaid else []
+        without = (
+            "they ran before model.price was given, or their token counts are not known; tables of money leave them out"
+        )
+        lines += [f"{unpaid:,} stored cells have no known cost in US dollars: {without}"] if unpaid else []
         return lines + [
             f"dataset.args: the contents of {file} are not part of the cells' ids, so finished cells are kept even if "
-            "this file has changed; its contents count if it is in dataset.folder and dataset.args has only its name"
+            "this file has changed; to make its contents part of the ids, put it in dataset.folder and give only its "
+            "name in dataset.args"
             for file in dict.fromkeys(file for one in self.settings for file in _programs(one.config["dataset"]))
         ]
 

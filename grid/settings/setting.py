@@ -266,7 +266,9 @@ def _digest(value: object) -> str:
 
 Cells = Literal["all", "failed", "none"]
 REST_SHARE = 0.05  # share of cells kept once a sweep's transcripts have reached their limit
-_ALLOWED = "all, failed, none, or sample:SHARE with a share of the cells above 0 and at most 1, such as sample:0.05"
+_ALLOWED = (
+    "all, failed, none, or sample:SHARE, where SHARE is a share of the cells above 0 and at most 1, such as sample:0.05"
+)
 
 
 @dataclass(frozen=True)

@@ -54,7 +54,7 @@ def expect_one_source(config: Mapping[str, Any]) -> None:
         hub = model.get("hub")
         own = _repositories().get(str(hub.get("revision"))) if isinstance(hub, Mapping) else None
         if hub and own and own != hub.get("id"):
-            allowed = f"a revision of {hub.get('id')}, given together with {role}.hub.id (this one is of {own})"
+            allowed = f"a revision of {hub.get('id')} (this one is of {own}); give it and {role}.hub.id together"
             raise ConfigError(f"{role}.hub.revision", hub["revision"], allowed)
 
 

@@ -64,9 +64,7 @@ def _check_target(target: Path) -> None:
     with suppress(OSError, ValueError, TypeError, KeyError):
         known = set(loads((target / _MARK).read_text(encoding="utf-8"))["files"])
     if not known or not known.issuperset(_files(target)):
-        raise StoreError(
-            f"{one_line(target, 200)}: this folder has files that were not gathered; name another folder or a new one"
-        )
+        raise StoreError(f"{one_line(target, 200)}: this folder has files that were not gathered; name a new folder")
 
 
 def _files(root: Path) -> list[str]:

@@ -46,7 +46,7 @@ def refusal(error: Exception, overrides: Sequence[str] = ()) -> str:
             ConfigError(
                 group,
                 name,
-                f"one of {', '.join(sorted(error.options))}{nearest(name, error.options)}, or with plugins=[PACKAGE] "
+                f"one of {', '.join(sorted(error.options))}{nearest(name, error.options)}, or, with plugins=[PACKAGE], "
                 f"a file of your own package{_without_files()}",
             )
         )
@@ -85,13 +85,13 @@ def _of_hydra(error: Exception, overrides: Sequence[str]) -> str:
     allowed = (
         f"no such key{nearest(last, siblings)}; the keys here are {', '.join(siblings)}"
         if siblings
-        else f"must be a key that {above} has, but it has none; {above}={{{last}: VALUE}} gives it this one"
+        else f"must be a key of {above}, which has no keys; {above}={{{last}: VALUE}} adds this one"
     )
     group = key.partition(".")[0]
     if choices := next((one for one in overrides if one.startswith(f"{group}=") and "," in one), None):
         allowed += (
-            f"; if only some of {choices} have this key, set it in a file of your own: --config-dir FOLDER, "
-            f"{group}/NAME.yaml"
+            f"; if only some of {choices} have this key, set it in a file of your own, "
+            f"FOLDER/{group}/NAME.yaml, and add --config-dir FOLDER"
         )
     return one_line(ConfigError(key, values[-1] if values else None, allowed))
 
@@ -242,7 +242,7 @@ def _check_choice(group: str, text: str, value: object) -> None:
             _check_choice(group, text, Override._convert_value(one))
     elif isinstance(value, list):
         if len(set(map(str, value))) < len(value) or not all(isinstance(one, str) for one in value):
-            raise ConfigError(group, text, f"a list of names of files in conf/{group}, each only once")
+            raise ConfigError(group, text, f"a list of different names of files in conf/{group}")
     elif not isinstance(value, str | dict | Glob):  # a mapping contains values, not files
         raise ConfigError(group, text, f"the name of a file in conf/{group}")
 
@@ -264,12 +264,12 @@ _GROUPS = {
 }
 _HEAD = """\
 Run a grid of experiments: model x planner x dataset x robustness, on Ray. Results go to results/NAME in the current
-folder; the same command again resumes the sweep. `agent-grid sweep` and `python launch/sweep.py` are the same.
+folder; running the same command again resumes the sweep. `agent-grid sweep` and `python launch/sweep.py` are the same.
 
   agent-grid sweep -m                                     the default grid
   agent-grid sweep -m planner=react,egb_logits trials=5 name=mine
   agent-grid sweep planner=react                          one setting
-  agent-grid sweep -m dry_run=true                        the settings that would run, invalid ones, and the cost
+  agent-grid sweep -m dry_run=true                        the settings that would run, the invalid ones, and the cost
   agent-grid sweep -m +experiment=planning_horizon        a whole study
   agent-grid sweep --cfg job planner=react                every key with its value
 

@@ -246,7 +246,7 @@ FILE = "plugins.yaml"
 _SEARCH_PATH = "hydra.searchpath"
 _MAPPING = re.compile(r"(?!hydra\.)\w+(\.\w+)+=\s*\{")
 _MOST_BYTES = 100_000
-_LIST = "a list of packages: plugins=[mylab]"
+_LIST = "must be a list of packages, for example plugins=[mylab]"
 
 
 def prepared(arguments: Sequence[str]) -> list[str]:
@@ -295,12 +295,13 @@ def _of_folder(folder: str | None) -> list[str]:
         return []
     try:
         if file.stat().st_size > _MOST_BYTES:
-            raise ConfigError("--config-dir", str(file), f"a file of at most {_MOST_BYTES:,} bytes")
+            raise ConfigError("--config-dir", str(file), f"must be a file of at most {_MOST_BYTES:,} bytes")
         found = yaml.load(file.read_text(encoding="utf-8"), LOADER)  # noqa: S506 - it loads plain values only
     except (OSError, ValueError, RecursionError, yaml.YAMLError) as error:
-        raise ConfigError("--config-dir", str(file), f"a YAML file that can be read ({error})") from None
+        raise ConfigError("--config-dir", str(file), f"must be a readable YAML file ({error})") from None
     names = found.get(KEY) if isinstance(found, dict) and found.keys() == {KEY} else None
-    return _names(names, "--config-dir", str(file), f"must have only one key, with {_LIST.replace('=', ': ')}")
+    allowed = f"must have only the key {KEY}, with a list of packages, for example {KEY}: [mylab]"
+    return _names(names, "--config-dir", str(file), allowed)
 
 
 def _named(arguments: Sequence[str]) -> list[str]:

@@ -46,7 +46,7 @@ class Spending:
             self.money = Money(limit, plan.hard, dollars, taken(plan.root))
             if unknown:
                 say(
-                    f"budget.money leaves out {unknown:,} cells of earlier runs, because their price or "
+                    f"budget.money does not count {unknown:,} cells of earlier runs, because their price or "
                     "tokens are not known"
                 )
 
@@ -71,7 +71,7 @@ class Spending:
             first = min(money.done, key=lambda one: money.done[one][0])
             if (money.each(first) or 0.0) <= money.limit - money.dollars:
                 return None
-            return f"{self._told_spent(money)}{self._too_little(money, first)}, so none is started; {_MORE}"
+            return f"{self._told_spent(money)}{self._too_little(money, first)}, so no cell is started; {_MORE}"
         return (
             f"budget.money={money.limit:g} is reached: all runs of this name have spent {money.dollars:.6g} US "
             f"dollars, so no cell is started; {_MORE}"
@@ -95,12 +95,15 @@ class Spending:
             return []
         line = self._told_spent(money)
         if (beyond := money.dollars - money.limit) > 0:
-            line += f", {beyond:.6g} of them above the limit, for requests that had been sent before it was reached"
+            line += (
+                f", {beyond:.6g} more than the limit, because of requests that were sent before the limit was reached"
+            )
         if run.unaffordable:
             line += self._too_little(money, run.unaffordable.id)
         if money.unpaid:
             line += (
-                f"; {money.unpaid:,} cells were started but have no row, as their next request would exceed the limit"
+                f"; {money.unpaid:,} cells were started but have no row, because their next request would have "
+                "exceeded the limit"
             )
         if run.stopping and (run.unaffordable or money.unpaid or money.dollars >= money.limit):
             return [f"{line}; {_MORE}", self._reached(money)]

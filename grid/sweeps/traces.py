@@ -122,7 +122,7 @@ class Follower:
         line = f"traces: {len(made) - left:,} of {len(made):,} episodes were sent"
         if left:
             why = self._failure or "the collector at OTEL_EXPORTER_OTLP_ENDPOINT did not accept them"
-            line += f"; {left:,} were not: {why}; to send all, run agent-grid export otel {self._root}"
+            line += f"; {left:,} were not sent: {why}; to send all, run agent-grid export otel {self._root}"
         self._say(line)
 
     def _follow(self) -> None:

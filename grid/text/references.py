@@ -123,7 +123,7 @@ def without_value(call: ToolCall, outputs: Mapping[str, Mapping[str, Json]]) -> 
         for match in _WITH_PART.finditer(text):
             step, field, part = match.groups()
             if step not in outputs:
-                return f"refers to the result of call {step}, which is no earlier call"
+                return f"refers to the result of call {step}, which is not an earlier call"
             parts = _parts(outputs[step])
             fields = [*dict.fromkeys([*outputs[step], *parts])]
             wanted = part if part and parts and match[0] == text else field

@@ -51,9 +51,13 @@ _FIRST_SERIAL = 10_000  # the same prompts in every process
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options: the variants, the number of prompts, and the results of another machine."""
     parser.add_argument(
-        "--variants", nargs="+", choices=VARIANTS, default=list(VARIANTS), help="variants of the part exact"
+        "--variants",
+        nargs="+",
+        choices=VARIANTS,
+        default=list(VARIANTS),
+        help="variants to measure in the part `exact`",
     )
-    parser.add_argument("--exact-prompts", type=int, default=3, help="prompts for each number of options")
+    parser.add_argument("--exact-prompts", type=int, default=3, help="number of prompts for each number of options")
     parser.add_argument("--variant-seconds", type=float, default=400, help="seconds after which a variant is stopped")
     parser.add_argument("--against", type=Path, help="the file distributions.json of another machine, for comparison")
 
@@ -134,7 +138,7 @@ def _in_a_process(bench: Shared, model: dict[str, Any], variant: str) -> dict[st
             os.killpg(process.pid, signal.SIGKILL)
         process.wait()
     if not found.exists():
-        return {"failed": f"exit status {status}; stderr says why"}
+        return {"failed": f"exit status {status}; stderr shows the reason"}
     return cast(dict[str, Any], json.loads(found.read_text())) | {"seconds": time.perf_counter() - began}
 
 

@@ -35,7 +35,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--cells", type=int, default=1_000_000, help=f"the number of cells, a multiple of {_SETTINGS * _TRIALS}"
     )
     parser.add_argument("--root", type=Path, help="a folder in which results are kept; default: a temporary folder")
-    parser.add_argument("--against", type=Path, help="another checkout: both are measured in turn, and compared")
+    parser.add_argument(
+        "--against", type=Path, help="another checkout, which is measured alternately with this one and compared"
+    )
     parser.add_argument("--rounds", type=int, default=3, help="rounds of --against")
     parser.add_argument(
         "--verification", type=Path, metavar="RESULTS", help="measure only the cost of verifying these results"
@@ -58,19 +60,22 @@ def run(arguments: argparse.Namespace, console: Console) -> None:
         command = _command(root, arguments.cells)
         seconds, peak = _measured(command)
         console.print(
-            f"{arguments.cells:,} cells in {seconds:.1f} s with everything: {arguments.cells / seconds:,.0f} cells/s"
+            f"{arguments.cells:,} cells in {seconds:.1f} s for the whole command: "
+            f"{arguments.cells / seconds:,.0f} cells/s"
         )
         folder = root / "scale"
         first, last = _rates(folder)
         console.print(
             f"rows: {first:,.0f} cells/s over the first {_ENDS:,}, {last:,.0f} over the last {_ENDS:,} "
-            f"({last / first:.2f} times)"
+            f"({last / first:.2f} times as many)"
         )
         console.print(f"driver's peak memory {peak / 2**20:,.0f} MiB; {len(list(folder.rglob('*.parquet'))):,} files")
         again, peak = _measured(command)
-        console.print(f"the same command again, all done: {again:.1f} s, driver's peak memory {peak / 2**20:,.0f} MiB")
+        console.print(
+            f"the same command again, with all cells done: {again:.1f} s, driver's peak memory {peak / 2**20:,.0f} MiB"
+        )
         taken, table = _timed(lambda: _success(folder))
-        console.print(f"success by planner over {table['count'].sum():,} rows: {taken:.2f} s")
+        console.print(f"a table of success by planner over {table['count'].sum():,} rows: {taken:.2f} s")
         console.print(table.to_string())
         _verification(folder, console)
 
@@ -93,8 +98,8 @@ def _versus(other: Path, cells: int, rounds: int, console: Console) -> None:
 
 
 _FIGURES = (
-    overhead.Figure("cells/s with everything", "rate", more_is_better=True),
-    overhead.Figure("the same command again, all done, s", "again"),
+    overhead.Figure("cells/s of the whole command", "rate", more_is_better=True),
+    overhead.Figure("the same command again, with all cells done, s", "again"),
     overhead.Figure("driver's peak memory, MiB", "peak"),
 )
 

@@ -76,8 +76,8 @@ def compare(arguments: argparse.Namespace, console: Console) -> None:
     On both sides, a node is an executed call; ratios of CPU time are computed within a repeat.
     """
     table = Table(
-        title=f"nodes per second of CPU: {public_search.BRANCHING} calls per node, depth {public_search.DEPTH}, "
-        f"{arguments.repeats} repeats in turn; by iterations or requests"
+        title=f"nodes per second of CPU time, by iterations or requests: {public_search.BRANCHING} calls per node, "
+        f"depth {public_search.DEPTH}, {arguments.repeats} alternating repeats"
     )
     for column in ("theirs", "nodes", "nodes/s", "here", "nodes", "nodes/s", "times"):
         table.add_column(column, justify="left" if column in ("theirs", "here") else "right")
@@ -106,7 +106,7 @@ def _theirs(loop: str, folder: Path, count: int, told: str) -> Searched:
 
 def rollouts(iterations: int, repeats: int) -> Table:
     """The cost of a planner's rollout (or expansion, if it has no rollouts), excluding model and world."""
-    table = Table(title=f"ms of CPU, {repeats} repeats in turn")
+    table = Table(title=f"ms of CPU time, {repeats} alternating repeats")
     for column in ("planner", "rollouts", "nodes", "requests", "ms per rollout", "ms per node"):
         table.add_column(column, justify="left" if column == "planner" else "right")
     planners = {name: searcher(name, values) for name, values in searches(iterations).items()}
@@ -133,8 +133,8 @@ def memory(nodes: int) -> str:
     values = searches(nodes)["lats"] | {"max_calls": _DEEP}
     found, episode = search(searcher("lats", values), steps=nodes)
     return (
-        f"a tree of {found.nodes:,} executed nodes, {len(episode.messages):,} requests, {found.seconds:.0f} s of CPU: "
-        f"{_peak() - before:,.0f} MiB more than the {before:,.0f} MiB before"
+        f"a tree of {found.nodes:,} executed nodes, {len(episode.messages):,} requests, {found.seconds:.0f} s of CPU "
+        f"time: peak memory rose by {_peak() - before:,.0f} MiB, from {before:,.0f} MiB"
     )
 
 

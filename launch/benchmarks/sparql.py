@@ -54,10 +54,14 @@ _MIB = 2**20
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options: the sizes of both graphs, and the number of programs."""
     parser.add_argument(
-        "--triples", type=int, default=10_000_000, help="triples in the graph on disk; 0: no such graph"
+        "--triples", type=int, default=10_000_000, help="number of triples in the graph on disk; 0: no graph on disk"
     )
-    parser.add_argument("--share", type=int, default=100_000, help="triples in the graph that rdflib holds too")
-    parser.add_argument("--programs", type=int, default=160, help="programs for each graph, equally many of each form")
+    parser.add_argument(
+        "--share", type=int, default=100_000, help="number of triples in the graph in memory, which rdflib holds too"
+    )
+    parser.add_argument(
+        "--programs", type=int, default=160, help="number of programs for each graph, equally many of each form"
+    )
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--seed", type=int, default=0)
 
@@ -83,8 +87,8 @@ def against_rdflib(arguments: argparse.Namespace, console: Console, scratch: Pat
     other = rdflib.Graph().parse(path, format="nt")
     theirs = time.perf_counter() - started
     console.print(
-        f"in memory: {arguments.share:,} triples about {entities:,} entities, read in {mine:.1f} s, by rdflib "
-        f"{rdflib.__version__} in {theirs:.1f} s"
+        f"in memory: {arguments.share:,} triples about {entities:,} entities, read in {mine:.1f} s; rdflib "
+        f"{rdflib.__version__} read them in {theirs:.1f} s"
     )
     made = programs(graph, entities, arguments.programs, arguments.seed)
     equal = sum(set(graph.denotes(one)) == _by_rdflib(other, one) for one in made)
@@ -94,7 +98,7 @@ def against_rdflib(arguments: argparse.Namespace, console: Console, scratch: Pat
         for place, form in enumerate(FORMS):
             some = made[place :: len(FORMS)]
             spent[form].append([_seconds(graph.denotes, some), _seconds(lambda one: _by_rdflib(other, one), some)])
-    table = Table(title=f"programs per second, {arguments.repeats} repeats in turn", box=SIMPLE_HEAD)
+    table = Table(title=f"programs per second, {arguments.repeats} alternating repeats", box=SIMPLE_HEAD)
     for column in ("programs", "how many", "rdflib", "here", "times"):
         table.add_column(column, justify="left" if column == "programs" else "right")
     every = np.array(list(spent.values()))
@@ -147,16 +151,16 @@ def on_disk(arguments: argparse.Namespace, console: Console, scratch: Path) -> N
     started = time.perf_counter()
     relations = len(graph.vocabularies["relation"])
     console.print(
-        f"opened in {1000 * opened:,.0f} ms; its vocabularies ({relations:,} relations, "
-        f"{len(graph.vocabularies['input']):,} names and classes) found in {time.perf_counter() - started:.1f} s"
+        f"opened in {1000 * opened:,.0f} ms; the graph's vocabularies ({relations:,} relations, "
+        f"{len(graph.vocabularies['input']):,} names and classes) were found in {time.perf_counter() - started:.1f} s"
     )
     made = programs(graph, entities, arguments.programs, arguments.seed + 1)
     spent, failed = _calls(graph, made)
     more = (resident() - before) / _MIB
     console.print(
-        f"{len(made)} programs with an answer, {failed} calls failed; {more:,.0f} MiB of memory more than before"
+        f"{len(made)} programs with an answer, {failed} calls failed; {more:,.0f} MiB more memory than before"
     )
-    table = Table(title="ms of a call of a world, the answer's text included", box=SIMPLE_HEAD)
+    table = Table(title="ms per call to a world, including the text of the answer", box=SIMPLE_HEAD)
     for column in ("call", "how many", "median", "p99", "most"):
         table.add_column(column, justify="left" if column == "call" else "right")
     for name, values in {"all": [one for some in spent.values() for one in some], **spent}.items():

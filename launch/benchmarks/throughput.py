@@ -250,8 +250,8 @@ def run(arguments: argparse.Namespace, console: Console) -> None:
     console.print(summary(pairs, 2 * arguments.cases))
     ratios = [offline["seconds"] / swept.seconds for swept, offline in pairs]
     console.print(
-        f"the sweep reaches {mean(ratios):.2f} of the replay ({min(ratios):.2f} to {max(ratios):.2f} in "
-        f"{len(ratios)} repeats, in turn)"
+        f"the sweep's speed is {mean(ratios):.2f} times the replay's (mean; {min(ratios):.2f} to {max(ratios):.2f} in "
+        f"{len(ratios)} alternating repeats)"
     )
 
 

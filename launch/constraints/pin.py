@@ -54,7 +54,7 @@ def main() -> None:
     for name, extras in SETS.items():
         every = f"{extras},{FITTED}"
         before = kept(HERE / f"{name}.txt", free)
-        head = f"# pip install -e '.[EXTRAS]' -c launch/constraints/{name}.txt, EXTRAS any of {every}.\n"
+        head = f"# pip install -e '.[EXTRAS]' -c launch/constraints/{name}.txt, where EXTRAS is any of {every}.\n"
         head += f"# Made by `python launch/constraints/pin.py` with Python {sys.version_info[0]}.{sys.version_info[1]}"
         (HERE / f"{name}.txt").write_text("\n".join([head, *pins(every, pins(extras, before))]) + "\n")
 

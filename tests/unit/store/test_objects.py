@@ -338,7 +338,7 @@ def test_a_ledger_of_money_is_a_file_beside_it(root: Address) -> None:
     assert (beside(root) / ".money").is_dir()
     assert not root.exists()
     (line,) = paying.settle(root)
-    assert "1 calls were at servers at that time" in line
+    assert "1 calls were in flight at that time" in line
     assert store.read(root, "attempts").num_rows == 1
     assert not (beside(root) / ".money").exists()
 
@@ -381,7 +381,7 @@ def test_several_folders_are_gathered_into_one_here(root: Address, tmp_path: Pat
         store.write(root / name, chunk(name))
     store.gather(tmp_path / "both", [root / "one", root / "two"])
     assert store.read(tmp_path / "both", "episodes").num_rows == 2
-    with pytest.raises(ConfigError, match=r"--into='s3://.*a folder of a file system"):
+    with pytest.raises(ConfigError, match=r"--into='s3://.*a folder in a file system"):
         store.gather(root / "both", [root / "one", root / "two"])
 
 
