@@ -20,7 +20,7 @@ from rich.console import Console
 
 from grid import store
 from grid.store import files
-from launch.benchmarks import overhead
+from launch.benchmarks import overhead, peak_bytes
 
 T = TypeVar("T")
 _ENDS = 10_000  # the rates of this many first and last cells are compared
@@ -162,18 +162,11 @@ def _measured(command: list[str], folder: Path = overhead.HERE) -> tuple[float, 
     started, peak = time.monotonic(), 0
     with subprocess.Popen(command, cwd=folder, env=os.environ | {"PYTHONPATH": str(folder)}) as process:
         while process.poll() is None:
-            peak = max(peak, _peak(process.pid))
+            peak = max(peak, peak_bytes(process.pid))
             time.sleep(_LOOK_SECONDS)
     if process.returncode:
         raise RuntimeError(f"the sweep ended with status {process.returncode}")
     return time.monotonic() - started, peak
-
-
-def _peak(pid: int) -> int:
-    for line in Path(f"/proc/{pid}/status").read_text().splitlines():
-        if line.startswith("VmHWM"):
-            return int(line.split()[1]) * 1024
-    return 0  # the process has ended, and nobody has waited for it yet
 
 
 def _rates(folder: Path) -> list[float]:

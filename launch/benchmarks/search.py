@@ -6,7 +6,6 @@ import argparse
 import asyncio
 import gc
 import json
-import resource
 import subprocess
 import sys
 import time
@@ -28,7 +27,7 @@ from grid.episode.episode import Episode
 from grid.episode.judging import Judging
 from grid.episode.progress import Budget
 from grid.planners.search import TreeSearch
-from launch.benchmarks import public_search
+from launch.benchmarks import peak_bytes, public_search
 from launch.benchmarks.choose import group_config, spread
 from launch.readme import ROOT
 
@@ -129,17 +128,13 @@ def _by(runs: list[Searched], key: str) -> list[tuple[Searched, int]]:
 def memory(nodes: int) -> str:
     """A line about the memory of a tree with this many executed nodes, including all requests and answers."""
     gc.collect()
-    before = _peak()
+    before = peak_bytes() / 2**20
     values = searches(nodes)["lats"] | {"max_calls": _DEEP}
     found, episode = search(searcher("lats", values), steps=nodes)
     return (
         f"a tree of {found.nodes:,} executed nodes, {len(episode.messages):,} requests, {found.seconds:.0f} s of CPU "
-        f"time: peak memory rose by {_peak() - before:,.0f} MiB, from {before:,.0f} MiB"
+        f"time: peak memory rose by {peak_bytes() / 2**20 - before:,.0f} MiB, from {before:,.0f} MiB"
     )
-
-
-def _peak() -> float:
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 
 # Parts that add almost no cost: an engine that returns distinct calls and random scores, and a world that is a tree.

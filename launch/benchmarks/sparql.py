@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import os
 import random
-import resource
 import tempfile
 import time
 from collections import defaultdict
@@ -46,6 +45,7 @@ from grid.worlds.sparql.queries import (
 )
 from grid.worlds.sparql.tools import BACKWARD, FORWARD, NAME
 from grid.worlds.sparql.world import SparqlWorld
+from launch.benchmarks import peak_bytes
 from launch.benchmarks.choose import spread
 
 _MIB = 2**20
@@ -173,7 +173,7 @@ def _load(folder: Path, path: Path) -> tuple[float, int]:
     """The seconds of loading, and the process's peak memory in bytes."""
     started = time.perf_counter()
     reading.on_disk(folder, path)
-    return time.perf_counter() - started, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    return time.perf_counter() - started, peak_bytes()
 
 
 def _calls(graph: StoreGraph, made: Sequence[Expression]) -> tuple[dict[str, list[float]], int]:
