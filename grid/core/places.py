@@ -41,8 +41,8 @@ if TYPE_CHECKING:
 SCHEMES = ("s3", "gs", "az")
 _ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
 _ONE_SLASH = re.compile(rf"({'|'.join(SCHEMES)}):/(?!/)")
-_ALLOWED = f"a folder in a file system, or {', '.join(f'{one}://' for one in SCHEMES)} with a bucket and a folder in it"
-_INSTALL = "a folder in a file system; addresses of object stores need obstore: pip install 'agent-grid[objects]'"
+_ALLOWED = f"a folder of a file system, or {', '.join(f'{one}://' for one in SCHEMES)} with a bucket and a folder in it"
+_INSTALL = "a folder of a file system; addresses of object stores need obstore: pip install 'agent-grid[objects]'"
 _PATIENCE_SECONDS, _FIRST_SECONDS = 180, 15  # limits for retries: for most requests, for the first check
 _REQUEST_SECONDS = 120
 _STEADY_SECONDS = 5.0
@@ -108,7 +108,7 @@ def readable(path: Path) -> Any:
 def expect_folder(key: str, path: Path) -> None:
     """Raise ConfigError if a path is an address; `key` is the config key that contains this path."""
     if isinstance(path, Address):
-        raise ConfigError(key, str(path), "a folder in a file system, not an address")
+        raise ConfigError(key, str(path), "a folder of a file system")
 
 
 class Address(PosixPath):

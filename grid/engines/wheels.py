@@ -176,7 +176,7 @@ def adopt(source: Wheels, file: Path) -> Path:
         if not is_whole(target):
             shutil.rmtree(target, ignore_errors=True)
             if source.joined != (found := _sha256(file)):
-                raise ConfigError("model.wheels.joined", source.joined, f"must be the SHA-256 of {file}: {found}")
+                raise ConfigError("model.wheels.joined", source.joined, f"the SHA-256 of {file}, which is {found}")
             draft = Path(folder)
             (draft / _GGUF).symlink_to(file.resolve())
             _convert(source, draft)
@@ -311,7 +311,7 @@ def _join(source: Wheels, wheels: Sequence[Path], file: Path) -> None:
                         out.write(block)
     if source.joined not in (None, digest.hexdigest()):
         raise ConfigError(
-            "model.wheels.joined", source.joined, f"must be the SHA-256 of the joined parts: {digest.hexdigest()}"
+            "model.wheels.joined", source.joined, f"the SHA-256 of the joined parts, which is {digest.hexdigest()}"
         )
 
 

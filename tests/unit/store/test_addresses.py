@@ -44,7 +44,7 @@ def test_an_address_that_is_not_supported_is_refused_in_one_line(tmp_path: Path,
     assert ended.err.startswith("error: ")
     assert ended.err.count("\n") == 1
     assert ELSEWHERE in ended.err
-    assert "a folder in a file system" in ended.err
+    assert "a folder of a file system" in ended.err
     assert files(tmp_path) == {}
 
 

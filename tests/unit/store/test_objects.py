@@ -381,7 +381,7 @@ def test_several_folders_are_gathered_into_one_here(root: Address, tmp_path: Pat
         store.write(root / name, chunk(name))
     store.gather(tmp_path / "both", [root / "one", root / "two"])
     assert store.read(tmp_path / "both", "episodes").num_rows == 2
-    with pytest.raises(ConfigError, match=r"--into='s3://.*a folder in a file system"):
+    with pytest.raises(ConfigError, match=r"--into='s3://.*a folder of a file system"):
         store.gather(root / "both", [root / "one", root / "two"])
 
 
