@@ -220,7 +220,7 @@ def drawable(compared: pd.DataFrame) -> bool:
 
 
 def _styles(rows: pd.DataFrame) -> dict[str, _Style]:
-    """A style for each planner, by its place in alphabetical order and by whether it asked if cases were resolved."""
+    """A style for each planner, which depends on alphabetical order and on whether the planner asked (`_ASKED`)."""
     asked = rows.groupby("planner", sort=True)["asked"].any().to_dict()
     return {
         str(planner): _Style(COLOURS[place % len(COLOURS)], MARKERS[place % len(MARKERS)], _LINES[who], not who)

@@ -207,8 +207,8 @@ def _case_row(problem: Problem) -> dict[str, Any]:
     return {"digest": hashlib.sha256(text).hexdigest()[:_DIGITS], **row}
 
 
-# Requests and answers for the tables, and which cells' requests are kept; each section of a prompt is stored about
-# once.
+# Requests and answers for the tables, and which cells' requests are kept; a section of a prompt is seldom stored more
+# than once.
 
 
 Row = dict[str, Any]

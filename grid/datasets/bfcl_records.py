@@ -133,7 +133,8 @@ def _type_of_first(values: Sequence[Any]) -> type | None:
 def _items_fit(items: list[Any], accepted: Any, inner: type) -> bool:
     """Whether each item of a list has the declared type, or the type of the accepted list's first item.
 
-    If the accepted value is not a list (such as "" for an argument that may be left out), any items fit.
+    If the accepted value is something other than a list, such as "" for an argument that may be left out, any items
+    fit.
     """
     if not isinstance(accepted, list):
         return True

@@ -200,7 +200,7 @@ class _Usable:
     def closed_set(
         self, trajectory: Trajectory, reference: Reference, place: int | None, plan_f1: PlanF1
     ) -> Mapping[str, Any]:
-        """ToolTree's four F1 scores for a path, or for the step at a place; they ignore alternatives to the reference.
+        """ToolTree's four F1 scores, for a path or for one of its steps; they ignore alternatives to the reference.
 
         If a call contains an earlier output literally, even inside a text, this counts as a reference to the output.
         """

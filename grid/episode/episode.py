@@ -65,10 +65,10 @@ class Episode:
     ) -> None:
         """`parts` are the substeps whose candidates form the tools of the whole query, at most `query_tools` tools.
 
-        `retrieved`: when tools are retrieved. `order_seed` is the seed for the order of options; None: options stay in
-        the order of retrieval. `engine` is the acting model's engine, `roles` contains the engines of all other roles.
-        `clock` returns the number of seconds used by the case. `fit_tokens`: if the context has fewer tokens left than
-        an answer may have, the answer's limit is lowered.
+        `retrieved`: the points of an episode at which tools are retrieved. `order_seed` is the seed for the order of
+        options; None: options stay in the order of retrieval. `engine` is the acting model's engine, `roles` contains
+        the engines of all other roles. `clock` returns the number of seconds used by the case. `fit_tokens`: if the
+        context has fewer tokens left than an answer may have, the answer's limit is lowered.
         """
         self.case, self.budget, self.seed, self.remembered = case, budget, seed, remembered
         self.before, self.turn, self.plans = Before(case.done), 0, Plans()

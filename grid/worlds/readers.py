@@ -220,7 +220,7 @@ def _told(span: str, question: str) -> bool:
 
 
 def _nearness(span: _Span, sentence: str, asked: set[str]) -> float:
-    """A span's nearness to the question's words in a sentence, at most 1.
+    """How near a span is, within its sentence, to the words of the question; at most 1.
 
     Words that the span shares with the question reduce its nearness.
     """

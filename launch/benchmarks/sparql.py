@@ -57,7 +57,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--triples", type=int, default=10_000_000, help="number of triples in the graph on disk; 0: no graph on disk"
     )
     parser.add_argument(
-        "--share", type=int, default=100_000, help="number of triples in the graph in memory, which rdflib holds too"
+        "--share",
+        type=int,
+        default=100_000,
+        help="number of triples in the graph in memory; rdflib holds the same graph",
     )
     parser.add_argument(
         "--programs", type=int, default=160, help="number of programs for each graph, equally many of each form"

@@ -286,7 +286,7 @@ class Questions:
         return found
 
     def concept(self, target: str) -> str:
-        """One of the two nearest concepts of the target."""
+        """One of the two concepts that are nearest to the target."""
         return self.rng.choice(self.facts.concepts[target][:2])
 
     def sized(self) -> tuple[str, str]:

@@ -259,7 +259,7 @@ class Table(MutableMapping[str, Any]):
         self._own[key] = record
 
     def __delitem__(self, key: str) -> None:
-        """Delete a record; raises KeyError."""
+        """Delete a record; raises KeyError if there is no such record."""
         if key not in self:
             raise KeyError(key)
         self._own[key] = None

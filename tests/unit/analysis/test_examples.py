@@ -132,7 +132,7 @@ def test_what_a_folder_lacks_is_said(tmp_path: Path) -> None:
     for name, frame, parts in (
         ("high", rows, ["table 4 is missing"]),
         ("shapeless", rows.assign(depth=None), ["table 4", "table 3 and the figures by depth"]),
-        ("alone", rows[rows["planner"] == "sh"], ["of these two this folder has sh"]),
+        ("alone", rows[rows["planner"] == "sh"], ["of these planners this folder has sh"]),
     ):
         cells = [simulated.row(row | {"depth": row["depth"] or 1}) for row in frame.to_dict("records")]
         if name == "shapeless":

@@ -69,7 +69,7 @@ def test_the_datasets_own_clusters_bound_what_can_be_seen(run: Run, tmp_path: Pa
     root = pilot(tmp_path, {"react": 0.4, "sh": 0.5}, config=to_json({"dataset": shipped("gta_generated")}))
     ended = run(root, "--difference", 3, "--trials", "1")
     assert ended.status == 0
-    assert "the dataset's 200 cases in 40 clusters" in " ".join(ended.out.split())
+    assert "the dataset's 200 cases, in 40 clusters" in " ".join(ended.out.split())
     assert "> 200" in ended.out
     assert "not enough" in ended.out
 

@@ -339,7 +339,7 @@ def test_results_tell_what_a_case_cost_where_anything_did(tmp_path: Path) -> Non
         store.write(tmp_path / name, {"episodes": rows})
         tables = of_places(tmp_path / name)
         found = tables["results lexical slate"]
-        assert ("USD" in found.figures) == ("USD: US dollars per case" in found.caption) == (name == "dear")
+        assert ("USD" in found.figures) == ("USD: cost per case in US dollars" in found.caption) == (name == "dear")
         if name == "dear":
             assert {line[1]: line[-1] for line in found.rows[:2]} == {"react": "0.250000", "best_first": "none"}
             queried = duckdb.connect().execute(found.query).df().set_index("planner")["money"]
