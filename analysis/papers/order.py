@@ -44,8 +44,8 @@ _CAPTION = (
     "budgets the order may differ"
 )
 _PLANTED = (
-    "under a simulated policy the order follows from the policy's planted skills: this shows that the comparison works, "
-    "but is no evidence for or against the paper"
+    "under a simulated policy the order follows from the policy's planted skills: this shows that the comparison "
+    "works, but is no evidence for or against the paper"
 )
 Floats = NDArray[np.float64]
 
