@@ -6,7 +6,8 @@ that users write, and `errors` has the error for specifications and data that an
 - `page`: tables and figures as objects, and the code that writes them.
 - `stats`: intervals, p values, power, calibration, agreement and regressions, all computed from numbers; no results
   folder is read.
-- `load`: a results folder as data frames and as SQL, and the facts that a reader has to know before the figures.
+- `load`: a results folder as data frames and as SQL, and the facts that a reader has to know before reading the
+  figures.
 - `tables`: the tables of a sweep, with one file per subject.
 - `papers`: published figures next to ours, and the planning-horizon study.
 - `figures`: all drawings of a folder.
@@ -17,7 +18,7 @@ On top are the modules that commands call. `report` lists all tables of a folder
 about these tables. `screen` prints the summary that a sweep shows at its end, and `gallery` makes the page of all
 presets.
 
-This package imports the store, and constants and small functions from other packages of the grid; nothing here runs a
+This package imports the store, and constants and small functions from other packages of the grid; nothing in it runs a
 cell.
 """
 

@@ -31,7 +31,7 @@ _TOLD = (
 
 
 class Counts(NamedTuple):
-    """The numbers of settings, cases, cells with an answer, and other cells in a results folder."""
+    """The numbers of settings, cases, cells with status `ok`, and failed cells in a results folder."""
 
     settings: int = 0
     cases: int = 0
@@ -97,7 +97,7 @@ def published(names: Sequence[str]) -> list[str]:
 
 
 def _called(names: Sequence[str]) -> list[str]:
-    """The tables' names after the word `table` or `tables`, then the figures' names, which start with `figure`."""
+    """The word `table` or `tables` with the tables' names, then the figures' names, which start with `figure`."""
     figures = [name for name in names if name.startswith("figure")]
     others = [name for name in names if name not in figures]
     return [f"table{'s' * (len(others) > 1)} {', '.join(others)}"] * bool(others) + figures
@@ -159,7 +159,11 @@ def read(folder: Path) -> dict[str, Entry]:
     except (OSError, ValidationError) as error:
         wrong = error.errors()[0]["msg"] if isinstance(error, ValidationError) else error.strerror
         raise StoreError(
-            one_line(f"{path}: this file was not written by a gallery ({wrong}); remove it to begin a new gallery", 500)
+            one_line(
+                f"{path}: this file was not written by `agent-grid gallery` ({wrong}); remove it to begin a new "
+                "gallery",
+                500,
+            )
         ) from None
 
 

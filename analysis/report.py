@@ -122,7 +122,7 @@ def _print_report(
 
 
 def _unfitted(found: Sequence[Table], analysis: Spec | None) -> list[str]:
-    """A line that says why a regression that was asked for has no table."""
+    """A line that says why a requested regression has no table."""
     if analysis is None or any(table.name == "coefficients" for table in found):
         return []
     rows = " and ".join(f"{name}={' or '.join(values)}" for name, values in analysis.rows.items())
@@ -232,8 +232,8 @@ def _of_places(root: Path, episodes: pd.DataFrame, plan: pd.DataFrame) -> list[T
 def _differences(cases: pd.DataFrame, query: str) -> list[Table]:
     """Tables of differences from ReAct.
 
-    If planners that asked whether a case was resolved ran, and their control ran too, differences from this control are
-    added.
+    `retry` is the control for planners that ask whether a case is resolved; if both ran, there is a table of these
+    planners' differences from `retry`.
     """
     found = []
     for reference in (rates.REFERENCE, "retry"):

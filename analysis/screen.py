@@ -1,4 +1,4 @@
-"""The first screen after a sweep: engines and data, success of planners, losses by disturbances, places of results.
+"""The first screen after a sweep: engines, data, planners' success, losses from disturbances, and places of results.
 
 The screen fits into 45 lines of 100 columns however many planners, data sets and disturbances there are. If it leaves
 something out, it says how much; `analysis.report` shows everything.
@@ -53,7 +53,7 @@ _FURTHER = (
     *partial.CALLS,
     *OF_CASES.values(),
 )
-"""Columns that are read for every episode; there may be a million episodes, so only figures on the screen are read."""
+"""Columns that are read for every episode; there may be a million episodes, so only the screen's columns are read."""
 _CAPTION = f"success: % of cases (●), with its 95% interval (├ ┤) {intervals.BRIEFLY}"
 _LESS = (
     "minus {}: percentage points on the cases that both ran (*: the 95% interval excludes 0, †: also by Holm's "
@@ -61,10 +61,10 @@ _LESS = (
 )
 _FAILED = "failed: cells that ended in an error"
 _ASKS = " (asks)"
-_ASKED = "asks: the planner may ask the world whether a case is resolved, the others may not"
+_ASKED = "(asks): planners that may ask the world whether a case is resolved"
 _TOKENS, _MONEY = (
     "tokens: input and output of planner, judge and critic, per run of a case",
-    "USD: of all roles, per run of a case",
+    "USD: cost of all roles, per run of a case",
 )
 
 
@@ -93,7 +93,7 @@ def print_screen(root: Path, console: Console) -> None:
 
 
 def _head(root: Path, cells: pd.DataFrame) -> list[str]:
-    """A sentence on engines and data, and the warnings that a reader has to know before the figures."""
+    """A sentence on engines and data, and the warnings that a reader has to know before reading the figures."""
     skipped = [line.partition(" (")[0] for line in partial.skipped(root).values()]
     warned = [
         *provenance.unsent(cells), *partial.lines(partial.planned(root, cells)), *answers.unreadable(root, cells),
@@ -105,7 +105,7 @@ def _head(root: Path, cells: pd.DataFrame) -> list[str]:
 
 
 def _briefly(text: str, most: int) -> str:
-    """A text on one line; beyond `most` characters, it is cut at the end of a sentence, clause or word."""
+    """A text on one line; if longer than `most` characters, it is cut at the end of a sentence, clause or word."""
     flat = " ".join(text.split())
     if len(flat) <= most:
         return one_line(flat)
@@ -116,7 +116,7 @@ def _briefly(text: str, most: int) -> str:
 
 
 def _success(root: Path, cells: pd.DataFrame, settings: pd.DataFrame, cases: pd.DataFrame) -> Iterator[Text]:
-    """The success of undisturbed settings, place by place: first the reference, then the other planners, best first."""
+    """The success of undisturbed settings by place: first the reference, then the other planners, best first."""
     places = list(cells.groupby(["model", "dataset"], sort=False, observed=True))
     most = _ROWS // len(places[:_PLACES]) - 2
     priced = bool((cells["money"].fillna(0) > 0).any())
@@ -147,9 +147,10 @@ def _success(root: Path, cells: pd.DataFrame, settings: pd.DataFrame, cases: pd.
 
 
 def _reference(cells: pd.DataFrame) -> str:
-    """The planner with which others are compared: `rates.REFERENCE`, else the first by name that ran in only one form.
+    """The planner with which others are compared; an empty text if there is none, or if only one planner ran.
 
-    The text is empty if there is no such planner, or if only one planner ran.
+    It is `rates.REFERENCE`, or else the first planner in alphabetical order that ran in only one form (not, for
+    example, as `react` and as `react[temperature=0]`).
     """
     if cells["planner"].nunique() < 2:
         return ""
@@ -167,7 +168,7 @@ def _heading(place: str, plain: pd.DataFrame) -> str:
 
 
 def _without_model(root: Path, plain: pd.DataFrame) -> str:
-    """The success of the baselines that need no model; an empty text if no such baseline has a success."""
+    """The success of the baselines that need no model; an empty text if no such baseline has a success rate."""
     known = [
         f"{row['planner']} {100 * row['success_mean']:.1f}"
         for row in baselines(root, plain).to_dict("records")
@@ -262,7 +263,7 @@ def _lost(cases: pd.DataFrame) -> Iterator[str]:
             told = _changes(part)
             lines.append(_fitting(f"  {one_line(place + str(robustness), 2 * _NAME)}: ", told, "that lost less"))
     if lines:
-        yield "change of this success by disturbances, in percentage points (*, †: as above; intervals in the report):"
+        yield "change in success under disturbances, in percentage points (*, †: as above; intervals in the report):"
         yield from lines[:_DISTURBANCES]
         if len(lines) > _DISTURBANCES:
             yield f"  and {len(lines) - _DISTURBANCES:,} more"

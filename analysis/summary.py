@@ -1,4 +1,4 @@
-"""Quotable first sentences of a report: the planner that solves most cases, its lead, its cost, and its significance.
+"""Quotable first sentences of a report: the planner that solves the most cases, its lead, cost, and significance.
 
 All sentences are derived from the tables of results, differences and costs, so that they agree with these tables.
 """
@@ -32,7 +32,7 @@ Row = dict[Any, Any]
 
 
 def lines(found: Sequence[Table]) -> list[str]:
-    """One to three lines for each model and data set without disturbances: the best planner, and open differences.
+    """One to three lines on each model and data set (on undisturbed cells, if any): the best planner, open differences.
 
     Args:
         found: the tables of a report.
@@ -44,7 +44,7 @@ def lines(found: Sequence[Table]) -> list[str]:
 
 
 def _beside(found: Sequence[Table], results: Table) -> tuple[list[Row], list[Row]]:
-    """The rows of differences from the reference planner and the rows of costs, both without disturbances."""
+    """The rows of differences from the reference planner and the rows of costs, both from undisturbed settings."""
     place = results.name.removeprefix("results ")
     named = {table.name: table for table in found}
     differences = named.get(f"differences {rates.REFERENCE} {place}")
@@ -98,7 +98,7 @@ def _told(rows: Sequence[Row], against: dict[str, Row], times: dict[str, float],
 
 
 def _lead(row: Row, against: dict[str, Row], times: dict[str, float], asked: set[str]) -> str:
-    """A planner's interval, its lead over the reference, and the ratio of their tokens; empty if nothing is known."""
+    """A planner's interval, its lead over the reference, and the ratio of both planners' tokens, each if known."""
     planner = str(row["planner"])
     told = f" {bounds(row['success_low'], row['success_high'], missing='')}".rstrip()
     if planner in asked:
@@ -118,7 +118,7 @@ def _lead(row: Row, against: dict[str, Row], times: dict[str, float], asked: set
 
 
 def _open(differences: Sequence[Row]) -> str:
-    """The planners whose difference from the reference may be chance, and the cases needed to settle the largest."""
+    """Planners whose difference from the reference may be chance; number of cases to settle the largest difference."""
     ordered = sorted(differences, key=lambda row: -abs(float(row["success"])))
     names = [f"{row['planner']} ({number(row['success'], POINTS, 100)})" for row in ordered]
     listed = ", ".join(names[:_NAMED]) + f" and {len(names) - _NAMED:,} more" * (len(names) > _NAMED)
@@ -128,7 +128,7 @@ def _open(differences: Sequence[Row]) -> str:
         if math.isnan(needed)
         else (f"; {rounded(needed)} cases would settle the first difference, if it is as large as estimated")
     )
-    return f"No significant difference to {ordered[0]['reference']}: {listed}{settled}."
+    return f"No significant difference from {ordered[0]['reference']}: {listed}{settled}."
 
 
 def _disturbed(row: Row) -> str:
@@ -136,7 +136,7 @@ def _disturbed(row: Row) -> str:
 
 
 def _ran(table: Table) -> list[Row]:
-    """The undisturbed rows of planners, without the rows of baselines."""
+    """The rows of planners in undisturbed settings, without the rows of baselines."""
     return [row for row in _undisturbed(table.values) if not pd.isna(row["cells"])]
 
 

@@ -25,7 +25,7 @@ class Checked(BaseModel):
 
 
 def place_of(path: Path) -> str:
-    """The name of a file in messages of errors."""
+    """The name of a file in error messages."""
     return one_line(path, 200)
 
 
@@ -57,7 +57,7 @@ def refused(place: str, error: ValidationError) -> AnalysisError:
 
 
 def _check_size(text: str, place: str) -> None:
-    """Raise AnalysisError for a text that would take much time or memory to parse, even a short one."""
+    """Raise AnalysisError for a text, even a short one, that would take much time or memory to parse."""
     if len(text) > MAX_CHARACTERS:
         raise AnalysisError(f"{place}: the file has more than {MAX_CHARACTERS:,} characters")
     depth = 0

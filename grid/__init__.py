@@ -1,8 +1,9 @@
 """The experiment grid for tool-using LLM agents.
 
-`from grid import sweep, load` runs sweeps like the command line (`sweep("planner=react,egb_logits")`) and reads their
-results (`load("results/default")`). The names that you need to write your own planners, data sets, robustness settings
-and engines are here as well. Each name is loaded when it is first used; everything else in the package is private.
+`from grid import sweep, load` runs sweeps as the command line does (`sweep("planner=react,egb_logits")`) and reads
+their results (`load("results/default")`). The names that you need to write your own planners, data sets, robustness
+settings and engines are here as well. Each name is loaded when it is first used; everything else in the package is
+private.
 """
 
 from __future__ import annotations

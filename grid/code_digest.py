@@ -1,11 +1,11 @@
 """A digest of the code on which a class's results depend, which is all definitions that the class reaches in any file.
 
 A definition is a name that a module binds at its top level: a function, a class or a constant. A definition reaches the
-definitions that it names, including names that go through imports and through the public names of packages. If a name
-cannot be traced to its definition, the whole module from which the name comes is reached. Changes that a module makes
-to its own definitions at the top level (`TABLE[key] = value`) count too; changes made by other modules do not. Names of
-modules and files, imports, docstrings, comments, formatting and annotations do not count. So the digest stays the same
-if code moves, or if code that is not reached changes.
+definitions that it names, including names that lead to a definition through imports and through the public names of
+packages. If a name cannot be traced to its definition, the whole module from which the name comes is reached. Changes
+that a module makes to its own definitions at the top level (`TABLE[key] = value`) count too; changes made by other
+modules do not. Names of modules and files, imports, docstrings, comments, formatting and annotations do not count. So
+the digest stays the same if code moves, or if code that is not reached changes.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _SCOPES = _Function | ast.ClassDef | ast.Lambda | _Comprehension
 
 
 class Name(NamedTuple):
-    """A definition, identified by the module that binds it and its name there; the name None means the whole module."""
+    """A definition, identified by the module that binds it and by its name; the name None means the whole module."""
 
     module: str
     name: str | None
@@ -208,7 +208,9 @@ def _found(dotted: str, own: frozenset[str]) -> Name:
 
 
 def _member(module: str, names: Sequence[str], own: frozenset[str]) -> tuple[Name, Sequence[str]]:
-    """The definition of `module.name.name…`, or the whole module if a name cannot be traced; and the remaining names.
+    """Two values: the definition of `module.name.name…`, and the names that could not be traced.
+
+    If a name cannot be traced, the first value is the whole module.
 
     For a name outside the packages `own`, the module is empty, and the whole dotted name remains.
     """
@@ -415,7 +417,7 @@ def _is_for_types(node: ast.AST) -> TypeGuard[ast.If]:
 
 
 def _parts(statement: ast.stmt) -> list[ast.stmt]:
-    """The statements inside a compound statement (condition, `try`, loop), except the ones only for type checkers."""
+    """The statements inside a compound statement (condition, `try`, loop), except those only for type checkers."""
     inner = [] if _is_for_types(statement) else [*getattr(statement, "body", [])]
     for arm in (*getattr(statement, "handlers", []), *getattr(statement, "cases", [])):
         inner += arm.body

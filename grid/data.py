@@ -46,13 +46,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("dataset", help="a file in conf/dataset")
     parser.add_argument("values", nargs="*", metavar="KEY=VALUE", help="such as dataset.path=FOLDER dataset.limit=20")
     parser.add_argument(
-        "--stats", action="store_true", help="print the dataset's counts, beside its paper's figures if known"
+        "--stats",
+        action="store_true",
+        help="print the dataset's counts, with the figures of its paper if they are known",
     )
     parser.add_argument(
-        "--check", action="store_true", help="print every rule that does not hold, and every skipped task of your own"
+        "--check", action="store_true", help="print every broken rule, and every skipped task in a file of your own"
     )
     parser.add_argument("--show", type=int, metavar="N", default=0, help="print the first N cases, call by call")
-    parser.add_argument("--plugin", action="append", default=[], help="a plugin package whose files may be named too")
+    parser.add_argument(
+        "--plugin", action="append", default=[], help="a plugin package, to use the files in its conf folder too"
+    )
     given = parser.parse_intermixed_args(arguments)
     console = Console(soft_wrap=True, highlight=False)
     try:
@@ -103,13 +107,15 @@ def counts(dataset: Dataset) -> Table:
     table = Table("count", "of", title=shown_lines(dataset.version))
     table.columns[0].justify = "right"
     table.add_row(f"{len(ids):,}", "cases")
-    table.add_row(f"{len({dataset.cluster(one) for one in ids}):,}", "clusters, the units of confidence intervals")
+    table.add_row(
+        f"{len({dataset.cluster(one) for one in ids}):,}", "clusters, the independent units for confidence intervals"
+    )
     table.add_row(f"{len(dataset.tools):,}", "tools")
     table.add_row(f"{len(dataset.skipped):,}", "skipped records, and remarks")
     if calls and REFERENCES in dataset.provides:
-        first = f" of the first {len(calls)}" if len(calls) < len(ids) else ""
-        table.add_row(f"{min(calls)} to {max(calls)}", f"calls of a case's reference{first}")
-        table.add_row(f"{sum(calls) / len(calls):.2f}", f"calls of a case's reference, mean{first}")
+        first = f" (first {len(calls)} cases)" if len(calls) < len(ids) else ""
+        table.add_row(f"{min(calls)} to {max(calls)}", f"calls in a case's reference{first}")
+        table.add_row(f"{sum(calls) / len(calls):.2f}", f"calls in a case's reference, mean{first}")
         table.add_row(f"{idle:,}", f"cases that are resolved without any call{first}")
     return table
 
@@ -117,11 +123,12 @@ def counts(dataset: Dataset) -> Table:
 def check(console: Console, dataset: Dataset) -> bool:
     """Print each rule that does not hold, and each skipped task of a user's own file.
 
-    Returns whether all rules hold and no such task is skipped. Records of published files may be skipped.
+    Returns whether all rules hold and no task of a user's own file is skipped. Records of published files may be
+    skipped.
     """
     broken, ran, not_run = list[str](), 0, Counter[str]()
     if dataset.outline == GIVEN and OUTLINE not in dataset.provides:
-        broken.append("dataset.outline=given, but its cases have no outline (`provides`)")
+        broken.append("dataset.outline=given, but the dataset's cases have no outline (`outline` is not in `provides`)")
     for case_id in dataset.case_ids()[:_CHECKED]:
         try:
             problem = dataset.problem(case_id)
@@ -133,7 +140,7 @@ def check(console: Console, dataset: Dataset) -> bool:
                 if not problem.world.resolved(asyncio.run(_replayed(problem))[1]):
                     broken.append(f"{case_id}: the calls of its reference do not resolve it")
         except _MISTAKES as error:
-            broken.append(f"{case_id}: it cannot be made or run: {type(error).__name__}: {error}")
+            broken.append(f"{case_id}: this case cannot be created or run: {type(error).__name__}: {error}")
     broken += _own(dataset, "broken", dataset) or ()
     own = [skip for skip in dataset.skipped if skip.place]
     _lines(console, (*(f"skipped: {skip.text()}" for skip in own), *broken))
@@ -150,14 +157,16 @@ def _not_run(dataset: Dataset, problem: Problem) -> str | None:
     if not any(problem.reference.calls.values()):
         return "they have no calls"
     if case.answered or case.messages or case.diagnosed or problem.reference.told:
-        return "calls alone do not resolve them (an answer, further messages, or a plan that is judged)"
+        return "calls alone do not resolve them; they also need an answer, further messages or a judged plan"
     if BRANCHING not in dataset.provides:
-        return "their tools are live, and calls may change the data of the tools; --show N runs the calls of N cases"
-    return None if REFERENCES in dataset.provides else "their calls are not references"
+        return (
+            "their tools are live, and calls may change the tools' data; --show N runs the calls of the first N cases"
+        )
+    return None if REFERENCES in dataset.provides else "their calls are not known to be references (`provides`)"
 
 
 def wrong_calls(problem: Problem) -> Iterator[str]:
-    """One line for each error in a case and its reference that is certain, however the world reacts."""
+    """One line for each error in a case and its reference that does not depend on how the world reacts."""
     if not problem.case.query.strip():
         yield "it has no query"
     if problem.reference.unsolvable:  # a tool that it calls may be missing on purpose

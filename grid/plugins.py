@@ -2,8 +2,8 @@
 
 A plugin is a Python package with classes anywhere in it and YAML in `conf/<group>/<name>.yaml`, as in our package. A
 plugin can be a folder in the user's current folder (or on PYTHONPATH); the folder is then sent to a cluster's machines.
-Or a plugin is part of an installed distribution, of which all machines must have the same version. A driver allows
-plugins; an environment variable passes the list of allowed plugins to all other processes of the sweep.
+Alternatively, a plugin is part of an installed distribution; all machines must have the same version of it. A driver
+allows plugins; an environment variable passes the list of allowed plugins to all other processes of the sweep.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _PACKAGE = "the name of a Python package that is in the current folder, on PYTHO
 class Plugin:
     """A package by name, with its `folder` on the driver; an installed package has a `distribution` and `version`.
 
-    Without a distribution, the plugin is its folder.
+    Without a distribution, the plugin consists of its folder.
     """
 
     name: str
@@ -62,7 +62,7 @@ def allow(names: Sequence[str]) -> Mapping[str, Plugin]:
     No package is imported. Child processes read the list of packages from the environment variable VARIABLE.
 
     Raises:
-        ConfigError: a package is missing, a package hides another package, or a YAML hides another YAML.
+        ConfigError: a package is missing, a package hides another package, or a YAML file hides another YAML file.
     """
     _forget()
     declared = _declared()
@@ -152,7 +152,7 @@ def _declared() -> dict[str, Distribution]:
 
 
 def _found(name: str, declared: Mapping[str, Distribution]) -> Plugin:
-    """The plugin with this package name; raises ConfigError."""
+    """The plugin with this package name; raises ConfigError if it is missing or too large, or has a forbidden name."""
     key = KEY if name not in declared else f"{ENTRY_POINTS} of {declared[name].name}"
     check_name(key, name)
     here, spec = Path.cwd() / name, find_spec(name)
@@ -162,8 +162,8 @@ def _found(name: str, declared: Mapping[str, Distribution]) -> Plugin:
     if (here / "__init__.py").is_file():
         if spec is not None and spec.origin and there != here.resolve():
             cure = (
-                f"if the two are one package, install yours with `pip install -e {shlex.quote(str(here.parent))}`, "
-                "or run in another folder; otherwise, rename yours"
+                f"if both are the same package, install yours with `pip install -e {shlex.quote(str(here.parent))}`, "
+                "or run from another folder; otherwise, rename yours"
             )
             hidden = f"{here} would hide {there or spec.origin}"
             raise ConfigError(key, name, f"must be a name that no other package has, but {hidden}; {cure}")
@@ -204,7 +204,7 @@ def check_name(key: str, name: str) -> None:
 def check_module(key: str, name: str) -> None:
     """Raise ConfigError if a name is not allowed for a module."""
     if not name.isidentifier() or keyword.iskeyword(name):
-        raise ConfigError(key, name, "a name that Python can import, without dots: mylab")
+        raise ConfigError(key, name, "a name that Python can import, without dots, such as mylab")
 
 
 def _origin(spec: ModuleSpec | None) -> Path | None:
@@ -230,7 +230,7 @@ def _check_files(plugins: Mapping[str, Plugin]) -> None:
     for plugin in plugins.values():
         for file in _files(plugin.conf):
             if file in holders:
-                whose = f"this file would hide a file of {holders[file]}; rename the file of a plugin"
+                whose = f"this file would hide a file of {holders[file]} with the same name; rename the plugin's file"
                 raise ConfigError(KEY, f"{plugin.name}/conf/{file}", whose)
             holders[file] = plugin.name
 

@@ -62,7 +62,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("dataset", help="a file in conf/dataset")
-    parser.add_argument("case", help="a case's id, or its index among the dataset's cases, from 0")
+    parser.add_argument("case", help="a case's id, or its index in the dataset, counted from 0")
     parser.add_argument("--planner", default="react", help="a file in conf/planner")
     parser.add_argument("--model", default="lexical", help="a file in conf/model")
     parser.add_argument("--robustness", default="none", help="a file in conf/robustness")
@@ -77,8 +77,10 @@ def _parser() -> argparse.ArgumentParser:
         "--memory", default="none", help="a file in conf/memory; memory.path=FOLDER names the earlier sweep"
     )
     parser.add_argument("--critic", help="a file in conf/model, for refine=critic")
-    parser.add_argument("--plugin", action="append", default=[], help="a plugin package whose files may be named too")
-    parser.add_argument("--first", type=int, metavar="N", help="only the first N requests")
+    parser.add_argument(
+        "--plugin", action="append", default=[], help="a plugin package, to use the files in its conf folder too"
+    )
+    parser.add_argument("--first", type=int, metavar="N", help="print only the first N requests")
     parser.add_argument(
         "values",
         nargs="*",
@@ -130,14 +132,14 @@ def _cell(built: Built, setting: Setting, case: str) -> Cell:
     every = list(cells(setting, built.version, built.dataset.case_ids(), 1))
     found = {cell.case_id: cell for cell in every} | {str(place): cell for place, cell in enumerate(every)}
     if case not in found:
-        raise ConfigError("case", case, f"an id such as {every[0].case_id}, or 0 to {len(every) - 1}")
+        raise ConfigError("case", case, f"an id such as {every[0].case_id}, or an index from 0 to {len(every) - 1}")
     return found[case]
 
 
 async def _ended(
     built: Built, cell: Cell, around: Environment, problem: Problem
 ) -> tuple[bool, str, Sequence[Message]]:
-    """Whether the planner ended without an error, a line about its end, and its requests.
+    """Three values: whether the planner ended without an error; a line about its end; and its requests.
 
     Raises GridError if an engine cannot load.
     """

@@ -6,7 +6,7 @@ and are written as CSV to the subfolder `agreement` of the results, with all fig
 
 `python launch/agreement.py model@evaluator=NAME` compares a judge with labels that are known by construction: half of
 the chains are right, and half have errors that were inserted by mutation (`grid.worlds.programs.mutations`). Verdicts
-and errors are compared with the chain's mutation, grades with the grades of the symbolic scorer.
+and errors are compared with the chain's mutation, and grades with the symbolic scorer's grades.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def main() -> int:
         prog="launch/agreement.py", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument(
-        "given", nargs="+", metavar="RESULTS|KEY=VALUE", help="a sweep's results, or keys that set the judge"
+        "given", nargs="+", metavar="RESULTS|KEY=VALUE", help="a sweep's results folder, or keys of the judge"
     )
     parser.add_argument("--labels", type=Path, help="a .jsonl or .csv file with human labels for the results")
     parser.add_argument(
@@ -111,17 +111,18 @@ def held_against(root: Path, file: Path | None) -> tuple[list[Table], list[str]]
     labels, notes = None, list[str]()
     if file is not None:
         labels = plans.matched(frame, read_labels(file), file)
-        notes.append(f"{len(labels.cells):,} labels match an episode here; {labels.unmatched:,} match none")
+        notes.append(f"{len(labels.cells):,} labels match an episode in these results; {labels.unmatched:,} match none")
     found = tables(root, plans.comparisons(frame, labels))
     if not found:
         raise AnalysisError(
-            f"{root}: nothing to compare; needs episodes with dataset.scorer=both, or labels for plans that were scored"
+            f"{root}: nothing to compare; the comparison needs episodes with dataset.scorer=both, or labels for plans "
+            "that were scored"
         )
     return found, notes
 
 
 def write(folder: Path, found: Sequence[Table]) -> Path:
-    """Write a CSV for each table, and all figures as JSON. Raises AnalysisError if they cannot be written."""
+    """Write a CSV for each table, and all figures as JSON. Raises AnalysisError if these files cannot be written."""
     every: dict[str, Any] = {}
     try:
         folder.mkdir(exist_ok=True)
@@ -267,8 +268,8 @@ def _caught(rows: Sequence[Sequence[str]]) -> Table:
     labels, figures = ["scorer", "what was done", "errors"], ["chains", "called wrong"]
     return Table(
         name="agreement by mutation",
-        title="How often chains are called wrong, by mutation",
-        about="in %, with Wilson's 95% interval over goal families; errors: all errors that any of these chains has",
+        title="Share of chains called wrong, by mutation",
+        about="in %, with Wilson's 95% interval over goal families; errors: those that at least one of the chains has",
         by=texts(labels),
         columns=texts(figures, len(labels)),
         lines=rows,

@@ -1,8 +1,8 @@
 """Export a sweep's episodes for another tool's viewer: `agent-grid export inspect results/<name>`.
 
 `inspect`: logs of Inspect (UK AI Security Institute), which `inspect view --log-dir results/<name>/inspect` lists. Each
-setting has one log, or several of 1,000 cells if it is large; cells are samples, trials are epochs. It needs the extra:
-pip install 'agent-grid[inspect]'.
+setting has one log, or several of 1,000 cells if it is large; cells are samples, and trials are epochs. It needs the
+extra: pip install 'agent-grid[inspect]'.
 
 `otel`: OpenTelemetry traces, sent to the collector at OTEL_EXPORTER_OTLP_ENDPOINT, like the traces of a sweep with
 tracing=otel; --content adds prompts, answers, arguments and results. It needs pip install 'agent-grid[otel]'.
@@ -22,17 +22,17 @@ from grid.core.places import expect_folder, folder_at
 
 INSPECT, OTEL = "inspect", "otel"
 _INSTALL = (
-    "it must be installed: pip install 'agent-grid[inspect]' (in its own environment if other packages pin fsspec)"
+    "must be installed: pip install 'agent-grid[inspect]' (in a separate environment if other packages pin fsspec)"
 )
 
 
 def main() -> int:
-    """Exit status 0, 1 if a collector did not accept all episodes, or 2 if the folder cannot be read or written to."""
+    """Exit status 1 if a collector did not accept all episodes, 2 if a folder cannot be read or written, else 0."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("format", choices=[INSPECT, OTEL], help="the format to write")
     parser.add_argument("results", type=folder_at, help="the folder of a sweep, results/<name>")
     parser.add_argument(
-        "--into", type=folder_at, help="the folder for the logs (default: inspect in the sweep's folder)"
+        "--into", type=folder_at, help="the folder for the logs (default: the folder `inspect` in the sweep's folder)"
     )
     parser.add_argument("--content", action="store_true", help="with otel: send all texts too")
     given = parser.parse_args()

@@ -53,7 +53,7 @@ class Preset(Checked):
     """One preset: its small size, and the published tables that it reproduces (or why there are none).
 
     `published` lists files in analysis/published/tables. `small` has overrides for the small size. `row` has the labels
-    of the row in the first of these files that the index shows. `runs` has further overrides, one list for each
+    of a row in the first published file; the index shows this row. `runs` has further overrides, one list for each
     command; all commands write to one folder. `left_out` says why the gallery does not run the preset.
     """
 
@@ -68,10 +68,11 @@ class Preset(Checked):
     def _check(self) -> Preset:
         if bool(self.published) == bool(self.unpublished):
             raise ValueError(
-                "give either published (files in analysis/papers/tables) or unpublished (the reason why there are none)"
+                "give either `published` (files in analysis/papers/tables) or `unpublished` (the reason why there "
+                "are no such files)"
             )
         if self.row and not self.published:
-            raise ValueError("row needs published, because it is a row of the first published file")
+            raise ValueError("`row` needs `published`, because it names a row of the first published file")
         return self
 
 
@@ -147,14 +148,14 @@ class _Run:
 
 
 def main() -> int:
-    """Exit status 0 if all presets that could run are complete, 1 if not, 2 for a wrong command line."""
+    """Exit status 0 if all presets that could run are complete, 1 if some are not, 2 if the command line is wrong."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument(
         "overrides", nargs="*", help="keys for all presets, as for a sweep: paths.NAME=FOLDER, model=NAME"
     )
     parser.add_argument("--only", nargs="+", default=[], metavar="PRESET", help="run only these presets")
     parser.add_argument(
-        "--limit", type=int, help="number of cases of each data set (dataset.limit), instead of the preset's own"
+        "--limit", type=int, help="number of cases of each data set (dataset.limit), instead of the preset's own number"
     )
     parser.add_argument(
         "--into",
@@ -186,7 +187,8 @@ def _wanted(given: argparse.Namespace) -> Wanted:
         key, _, value = text.lstrip("+").partition("=")
         if key in _OWN or "=" not in text:
             allowed = (
-                "must be a sweep's override (key=value), but not name, store.root or experiment: use --into and --only"
+                "must be a sweep's override (key=value), but not name, store.root or experiment; instead, use --into "
+                "and --only"
             )
             raise ConfigError(key, value, allowed)
     if given.limit is not None:
@@ -223,7 +225,10 @@ def _run_all(wanted: Wanted) -> int:
 
 
 def _entry(name: str, preset: Preset, wanted: Wanted, cluster: ExitStack, before: Entry | None) -> tuple[Entry, bool]:
-    """Run one preset; returns its entry for the index, and whether it was interrupted. Its output goes to a file."""
+    """Run one preset; returns its entry for the index, and whether it was interrupted.
+
+    The preset's output goes to a file.
+    """
     from analysis import gallery
 
     started, ran = time.monotonic(), _Run(wanted.into / name)
@@ -279,7 +284,7 @@ def _outcome(commands: Sequence[Sequence[str]], cluster: ExitStack, ran: _Run) -
     if not ran.complete:
         return (
             gallery.INCOMPLETE,
-            f"cells are missing, or failed for a reason other than the model: see {ran.folder.name}.log",
+            f"some cells are missing, or failed for a reason other than the model: see {ran.folder.name}.log",
         )
     return gallery.COMPLETE, ""
 
@@ -352,8 +357,8 @@ def _lines(entries: Sequence[Entry]) -> list[str]:
     when, code = f"{dt.datetime.now(dt.UTC):%Y-%m-%d %H:%M} UTC", git_commit() or "not known"
     return [
         f"{len(entries)} presets: {told}; {cells:,} cells in {seconds / 60:.1f} minutes.",
-        f"{when}, commit {code}, {os.cpu_count()} CPUs. If no model is named, a simulated policy of planted skill "
-        "answers: its figures show that everything works, not how good a planner is.",
+        f"{when}, commit {code}, {os.cpu_count()} CPUs. If no model is named, the answers come from a simulated "
+        "policy with planted skill: its figures show that everything works, not how good a planner is.",
     ]
 
 
@@ -361,7 +366,7 @@ def _lines(entries: Sequence[Entry]) -> list[str]:
 
 
 class _Cells(ProgressColumn):
-    """The numbers of ended and of all cells of a running sweep, read from its folder, as its output goes to a file."""
+    """The counts of ended cells and of all cells in a sweep, from its folder, because the sweep prints to a file."""
 
     max_refresh = 1.0
 

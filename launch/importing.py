@@ -32,15 +32,15 @@ def main() -> int:
         "--into", type=folder_at, required=True, help="a results folder: new, or from an earlier import or sweep"
     )
     parser.add_argument(
-        "--model", metavar="NAME", help="the model's label; planners are paired if this label is the same"
+        "--model", metavar="NAME", help="the model's label; planners are paired if their model labels are the same"
     )
     parser.add_argument(
-        "--dataset", metavar="NAME", help="the data set's label; cases are paired if this label is the same"
+        "--dataset", metavar="NAME", help="the data set's label; cases are paired if their data set labels are the same"
     )
     parser.add_argument(
         "--success",
         metavar="SCORER",
-        help="the score that decides success (default: Inspect's first scorer, tau2's reward)",
+        help="the score that decides success (default: for inspect, the first scorer; for tau2, the reward)",
     )
     given = parser.parse_args()
     try:
@@ -57,10 +57,10 @@ def main() -> int:
 def take(path: Path, tool: str, into: Path, success: str | None = None, **labels: str | None) -> tuple[Source, Found]:
     """Add a file's samples to a results folder; samples that the folder already has are unchanged.
 
-    `labels`: the labels `model` and `dataset` for the rows; without them the file's own are used.
+    `labels`: the labels `model` and `dataset` for the rows; without them, the file's own labels are used.
 
     Raises:
-        ConfigError: the package that reads the file is not installed, or the file has no such scorer.
+        ConfigError: the package that reads the file is not installed, or the file does not have the given scorer.
         DataError: the file cannot be read.
         StoreError: the folder cannot be written to, or a sweep writes to it.
     """
@@ -88,7 +88,7 @@ def _told(source: Source, found: Found) -> list[str]:
     rule = f"success by {source.success}" if source.success else "no score, so success is not known"
     what = f"{one_line(source.file, 100)}: {source.model}, {source.planner} on {source.dataset}"
     return [
-        f"{what}: {found.new:,} new samples, {found.there:,} already there{expected}; {rule}",
+        f"{what}: {found.new:,} new samples, {found.there:,} already in the folder{expected}; {rule}",
         *(f"  {count:,} {note}" for note, count in found.notes.items()),
     ]
 

@@ -48,7 +48,7 @@ COMMANDS = {
     "power": Command(
         "launch.power", "compute how many cases and trials are needed to see a difference between two planners"
     ),
-    "threshold": Command("launch.threshold", "learn from a pilot the entropy above which egb_tree branches"),
+    "threshold": Command("launch.threshold", "learn, from a pilot, the entropy above which egb_tree branches"),
     "replicas": Command("launch.replicas", "start, check and stop models that stay loaded between sweeps"),
     "new": Command("launch.new", "create the files of your own planner, dataset or robustness setting"),
     "bench": Command("launch.bench", "measure speed and memory, with their spread"),
@@ -87,7 +87,8 @@ def _main() -> int:
         hint = f" (did you mean {close[0]}?)" if close else ""
         print(f"error: command={name!r}: one of {', '.join(COMMANDS)}{hint}", file=sys.stderr)
         return CANNOT_RUN
-    # argparse reads the program's name from here, and so does Hydra's tab completion, which needs `agent-grid` alone.
+    # argparse and Hydra's tab completion read the program's name from `sys.argv`; for the completion, the name must be
+    # just `agent-grid`.
     sys.argv = [sys.argv[0] if name == "sweep" else f"{program} {name}", *rest]
     from grid.core.surroundings import usable
 

@@ -1,6 +1,6 @@
 """Create a plugin: `agent-grid new planner|dataset|robustness NAME` writes a class, its YAML and its test.
 
-The files can be run immediately. They form a package in the current folder (`--package`), which `pip install` can
+The files can be run immediately. The files form a package in the current folder (`--package`), which `pip install` can
 install, because a `pyproject.toml` is written too. Nothing is overwritten.
 """
 
@@ -31,7 +31,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Write the files; returns 2 if a name is invalid, or if a file already exists."""
     parser = argparse.ArgumentParser(prog="agent-grid new", description=__doc__)
     parser.add_argument("kind", choices=sorted(_ROOMS))
-    parser.add_argument("name", help="the name of its YAML file: lowercase letters, digits and _")
+    parser.add_argument("name", help="the name of the new YAML file: lowercase letters, digits and _")
     parser.add_argument(
         "--package", default="mylab", help="the plugin's package, which is created if it does not exist"
     )
@@ -46,7 +46,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     project = Path("pyproject.toml")
     if plugins.ENTRY_POINTS not in project.read_text(encoding="utf-8", errors="replace"):
         lines = f'[project.entry-points."{plugins.ENTRY_POINTS}"] {given.package} = "{given.package}"'
-        print(f"{project} was not changed: before you install the plugin, add {lines} and package-data **/*.yaml")
+        print(f"{project} was not changed: before you install the plugin, add {lines} and package-data **/*.yaml to it")
     if given.kind == "dataset":
         print(f"check it: agent-grid data {given.name} --plugin {given.package} --check")
     tried = _TRIES[given.kind].format(name=given.name)

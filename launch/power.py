@@ -3,8 +3,8 @@
 `agent-grid power results/PILOT --difference 5` estimates the variation of cases, clusters and trials from a sweep of
 both planners; `agent-grid power --simulated planner=react,egb_logits --difference 5` estimates it with the simulated
 policy; `agent-grid power --rate 0.3 --difference 5` uses the values that you give. The test is the same as in the
-report: the paired difference over cases, with its interval over clusters. The table shows the power by a formula and,
-next to it, the share of simulated studies in which the test finds the difference.
+report: the paired difference over cases, with its interval over clusters. The table shows the power computed by a
+formula and, next to it, the share of simulated studies in which the test finds the difference.
 """
 
 from __future__ import annotations
@@ -96,13 +96,16 @@ def _parser(about: str | None) -> argparse.ArgumentParser:
     )
     share, part = (lambda p: 0 < p < 1), (lambda p: 0 <= p <= 1)
     place = (
-        "a pilot's folder; if it has several models, datasets or robustness settings, also the one that is meant, "
+        "a pilot's folder; if it has several models, datasets or robustness settings, also the one to use, "
         "such as dataset=slate"
     )
-    together = "the number N of differences tested together, each at alpha / N (Bonferroni; Holm needs no more cases)"
+    together = (
+        "the number N of differences tested together, each at alpha / N (Bonferroni; Holm never needs more cases)"
+    )
     icc = "the share of the cases' variation that lies between clusters; default: the pilot's, or 0 without a pilot"
     add("given", nargs="*", metavar="RESULTS|KEY=VALUE", help=f"{place}; with --simulated, the keys of a sweep")
-    add("--difference", type=points, help="points by which the other planner is better; if negative, it is worse")
+    better = "points by which the other planner is better than the reference; if negative, it is worse"
+    add("--difference", type=points, help=better)
     add("--power", type=_number("power", of_share, share), default=0.8, help="default: 0.8")
     add(
         "--alpha",
@@ -130,7 +133,7 @@ def _parser(about: str | None) -> argparse.ArgumentParser:
     add("--metric", default="success", metavar="NAME", help=metric)
     how = "how cells of the pilot count if it is not known whether they succeeded; default: left_out"
     add("--unknown", choices=("left_out", "failure"), default="left_out", help=how)
-    add("--simulated", action="store_true", help="make the pilot now, with the simulated policy")
+    add("--simulated", action="store_true", help="run the pilot now, with the simulated policy")
     _add_design(parser.add_argument_group("without a pilot").add_argument, _number("rate", of_share, share))
     return parser
 
@@ -154,7 +157,9 @@ def _check(arguments: argparse.Namespace) -> None:
     folders = [one for one in arguments.given if "=" not in one]
     if arguments.difference is None:
         raise ConfigError(
-            "difference", None, "must be the points of success that the study is to find, such as --difference 5"
+            "difference",
+            None,
+            "must be the difference that the study should find, in points of success, such as --difference 5",
         )
     alone = [name for name in ("cluster_size", "case_sd", "difference_sd") if getattr(arguments, name) is not None]
     if arguments.rate is not None:
@@ -168,7 +173,7 @@ def _check(arguments: argparse.Namespace) -> None:
             alone[0].replace("_", "-"), getattr(arguments, alone[0]), "is allowed only with --rate, without a pilot"
         )
     if arguments.simulated and folders:
-        raise ConfigError("simulated", folders[0], "needs keys of a sweep (planner=react,egb_logits) and no folder")
+        raise ConfigError("simulated", folders[0], "needs keys of a sweep (planner=react,egb_logits), not a folder")
     if not arguments.simulated and len(folders) != 1:
         raise ConfigError(
             "results", folders, "must be one pilot's folder, results/NAME (unless --simulated or --rate is given)"

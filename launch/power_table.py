@@ -95,8 +95,8 @@ def _of_pilot(arguments: argparse.Namespace) -> _Question:
     counts, rate = pilot.counts, pilot.counts.rates[0]
     if not 0 < rate < 1:
         many = "all" if rate else "none"
-        cells = f"{pilot.reference} succeeds in {many} of {int(counts.tried[:, 0].sum()):,}"
-        allowed = f"the first must be a reference that succeeds in some cells and fails in others; {cells}"
+        cells = f"{pilot.reference} succeeds in {many} of its {int(counts.tried[:, 0].sum()):,} cells"
+        allowed = f"the first planner, the reference, must succeed in some cells and fail in others; {cells}"
         raise ConfigError("planners", f"{pilot.reference},{pilot.other}", allowed)
     _expect_possible(arguments.difference, rate, pilot.reference)
     trials = arguments.trials or (_TRIALS if counts.trials > 1 else (1,))
@@ -112,7 +112,8 @@ def _of_pilot(arguments: argparse.Namespace) -> _Question:
         cases = f"assumed to be in clusters like the pilot's, because its dataset cannot be read here ({pilot.unread})"
     else:
         cases = (
-            f"the dataset's {len(order):,} cases in {int(order.max()) + 1:,} clusters, in the order of dataset.limit"
+            f"the dataset's {len(order):,} cases, in {int(order.max()) + 1:,} clusters, in the order in which "
+            "dataset.limit takes them"
         )
     told = [_pilot(pilot), *pilot.warnings, f"further cases: {cases}"]
     return _Question(
@@ -129,9 +130,9 @@ def _alone(arguments: argparse.Namespace) -> _Question:
     size, icc = int(value("cluster_size", _SIZE)), value("icc", 0.0)
     case_sd, difference_sd = value("case_sd", _CASE_SD), value("difference_sd", _DIFFERENCE_SD)
     told = (
-        f"without a pilot: cases' difficulty varies by {case_sd:g} logits (--case-sd), the planners' difference by "
-        f"{difference_sd:g} (--difference-sd), {100 * icc:g}% of both between clusters (--icc) of {size:,} "
-        f"case{'s' * (size > 1)} each (--cluster-size)"
+        f"without a pilot: the cases' difficulty varies by {case_sd:g} logits (--case-sd), and the planners' "
+        f"difference by {difference_sd:g} (--difference-sd); {100 * icc:g}% of both variations lies between clusters "
+        f"(--icc) of {size:,} case{'s' * (size > 1)} each (--cluster-size)"
     )
     latent = planted(case_sd, difference_sd, icc)
     wanted = _wanted(arguments, arguments.trials or _TRIALS)
@@ -160,7 +161,7 @@ def _asked(arguments: argparse.Namespace, question: _Question) -> str:
     if arguments.comparisons > 1:
         level += f" / {arguments.comparisons:,} comparisons = {question.wanted.alpha:.3g} (Bonferroni)"
     return (
-        f"to see {question.other} {arguments.difference:+g} points from {question.reference} "
+        f"to see that {question.other} differs from {question.reference} by {arguments.difference:+g} points "
         f"({100 * question.rate:.1f}% to {100 * question.rate + arguments.difference:.1f}%) with power "
         f"{100 * arguments.power:g}%, two-sided, {level}"
     )
@@ -171,7 +172,7 @@ def _pilot(pilot: Pilot) -> str:
     mean, low, high = (100 * value for value in interval(found.differences, reach=1.0))
     bounds = "" if math.isnan(low) else f", 95% interval [{low:+.1f}, {high:+.1f}]"
     return (
-        f"pilot: {pilot.told}; {len(found.cluster):,} cases of {found.clusters:,} clusters, {_trials(found.trials)}; "
+        f"pilot: {pilot.told}; {len(found.cluster):,} cases in {found.clusters:,} clusters, {_trials(found.trials)}; "
         f"{pilot.reference} {rates[0]}, {pilot.other} {rates[1]}: {mean:+.1f} points{bounds}"
     )
 
@@ -179,13 +180,15 @@ def _pilot(pilot: Pilot) -> str:
 def _components(question: _Question) -> list[str]:
     parts = components(question.latent, (question.rate, question.rate + question.wanted.difference))
     told = {
-        "clusters": "between clusters of cases: only more clusters average it out",
-        "cases": "between cases of a cluster: more cases average it out",
-        "trial": "luck of one trial of each planner: more cases or more trials average it out",
+        "clusters": "between clusters of cases: averaged out only by more clusters",
+        "cases": "between cases of a cluster: averaged out by more cases",
+        "trial": "luck of one trial of each planner: averaged out by more cases or more trials",
     }
     if question.pilot is not None and question.pilot.trials < 2:
-        told["trial"] += " (with one trial, not separated from the variation between cases)"
-    lines = ["the difference varies by (standard deviation, points of success):"]
+        told["trial"] += (
+            " (not separated from the variation between cases, because no case has two trials of each planner)"
+        )
+    lines = ["the difference varies (standard deviations, in points of success):"]
     return lines + [f"  {100 * math.sqrt(getattr(parts, name)):5.1f}  {text}" for name, text in told.items()]
 
 
@@ -226,8 +229,8 @@ def _conclusions(question: _Question, found: Sequence[Row], best: Row | None) ->
     lines = [_caption(question)]
     for row in (row for row in found if not row.enough):
         beyond = f"about {row.beyond:,}" if row.beyond else f"more than {MOST:,}"
-        told = f"all {row.claim.cases:,} cases have power {100 * row.claim.power:.0f}%"
-        lines.append(f"{_trials(row.trials)}: {told}; {beyond} cases of further clusters like these would be needed")
+        told = f"with all {row.claim.cases:,} cases, the power is {100 * row.claim.power:.0f}%"
+        lines.append(f"{_trials(row.trials)}: {told}; {beyond} cases in clusters like these would be needed")
     if best:
         null = false_alarms(question.latent, question.rate, question.order, best, question.wanted)
         cases, trials = best.claim.cases, best.trials
@@ -246,11 +249,11 @@ def _conclusions(question: _Question, found: Sequence[Row], best: Row | None) ->
 
 def _caption(question: _Question) -> str:
     bootstrap = "95% interval: bootstrap over the pilot's clusters; " if question.pilot is not None else ""
-    used = "cells and tokens (in and out)" if question.tokens else "cells"
+    used = "cells and tokens (input and output)" if question.tokens else "cells"
     return (
-        f"{bootstrap}{used}: of both planners; power: of the report's paired test over clusters, by a formula that "
-        "simulated studies correct if the mean difference is skewed; simulated: the share of further studies, drawn "
-        "from the same components, in which this test finds the difference, ± twice the standard error"
+        f"{bootstrap}{used}: for both planners together; power: that of the report's paired test over clusters, by a "
+        "formula that simulated studies correct if the mean difference is skewed; simulated: the share of further "
+        "studies, drawn from the same components, in which this test finds the difference, ± twice the standard error"
     )
 
 
@@ -281,7 +284,7 @@ class Pilot:
     `told` names the source of the data. `order` is the cluster of each case of the whole dataset, in the order in which
     `dataset.limit` takes the cases; it is None if the dataset cannot be read (`unread` says why). `tokens` (0 if
     unknown) and `money` (US dollars; None if unknown) are the cost of one trial of a case by both planners together. If
-    there are many unknown cells (whether they succeeded cannot be told), `warnings` has lines about them.
+    there are many unknown cells (cells whose success cannot be determined), `warnings` has lines about them.
     """
 
     told: str
@@ -311,8 +314,8 @@ def of_folder(
 
     Raises:
         AnalysisError: there is no such metric.
-        ConfigError: the metric has values outside that range; the folder lacks the place or the planners; or there are
-            not exactly two planners, or they have no case in common.
+        ConfigError: the metric has values below 0 or above 1; the folder has no rows for `place` or for the planners;
+            or there are not exactly two planners, or they have no case in common.
         StoreError: the folder cannot be read.
     """
     store.check_there(root)
@@ -380,7 +383,7 @@ def _pilots_pilot(
     named = " on ".join(str(own[key].iloc[0]) for key in PLACE[:2])
     robustness = str(own["robustness"].iloc[0])
     told = f"{source}: {named}" + ("" if robustness == UNDISTURBED else f", {robustness}")
-    told += "" if metric == SUCCESS else f"; success below means the metric {metric}"
+    told += "" if metric == SUCCESS else f"; below, success means the metric {metric}"
     dataset = str(own["dataset"].iloc[0])
     warnings = unknowns.warnings(own) if unknowns.COLUMN in own else ()
     return Pilot(told, dataset, reference, other, found, order, unread, *_known(tokens, money), warnings)

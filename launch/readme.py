@@ -1,8 +1,8 @@
 """The figures of README.md and BENCHMARKS.md: every block names a command and contains its output.
 
-`python launch/readme.py` lists the blocks; `write NAME...` runs their commands and writes what they print. `write all`
-begins with the shortest and can be resumed, because it skips blocks already measured with this code. `check NAME
-RESULTS` compares a block's tables with a sweep's results, but not the times.
+`python launch/readme.py` lists the blocks; `write NAME...` runs the commands of these blocks and writes the output.
+`write all` begins with the quickest block and can be resumed, because it skips blocks already measured with this code.
+`check NAME RESULTS` compares a block's tables with a sweep's results, but not the times.
 """
 
 from __future__ import annotations
@@ -179,7 +179,7 @@ def _times(said: str, results: Path, began: dt.datetime, seconds: float) -> str:
     ran = " ".join(re.findall(rf"^{RAN}\d.*", said, re.M))
     made: dt.datetime = min(store.read(results, "episodes", ["created_at"])["created_at"].to_pylist())
     first = (made - began).total_seconds()
-    return f"{ran}; the first was done {first:.1f} s after the command began, which took {seconds:.1f} s"
+    return f"{ran}; the first cell was done {first:.1f} s after the command began; the command took {seconds:.1f} s"
 
 
 FILES = (ROOT / "README.md", ROOT / "BENCHMARKS.md")
@@ -212,13 +212,13 @@ class Block:
 
     @property
     def seconds(self) -> float | None:
-        """The seconds that the last measurement took; None if the block does not say."""
+        """The seconds that the last measurement took; None if the block does not state this."""
         found = re.search(r", in ([\d,]+) s$", self.measured)
         return float(found[1].replace(",", "")) if found else None
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Exit status 0; 1 if a command fails or a table differs; 2 if a file or results cannot be read."""
+    """Exit status 1 if a command fails or a table differs, 2 if a file or results cannot be read, else 0."""
     given = _parser().parse_args(arguments)
     try:
         blocks = every(FILES)
@@ -299,9 +299,9 @@ def _named(name: str, blocks: Mapping[str, Block]) -> Block:
 
 
 def _left(blocks: Mapping[str, Block], folders: Mapping[str, Path | None]) -> list[Block]:
-    """The blocks not yet measured with this code, shortest first; prints which are skipped, and the others' time.
+    """The blocks not yet measured with this code, shortest first; prints the skipped ones, and the time for the rest.
 
-    A block whose folder is not given is skipped. The time comes from the last measurement, where it is known.
+    A block whose folder is not given is skipped. The time is that of the last measurement, if the block states it.
     """
     found = []
     for block in blocks.values():
@@ -358,7 +358,8 @@ def _indented(command: str) -> str:
 # The commit with which a figure was measured.
 
 
-# These files contain the figures; if they counted, writing one figure would make the code look changed for the next.
+# These files contain the figures; if the files counted as code, writing one figure would make the code look changed
+# for the next figure.
 _NO_CODE = (":!README.md", ":!BENCHMARKS.md")
 _PAGES = (":!*.md", ":!docs", ":!tests")
 

@@ -1,7 +1,7 @@
-"""Replace old module names by today's in Python, YAML and text files: `python launch/renamed.py FOLDER...`.
+"""Replace old module names by today's names in Python, YAML and text files: `python launch/renamed.py FOLDER...`.
 
-In plugins that were written with older names (`grid/core/moved.py`), it renames imports, `_target_`, names in texts,
-and file paths. Files that git ignores in a checkout are left alone; the names of changed files are printed.
+In plugins that were written with older names (`grid/core/moved.py`), the script renames imports, `_target_`, names in
+texts, and file paths. Files that git ignores in a checkout are left alone; the names of changed files are printed.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Pools of replicas that outlive a sweep: `agent-grid replicas start|status|stop model=... cluster=address ...`.
 
-A sweep on the same cluster joins the pool automatically if it names the same model with the same values. `status` and
-`stop` also accept a pool's name in place of its model: `stop pool-0123456789ab cluster=address ...`.
+A sweep on the same cluster joins the pool automatically if it names the same model with the same config values.
+`status` and `stop` also accept a pool's name in place of its model: `stop pool-0123456789ab cluster=address ...`.
 """
 
 from __future__ import annotations
@@ -63,13 +63,13 @@ def start(label: str, config: SweepConfig, model: Mapping[str, Any], console: Co
         if one.task is None:
             pool.restart(found, name)
     ready = len(found.names) - len(late)
-    console.print(f"{label}: {ready} replicas run; sweeps on this cluster will join them", soft_wrap=True)
+    console.print(f"{label}: {ready} replicas are running; sweeps on this cluster will join them", soft_wrap=True)
 
 
 def status(label: str, found: Pool | None, console: Console) -> None:
     """Print the figures of a running pool's replicas."""
     if not found:
-        console.print(f"{label}: no pool runs with these values of the model", soft_wrap=True)
+        console.print(f"{label}: no running pool has this model configuration", soft_wrap=True)
         return
     totals = []
     for name, stats in pool.stats_of([found]).items():

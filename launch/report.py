@@ -74,8 +74,8 @@ def main() -> int:
         help="print success by a property of cases: category, depth, breadth, tools (calls in their plan), template, "
         "or any column of episodes; may be repeated",
     )
-    parser.add_argument("--tables", type=Path, help="a folder for every table as Markdown, CSV and LaTeX")
-    parser.add_argument("--figures", type=Path, help="a folder for every figure as PDF and SVG, for papers")
+    parser.add_argument("--tables", type=Path, help="a folder for all tables, as Markdown, CSV and LaTeX")
+    parser.add_argument("--figures", type=Path, help="a folder for all figures, as PDF and SVG for papers")
     arguments = parser.parse_args()
     try:
         with places.steady():
@@ -102,7 +102,7 @@ def _compare(arguments: argparse.Namespace) -> None:
     """Compare two runs side by side.
 
     Raises:
-        GridError: they cannot be compared, or an option is given that only applies to one sweep.
+        GridError: the runs cannot be compared, or an option is given that only applies to one sweep.
     """
     if option := next((name for name in ("follow", "analysis", "figures") if getattr(arguments, name)), None):
         option = f"--{option}"
@@ -172,7 +172,8 @@ def _report(folder: Path, arguments: argparse.Namespace) -> None:
 def write_page(folder: Path, tables: Sequence[Table], drawn: Sequence[Drawing] | None = None) -> Path:
     """Write `report.html` into a results folder, completely or not at all; returns its path.
 
-    Its figures are `drawn`, or are drawn here, with unknown cells counted as by `analysis.load.unknowns.counted`.
+    The page shows the figures in `drawn`. If `drawn` is None, this function draws the figures, and unknown cells are
+    counted as the surrounding `analysis.load.unknowns.counted` says.
 
     Raises:
         StoreError: the folder cannot be read or written to.
@@ -270,7 +271,7 @@ def follow(folder: Path, console: Console) -> None:
 def _states(folder: Path) -> Iterator[str]:
     """Yield each new state as a line; if a new state is overdue, yield one line per second.
 
-    The time without a new state is measured here, because the clock of the sweep's machine may differ.
+    The time without a new state is measured by this process, because the clock of the sweep's machine may differ.
     """
     from grid.sweeps.progress import ENDED, STOPPING, line
 
@@ -330,7 +331,7 @@ def report_two(first: Path, second: Path, console: Console, unknown: Unknown | N
     """Print the comparison and write its page into the second folder; returns its tables.
 
     Raises:
-        AnalysisError, StoreError: the two cannot be compared.
+        AnalysisError, StoreError: the two runs cannot be compared.
     """
     from analysis.compare.tables import compare
     from analysis.page import html

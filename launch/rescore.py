@@ -1,9 +1,9 @@
 """Score a sweep's episodes again: `agent-grid rescore results/NAME [model@evaluator=NAME] [plugins=[mylab]]`.
 
-It computes the metrics of stored episodes with today's scorers, or with another evaluator; the acting model is not
-asked. The results are kept next to the first scores, which do not change (docs/results.md, 'Scoring again'). It accepts
-a sweep's keys for how an evaluator is asked (`evaluator.form=digits`), where its replicas run (`cluster=address ...`),
-and how much it may cost (`budget.money=5`).
+The command computes the metrics of stored episodes with today's scorers, or with another evaluator; the acting model is
+not asked. The results are kept next to the first scores, which do not change (docs/results.md, 'Scoring again'). The
+command accepts a sweep's keys for how an evaluator is asked (`evaluator.form=digits`), where its replicas run
+(`cluster=address ...`), and how much it may cost (`budget.money=5`).
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _QUERY = "SELECT * FROM '{root}/rescores/*.parquet' JOIN '{root}/scorings/*.parq
 
 
 def main() -> int:
-    """Exit status 0; 1 if values differ though nothing changed, or if the evaluator stops; 2 if it cannot run."""
+    """Exit status 2 if the command cannot run, 1 if the evaluator stops or values differ without a change, else 0."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("results", type=folder_at, help="the folder of a sweep, results/NAME")
     parser.add_argument(
@@ -50,7 +50,9 @@ def main() -> int:
     parser.add_argument(
         "--list", action="store_true", help="show every value that differs, not only the largest changes"
     )
-    parser.add_argument("--csv", type=Path, metavar="FILE", help="write both values of every cell and metric")
+    parser.add_argument(
+        "--csv", type=Path, metavar="FILE", help="write the earlier and the new value of every metric in every cell"
+    )
     given = parser.parse_args()
     return ended(lambda: _run(given), given.keys, "all results so far are kept")
 
@@ -71,7 +73,10 @@ def _run(given: argparse.Namespace) -> int:
 
 
 def again(root: Path, keys: Sequence[str], console: Console) -> Rescored:
-    """Score a folder again with a command line's keys. Raises like `rescore`, and ConfigError for keys not accepted."""
+    """Score a folder again with a command line's keys.
+
+    Raises the errors of `rescore`, and ConfigError for keys that are not accepted.
+    """
     prepared([one for one in keys if one.startswith("plugins=")])
     overrides = [one for one in keys if not one.startswith("plugins=")]
     for one in overrides:
@@ -113,7 +118,8 @@ def said(found: Rescored) -> list[str]:
     if found.spent.llm_calls or found.spent.forward_passes:
         cost = "its price is not known" if found.money is None else f"${found.money:.4f}"
         lines.append(
-            f"the evaluator gave {found.spent.llm_calls:,} completions, {found.spent.forward_passes:,} passes; {cost}"
+            f"the evaluator gave {found.spent.llm_calls:,} completions and made {found.spent.forward_passes:,} passes; "
+            f"{cost}"
         )
     states = Counter(one.state for one in found.compared)
     told = ", ".join(f"{states[state]:,} {state}" for state in STATES)

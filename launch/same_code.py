@@ -2,9 +2,9 @@
 
 Use it after a change to configured classes that changes no result, once you have compared rows from before and after:
 stored cells then keep their ids. The code that each class reaches is digested in both checkouts; if the two digests
-differ, a line is written to `grid/settings/same_code.txt`. A line's first digest is today's, its second is the oldest
-one. Combinations of several robustness settings get no line, so their cells run again unless `accept_code=true` keeps
-them.
+differ, a line is written to `grid/settings/same_code.txt`. The first digest in a line is today's, and the second is the
+oldest. Combinations of several robustness settings get no line, so their cells run again unless `accept_code=true`
+keeps them.
 """
 
 from __future__ import annotations
@@ -114,7 +114,7 @@ def _counted(
 
 
 def _digests(folder: Path, names: dict[str, tuple[str, ...]]) -> dict[str, str]:
-    """The digests that a checkout's own code computes for these names, or for the older names that it has."""
+    """The digests that a checkout's own code computes for these names, or for the older names that it has instead."""
     before: dict[str, list[str]] = {}
     for old, new in MOVED.items():
         before.setdefault(new, []).append(old)

@@ -1,9 +1,9 @@
 """The entropy above which `egb_tree` should branch: `agent-grid threshold results/PILOT [results/TESTED ...]`.
 
 A pilot is a sweep of exact choices on cases that are not tested: planner=egb_logits planner.trajectories=1 trials=1.
-The command reads its first passes, and prints the threshold that best separates wrong decisions from right ones
-(Youden's J), with an interval and the keys to set. Further folders have results on tested cases: they are read first,
-and the command stops if any of these cases is also in the pilot.
+The command reads the first passes of the pilot, and prints the threshold that best separates wrong decisions from right
+ones (Youden's J), with an interval and the keys to set. Further folders have results on tested cases: they are read
+first, and the command stops if any of these cases is also in the pilot.
 """
 
 from __future__ import annotations
@@ -53,8 +53,8 @@ def answer(pilot: Path, tested: Sequence[Path]) -> None:
     for root in tested:
         for dataset, (shared, cases) in thresholds.overlap(pilot, root).items():
             allowed = (
-                f"must be results without the pilot's cases, but {shared:,} of these {cases:,} cases of {dataset} are "
-                f"in {pilot} too (part=validation and part=test have no case in common)"
+                f"must be results without the pilot's cases, but {shared:,} of their {cases:,} cases of {dataset} are "
+                f"also in {pilot} (part=validation and part=test have no case in common)"
             )
             raise ConfigError("tested", str(root), allowed)
     met, query = thresholds.decisions(pilot)
@@ -62,8 +62,8 @@ def answer(pilot: Path, tested: Sequence[Path]) -> None:
     known = table[table["threshold"].notna()]
     if known.empty:
         raise AnalysisError(
-            f"{pilot}: no threshold can be learned, because all decisions are right, all are wrong, or all have one "
-            "entropy"
+            f"{pilot}: no threshold can be learned, because all decisions are right, all are wrong, or all have the "
+            "same entropy"
         )
     console = Console(highlight=False, emoji=False)
     show(console, thresholds.table(table, query), wide=True)

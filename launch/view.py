@@ -1,8 +1,8 @@
 """Look at a sweep in a browser: `agent-grid view results/<name>`, alone, next to another sweep, or exported as files.
 
-It shows the settings, a table of cases against planners, every decision next to the reference's, search trees, and
-prompts. It runs on this machine and loads nothing from elsewhere. `--export FOLDER` writes the same pages as files that
-open without the viewer.
+The viewer shows the settings, a table of cases against planners, every decision next to the reference's, search trees,
+and prompts. It runs on this machine and loads nothing from elsewhere. `--export FOLDER` writes the same pages as files
+that open without the viewer.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("results", type=folder_at, help="the folder of a sweep, results/<name>")
     parser.add_argument(
-        "other", type=folder_at, nargs="?", help="a second sweep; cells that flipped compared with it are marked"
+        "other", type=folder_at, nargs="?", help="a second sweep; cells that flipped between the two sweeps are marked"
     )
     parser.add_argument("--port", type=int, help=f"the port of the viewer; default: {PORT}, or the next free port")
     parser.add_argument(
@@ -62,11 +62,12 @@ def _parser() -> argparse.ArgumentParser:
         default=HOST,
         help=f"the address of the viewer; if it is not {HOST}, other people who have the token can open it",
     )
-    parser.add_argument("--no-browser", action="store_true", help="print the address, but open no browser")
+    parser.add_argument("--no-browser", action="store_true", help="print the address, but do not open a browser")
     parser.add_argument("--export", type=Path, metavar="FOLDER", help="write the pages into a new or empty folder")
     parser.add_argument(
         "--episodes", type=int, default=_EPISODES, metavar="N",
-        help=f"with --export: at most N episodes, first of cases that most planners failed (default: {_EPISODES:,})",
+        help="with --export: at most N episodes, starting with cases that most planners failed (default: "
+        f"{_EPISODES:,})",
     )  # fmt: skip
     parser.add_argument(
         "--cell",
@@ -201,7 +202,7 @@ def _is_loopback(host: str) -> bool:
 class Watch:
     """Reports the progress of a folder's sweep, from the file that the sweep itself writes into the folder.
 
-    The time without a new state is measured here, because the clock of the sweep's machine may differ.
+    The time without a new state is measured by this process, because the clock of the sweep's machine may differ.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -210,7 +211,7 @@ class Watch:
         self._changed = time.monotonic()
 
     def __call__(self) -> Progress | None:
-        """The progress; None if no sweep has written any."""
+        """The progress; None if no sweep has written its progress."""
         from analysis.viewer.runs import Progress
         from grid.sweeps.progress import ENDED, line, read_told
 

@@ -58,7 +58,7 @@ _TAKEN = ("model@evaluator=", "evaluator.", "cluster=", "cluster.")
 
 
 def main() -> int:
-    """Exit status 0, 1 if an evaluator stopped answering, or 2 if it cannot run."""
+    """Exit status 1 if an evaluator stopped answering, 2 if the command cannot run, else 0."""
     arguments = sys.argv[1:]
     return ended(lambda: _run(arguments), arguments, "all comparisons so far are kept")
 
@@ -78,15 +78,15 @@ def _run(arguments: Sequence[str]) -> int:
 def ended(run: Callable[[], int], arguments: Sequence[str], kept: str) -> int:
     """Run a command that asks an evaluator.
 
-    The exit status is UNFINISHED if the evaluator or the user stopped it, and CANNOT_RUN if it cannot run.
+    The exit status is UNFINISHED if the evaluator or the user stopped the command, and CANNOT_RUN if it cannot run.
     """
     try:
         return run()
     except (UnfinishedError, EngineError) as error:
-        print(f"stopped: {error}; {kept}, run the command again to continue", file=sys.stderr)
+        print(f"stopped: {error}; {kept}; run the command again to continue", file=sys.stderr)
         return UNFINISHED
     except KeyboardInterrupt:
-        print(f"stopped: {kept}, run the command again to continue", file=sys.stderr)
+        print(f"stopped: {kept}; run the command again to continue", file=sys.stderr)
         return UNFINISHED
     except (GridError, HydraException, OmegaConfBaseException) as error:
         print(f"error: {refusal(error, arguments)}", file=sys.stderr)
@@ -98,7 +98,9 @@ def _given(arguments: Sequence[str]) -> tuple[Path, str, list[str]]:
     folders = [one for one in arguments if "=" not in one]
     if len(folders) != 1:
         raise ConfigError(
-            "arguments", list(arguments), f"must be one sweep's folder, and keys: {', '.join(_TAKEN)} against="
+            "arguments",
+            list(arguments),
+            f"must be one sweep's folder, and any of the keys {', '.join(_TAKEN)}, against=",
         )
     against, rest = AGAINST, list[str]()
     for one in (one for one in arguments if "=" in one):
@@ -326,11 +328,11 @@ def pairs(root: Path, against: str) -> list[Pair]:
     """Every finished episode, paired with the episode of the planner `against` on the same case and trial.
 
     Both episodes agree in the model, the dataset and the other columns of `_PLACE`. An episode is finished if its
-    success is known, even if its model failed. If `against` has several settings, the setting whose label has the same
-    changes is used.
+    success is known, even if its model failed. If `against` has several settings, the one whose label has the same
+    changes as the compared planner's label is used.
 
     Raises:
-        ConfigError: that planner has no finished episode, or several of its settings have the same label.
+        ConfigError: the planner `against` has no finished episode, or several of its settings have the same label.
         StoreError: the folder cannot be read.
     """
     known = pc.field("success").is_valid()
@@ -338,7 +340,7 @@ def pairs(root: Path, against: str) -> list[Pair]:
     found = [pair for _, group in frame.groupby(_PLACE, sort=True, dropna=False) for pair in _of(group, against)]
     if not found:
         planners = sorted(set(frame["planner"]))
-        allowed = f"a planner with which others in {root} can be compared; there are {', '.join(planners) or 'none'}"
+        allowed = f"a planner with which others in {root} can be compared; found: {', '.join(planners) or 'none'}"
         raise ConfigError("against", against, allowed)
     return found
 
@@ -377,7 +379,7 @@ def shown(root: Path, wanted: Sequence[Pair]) -> Iterator[tuple[Pair, Shown, Sho
 
 
 def _steps(root: Path, cells: set[str]) -> dict[str, list[Mapping[str, Any]]]:
-    """The steps on each cell's path, in order, by the cell's id."""
+    """The steps on each cell's path, in order, keyed by the cell's id."""
     mine = pc.field("cell_id").isin(pa.array(sorted(cells), pa.string())) & pc.field("on_path")
     found: dict[str, list[Mapping[str, Any]]] = {}
     for row in store.read(root, "steps", [*_STEPS, "step"], mine).to_pylist():

@@ -52,7 +52,7 @@ class Pair:
     labels: tuple[Mapping[str, str], Mapping[str, str]]
 
     def label(self, part: str) -> str:
-        """The label's value if it is the same in both settings; otherwise `one → other`."""
+        """The label's value if it is the same in both settings; otherwise both values, as `one → other`."""
         first, second = (labels[part] for labels in self.labels)
         return first if first == second else f"{first} → {second}"
 
@@ -130,8 +130,9 @@ def matched(first: Run, second: Run) -> Matched:
     """Match the settings of two runs that have the same planner, dataset, robustness and further labels.
 
     A label in ACROSS may differ if each run has a single value for it. If a run has several settings with the same
-    labels, the settings with the same id are compared. Remaining settings are compared if their labels differ only in
-    the changes in brackets (`react` and `react[temperature=0]`), and each run has only one such setting.
+    labels, the settings with the same id are compared. Two remaining settings are compared if their labels differ only
+    in the changes in brackets (`react` and `react[temperature=0]`), and if each run has only one setting whose labels
+    are the same apart from these changes.
 
     Raises:
         AnalysisError: the runs have no setting in common, or no setting has a case in common; the error lists the
@@ -163,8 +164,8 @@ def _paired(
 ) -> list[tuple[int, int]]:
     """The indices of paired settings; the indices of both settings are removed from `left`.
 
-    Settings with the same id are paired first. Then settings are paired if they are the only ones with their labels in
-    their run.
+    Settings with the same id are paired first. Then two settings are paired if each is the only one with its labels in
+    its run.
     """
     found: list[tuple[int, int]] = []
     for further in (["setting_id", "dataset_version"], ["setting_id"], []):
@@ -256,7 +257,7 @@ def compared(matched: Matched) -> pd.DataFrame:
     in each run), `changed` (cases whose contents differ), and `known` (cases whose success is known in both runs).
     Columns over the known cases: `success_a` and `success_b` with `_low` and `_high`, their paired `difference` with
     its bounds and `p`, and `p_holm` (Holm's correction over all rows). `up` and `down` are the numbers of cases that
-    flipped. The ratios of COSTS (b / a) have bounds, and are NaN if a run has no value.
+    flipped to success and to failure. The ratios of COSTS (b / a) have bounds, and are NaN if a run has no value.
     """
     rows = [
         {label: own[label].iloc[0] for label in LABELS} | _row(own.set_index([CLUSTER, "case_id"]))

@@ -80,12 +80,12 @@ def _compared(place: str, own: pd.DataFrame, query: str, tests: int) -> Table:
         ],
         values=own,
         query=query,
-        about=f"{_RATES}; p holm: p by Holm's correction over the {tests:,} compared settings; {UP}, {DOWN}: cases "
-        f"that flipped to success and to failure; {_FLIPS}; {spending.TOLD}, B divided by A; "
+        about=f"{_RATES}; p holm: p value with Holm's correction over the {tests:,} compared settings; {UP}, {DOWN}: "
+        f"cases that flipped to success and to failure; {_FLIPS}; {spending.TOLD}, B divided by A; "
         f"{_SECONDS}{'; USD: US dollars, all roles' * priced}; in brackets (only on the page): {_INTERVALS}",
-        briefly="success: % of the cases that both have; B − A: in percentage points; *: its 95% interval over "
-        f"clusters excludes 0; p holm: corrected over the {tests:,} compared settings; {UP}, {DOWN}: cases that "
-        "flipped; tokens: B / A",
+        briefly="success: % of the cases that both runs have; B − A: in percentage points; *: the 95% interval over "
+        f"clusters excludes 0; p holm: p with Holm's correction over the {tests:,} compared settings; {UP}, {DOWN}: "
+        "cases that flipped; tokens: B / A",
         notes=list(_notes(own.to_dict("records"))),
         breaks=["robustness"],
         reading=reading(own),
@@ -112,7 +112,7 @@ def reading(frame: pd.DataFrame) -> str:
     left = frame[frame[HOLM] < _LEVEL].sort_values("difference", key=abs, ascending=False)
     if left.empty:
         widest = frame["difference"].abs().max()
-        most = "" if pd.isna(widest) else f"; the largest is {100 * widest:.1f} points"
+        most = "" if pd.isna(widest) else f"; the largest difference is {100 * widest:.1f} points"
         return f"No difference in success is significant after Holm's correction (p < {_LEVEL}){most}."
     return "\n".join(
         f"{row['planner']} ({row['robustness']}): success is {_points(row['difference'])} in B than in A "
@@ -131,7 +131,7 @@ def _notes(rows: Iterable[Mapping[Any, Any]]) -> Iterable[str]:
         if row["changed"]:
             yield (
                 f"{where}: {row['changed']:,} of {row['cases']:,} cases have the same id but a different question or "
-                "reference in the two runs, so their differences do not come from the runs alone"
+                "reference in the two runs, so the differences on these cases do not come from the runs alone"
             )
         if row["known"] < row["cases"]:
             yield (
@@ -170,13 +170,14 @@ def changes_table(matched: Matched) -> Table:
     by = [replace(one, brief=partial(_cut, place)) for place, one in enumerate(texts(["what", "A", "B", "settings"]))]
     return Table(
         name="what differs",
-        title="what was different about the runs",
+        title="differences between the runs: configs, versions and code",
         by=by,
         columns=[],
         values=found,
         query=matched.versions.query,
         about="config keys, versions and digests of code (`code of planner` and so on) that differ between the runs, "
-        "with all values that the cells have; settings: those in which they differ (all: every compared setting)",
+        "with all values that the cells have; settings: the settings in which the values differ (all: every compared "
+        "setting)",
         lines=rows,
         notes=_more(len(rows)) if rows else ["nothing differs: configs, versions and code are the same"],
         wraps=True,
@@ -212,7 +213,7 @@ def alone_lines(matched: Matched) -> list[str]:
 COLUMNS = ["what", "a", "b", "settings"]
 ALL = "all"
 _NESTED = {"config": "", "code_parts": "code of "}
-"""Columns that hold JSON objects, each with the prefix for the names in its objects."""
+"""Map each column that holds JSON objects to the prefix that is put before the names in these objects."""
 _ABSENT = "(not set)"
 _DEEPEST = 8
 
@@ -261,7 +262,7 @@ def _flat(texts: Sequence[str], before: str) -> dict[str, str]:
 
 
 def _object(text: str) -> dict[str, Any]:
-    """The values of a JSON object by name; if the text is not a JSON object, the text itself under `text`."""
+    """The values of a JSON object by name; if the text is not a JSON object, the text itself, named `text`."""
     try:
         found = loads(text)
     except (ValueError, RecursionError):
@@ -315,7 +316,7 @@ def _differences(known: pd.DataFrame) -> str:
         axis.set_yticks(range(len(known)), [shown(name[:_DRAWINGS_CUT]) for name in names])
         axis.set_ylim(len(known) - 0.5, -0.5)
         axis.axvline(0, color="#4d5560", linewidth=0.8)
-        axis.set_xlabel("points of success, B − A")
+        axis.set_xlabel("success, B − A, in percentage points")
         axis.grid(axis="x", alpha=0.3)
 
     return svg_of("differences", 1, 1, draw, width=8.0, height=1.0 + 0.3 * len(known))

@@ -25,7 +25,7 @@ from analysis.stats.intervals import CLUSTER, Interval, amount, share
 from analysis.tables import calibration, failures, frontier, plan_cells, trajectories, two_numbers
 from grid.core.untrusted import shown
 
-_EDGES = "calls / dependencies in the longest chain, as in the official code"
+_EDGES = "calls divided by the dependencies in the longest chain, as in the official code"
 
 
 def drawings(root: Path) -> list[Drawing]:
@@ -69,9 +69,7 @@ def _of_study(root: Path) -> list[Drawing]:
             title = f"success against {column} (planning_horizon §4.3)"
             svg = success_against(episodes, column)
             found.append(
-                Drawing(
-                    column, title, f"{told}; if there are more than 8 values, they are binned by quantiles", svg, query
-                )
+                Drawing(column, title, f"{told}; more than 8 values of {column} are binned by quantiles", svg, query)
             )
     query = queries.by_case(root, study.TOKENS, queries.where(study.PLANNERS))
     svg = tokens(horizon.accuracy_and_tokens(episodes), episodes)
@@ -88,7 +86,7 @@ def _of_instances(root: Path, episodes: pd.DataFrame, about: str) -> list[Drawin
     told = f"{about}number of cases by the depth and breadth of the reference plan, both counted in calls (§3.1)"
     alike = _correlations(cases.dropna(subset=["breadth_edges"]))
     if alike:
-        told += f"; correlation of this breadth with the breadth in edges ({_EDGES}): {', '.join(alike)}"
+        told += f"; correlation of the breadth in calls with the breadth in edges ({_EDGES}): {', '.join(alike)}"
     title = "figure 3: cases by depth and breadth (planning_horizon §4.1)"
     query = queries.shapes(root, queries.where(study.PLANNERS))
     return [Drawing("instances", title, told, instances(episodes), query)]
@@ -109,13 +107,16 @@ def _heatmaps(root: Path, episodes: pd.DataFrame, about: str) -> list[Drawing]:
     changes, condition = horizon.robustness_change(episodes), queries.where(study.PLANNERS)
     if not changes.empty:
         title = f"change of accuracy from {horizon.HIGH} to {horizon.LOW} (planning_horizon §4.4)"
-        told = f"{about}percentage points; table 4 has the same values with intervals; red: fewer questions are solved"
+        told = (
+            f"{about}in percentage points; table 4 has the same values with intervals; red: fewer questions are solved "
+            f"under {horizon.LOW}"
+        )
         query = queries.by_case(root, study.SUCCESS, condition)
         found.append(Drawing("robustness-change", title, told, robustness(changes), query))
     title = "episodes with a repeated call (planning_horizon §4.5)"
     told = (
-        f"{about}% of episodes; table 5 has the same values with intervals; SH − FH: percentage points, blue if SH "
-        "repeats more"
+        f"{about}in % of episodes; table 5 has the same values with intervals; SH − FH: in percentage points, blue if "
+        "SH repeats calls more often"
     )
     query = queries.by_case(root, list(horizon.REPEATS), condition)
     svg = repeated(horizon.repeated_calls(episodes))
@@ -126,7 +127,7 @@ def _heatmaps(root: Path, episodes: pd.DataFrame, about: str) -> list[Drawing]:
 
 
 _STYLE = {FH: ("#0072B2", "o", "-", -1.0), SH: ("#D55E00", "s", "--", 1.0)}
-"""Colour, marker, line, and the direction in which points are moved so that intervals do not overlap."""
+"""Each planner's colour, marker and line, and the direction in which its points are moved to keep intervals apart."""
 _EXACT, _QUANTILES = 8, 5
 """Up to `_EXACT` different values have one point each; if there are more, they are put into `_QUANTILES` bins."""
 _ACROSS = 3
@@ -185,7 +186,7 @@ def _planners(
 ) -> str:
     """One heatmap per panel, three in a row; all colour scales end at the same value.
 
-    The scale of a panel in `diverging` starts at minus this value; the scale of any other panel starts at 0.
+    The scale of a panel in `diverging` starts at minus this end value; the scale of any other panel starts at 0.
     """
     tables = {label: frame.pivot_table(index=list(rows), columns="model", values=column, dropna=False) * 100
               for label, column in panels.items()}  # fmt: skip
@@ -208,7 +209,7 @@ def _planners(
 def _panel(axis: Axes, frame: pd.DataFrame, high: float, diverging: bool) -> None:
     values = frame.to_numpy(np.float64)
     low = -high if diverging else 0.0
-    # A mesh, not an image, because a page loads no images and there are few cells.
+    # Draw a mesh, not an image, because a page loads no images and there are few cells.
     axis.pcolormesh(values, cmap=_DIVERGING if diverging else _LIGHT, vmin=low, vmax=high)
     axis.invert_yaxis()
     for (row, column), value in np.ndenumerate(values):

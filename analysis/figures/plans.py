@@ -3,9 +3,9 @@
 This module stands apart from the list of all drawings, just as `tables.plans`, which computes the numbers drawn here,
 is separate from the other tables.
 
-The paper's text has only the captions of figures 58 and 59. Here figure 58 shows each error's share of all errors, with
-one bar per model, and figure 59 shows the share of plans with each error in each kind of task, with one line per model.
-Both are drawn only if there are several models.
+The paper's text has only the captions of figures 58 and 59. In this module, figure 58 shows each error's share of all
+errors, with one bar per model, and figure 59 shows the share of plans with each error in each kind of task, with one
+line per model. Both are drawn only if there are several models.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ from grid.core.untrusted import shown
 _WIDE = 3  # maximum number of panels in a row
 _LEAST = 6.0  # minimum width of a row of panels, in inches
 _TITLES = {
-    HORIZON: "correct next steps by how many are wanted (agent_planning_benchmark, figure 5)",
-    STAGE: "correct next steps by where they stand (agent_planning_benchmark, figure 6)",
+    HORIZON: "correct next steps by the number of steps to predict (agent_planning_benchmark, figure 5)",
+    STAGE: "correct next steps by their stage in the trajectory (agent_planning_benchmark, figure 6)",
 }
 
 
@@ -51,7 +51,7 @@ def drawings(root: Path, cells: pd.DataFrame) -> list[Drawing]:
         svg = _lines(
             "plans-extraneous", numbered, "n_e", "extraneous_calls", "calls of extraneous tools per case", ["mode"]
         )
-        title = "calls of extraneous tools by how many there are (agent_planning_benchmark, figure 4)"
+        title = "calls of extraneous tools by the number of these tools (agent_planning_benchmark, figure 4)"
         about = (
             f"{provenance.simulated_notice(cells)}scored by: {scorers(cells)}; bars: 95% intervals, {intervals.AMOUNTS}"
         )
@@ -99,7 +99,7 @@ def _across_models(root: Path, cells: pd.DataFrame, first: str) -> list[Drawing]
     if own.empty:
         return []
     shares, text = error_shares(own), queries.of_files(root, query)
-    title = "shares of the errors that are made, across models (agent_planning_benchmark, figure 58)"
+    title = "each error's share of all errors, across models (agent_planning_benchmark, figure 58)"
     about = first.partition("; bars:")[0]
     told = (
         f"{about}; each error's share of all errors in a model's plans; one panel for each data set and planner; "
@@ -145,7 +145,7 @@ def error_shares(cases: pd.DataFrame) -> pd.DataFrame:
 
 
 def _stacked(name: str, shares: pd.DataFrame) -> str:
-    """The shares of errors as bars of height 1, one bar per model, one panel per data set, robustness and planner."""
+    """The shares of errors in bars of height 1: a bar per model, and a panel per data set, robustness and planner."""
     groups = list(shares.groupby(SETTING[1:], sort=False, observed=True))
 
     def draw(axes: Sequence[Axes]) -> None:

@@ -23,10 +23,13 @@ from analysis.tables import frontier as points
 from analysis.tables import search, search_cells
 from grid.core.untrusted import shown
 
-_EFFICIENCY = f"{search.EFFICIENCY}; the axis of gains is linear between the smallest gains and logarithmic beyond them"
+_EFFICIENCY = (
+    f"{search.EFFICIENCY}; the axis of gains is linear around 0, up to the smallest gains, and logarithmic beyond them"
+)
 _FRONTIER = (
     "means per case of tokens (including the judge's) and of the case's own seconds; joined by a line: planners that "
-    "no planner on the same terms dominates, judged by means alone; grey squares: the other planners"
+    "no planner on the same terms (both asked whether a case was resolved, or neither did) dominates (only means are "
+    "compared); grey squares: dominated planners"
 )
 _BARS = f"bars of success: {search.OF_SUCCESS}; other bars: {intervals.AMOUNTS}"
 _ANYTIME_BARS = (
@@ -34,7 +37,7 @@ _ANYTIME_BARS = (
 )
 _ASKED = (
     "dotted lines, hollow markers and (asked): planners that asked whether a case was resolved, or whose judge's "
-    "decisions were corrected from the reference"
+    "decisions were corrected with the reference"
 )
 
 
@@ -83,7 +86,7 @@ def _trees(place: Mapping[str, str], quartiles: pd.DataFrame, name: str, told: s
     if not quartiles.empty:
         yield Drawing(
             name=search.name("trees", place),
-            title=f"{search.title(place)}: trees at their end (tooltree, figure 4)",
+            title=f"{search.title(place)}: search trees at the end of the search (tooltree, figure 4)",
             caption=f"{told}{search.terms(place)}; points: medians over episodes; bars: quartiles; {search.SIZES}",
             svg=trees(quartiles, name),
             query=query,
@@ -105,7 +108,8 @@ def _frontier(place: Mapping[str, str], compared: pd.DataFrame, name: str, told:
         )
 
 
-# Figures of searches: anytime curves, sizes of trees, the cost-success frontier. The same rows give the same bytes.
+# Figures of searches: anytime curves, sizes of trees, the cost-success frontier. The same rows always give files with
+# the same bytes.
 
 
 _LINES = {False: "-", True: ":"}
@@ -134,7 +138,7 @@ def anytime(curve: pd.DataFrame, name: str) -> str:
     styles = _styles(curve)
     settings = list(curve["robustness"].unique())
     limits = sorted(curve["limit"].unique())
-    panels = {"success": "success", "seconds": "seconds per case", _GAIN: "gain of success per second"}
+    panels = {"success": "success", "seconds": "seconds per case", _GAIN: "gain in success per second"}
 
     def draw(axes: Sequence[Axes]) -> None:
         for place, robustness in enumerate(settings):
@@ -163,7 +167,7 @@ def anytime(curve: pd.DataFrame, name: str) -> str:
 
 
 def trees(quartiles: pd.DataFrame, name: str) -> str:
-    """The numbers of nodes, executions and rollouts of trees, as medians with quartiles (figure 4); an SVG element."""
+    """The numbers of nodes, executions and rollouts per tree, as medians with quartiles (figure 4); an SVG element."""
     settings = list(quartiles["robustness"].unique())
     names = [size for size in search_cells.SIZES if size != "pruned" and quartiles[f"{size}_median"].notna().any()]
 
@@ -216,7 +220,7 @@ def drawable(compared: pd.DataFrame) -> bool:
 
 
 def _styles(rows: pd.DataFrame) -> dict[str, _Style]:
-    """A style for each planner, which depends on its position and on whether it asked if cases were resolved."""
+    """A style for each planner, which depends on alphabetical order and on whether the planner asked (`_ASKED`)."""
     asked = rows.groupby("planner", sort=True)["asked"].any().to_dict()
     return {
         str(planner): _Style(COLOURS[place % len(COLOURS)], MARKERS[place % len(MARKERS)], _LINES[who], not who)

@@ -1,4 +1,4 @@
-"""A results folder as data frames and as SQL, and the facts that a reader has to know before the figures.
+"""A results folder as data frames and as SQL, and the facts that a reader has to know before reading the figures.
 
 `frames` comes first: episodes with labels that tell settings apart, read once for all tables. The names of `frames`
 that notebooks need can be imported from here. `queries` composes SQL, runs it in DuckDB and shows it; the quantities
@@ -39,7 +39,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """A name of `frames`, imported on first use: `spending` needs neither pandas nor scipy, which load slowly."""
+    """A name of `frames`, imported on first use, because pandas and scipy load slowly and `spending` needs neither."""
     if name not in __all__:
         raise AttributeError(name)
     from analysis.load import frames

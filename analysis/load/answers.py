@@ -26,7 +26,7 @@ _COUNTS = {role: SPENT[role]["uncounted_answers"] for role in _LABELS}
 _CALLS = SPENT[ACTOR]["llm_calls"]
 _TEXTS = [*_LABELS.values(), "planner", "engine_version", *SOURCE]
 _DATED = re.compile(r"[-@:](\d{4}-\d{2}-\d{2}|\d{8}|\d{6}|\d{4}|0\d\d)$")
-"""The end of a name that includes the model's version: -2024-08-06, @20241022, -2411, -0613, -002."""
+"""The end of a model's name that gives the model's version: -2024-08-06, @20241022, -2411, -0613, -002."""
 _SHOWN = 5  # maximum number of names in a line
 
 
@@ -63,8 +63,8 @@ def _alone(root: Path, cells: pd.DataFrame) -> Iterator[str]:
         of = frames.rows(root, ["planner"], pc.field("planner") == str(planner)).num_rows
         yield (
             f"warning: {planner}: in {len(part):,} of {of:,} cells the agent sent no request to the setting's model. "
-            "The tokens and money of these cells are not known, and means leave them out; their success is that of "
-            "the agent's own model, if it has one"
+            "The tokens and money of these cells are not known, so means of tokens and money leave these cells out; "
+            "their success is that of the agent's own model, if it has one"
         )
 
 
@@ -78,7 +78,7 @@ def _uncounted(root: Path, cells: pd.DataFrame) -> Iterator[str]:
             yield (
                 f"warning: {whose}: for {int(part[_COUNTS[role]].sum()):,} answers the server gave no token counts, "
                 f"or contradictory ones; {len(part):,} of {of:,} cells have no tokens and no money for this model. "
-                "Means leave these cells out, and budgets of tokens and money do not hold for them"
+                "These cells are left out of means of tokens and money, and may exceed budgets of tokens and money"
             )
 
 
@@ -93,7 +93,7 @@ def _others(cells: pd.DataFrame) -> Iterator[str]:
         other = [name for name in names if not any(same_model(one, name) for one in asked)]
         if other or len(names) > len(asked):
             which = (
-                "another model answered than the requested one" if other else "several versions of the model answered"
+                "a model other than the requested one answered" if other else "several versions of the model answered"
             )
             yield f"warning: {model}: {which}: requests named {', '.join(asked)}, and answers came from {_shown(names)}"
         elif set(names) - set(asked):
@@ -107,7 +107,7 @@ def _others(cells: pd.DataFrame) -> Iterator[str]:
         ):
             found = _counted(own[column])
             if len(found) > 1:
-                yield f"warning: {model}: {len(found):,} {called} answered: {_shown(found)}"
+                yield f"warning: {model}: answers came from {len(found):,} {called}: {_shown(found)}"
 
 
 def _counted(names: pd.Series[str]) -> dict[str, int]:
@@ -126,9 +126,9 @@ def _shown(names: dict[str, int]) -> str:
 
 
 MOST = 0.5
-"""If a larger share of a setting's answers could not be read, there is a warning."""
+"""If more than this share of a setting's answers could not be read, there is a warning."""
 MANY = 0.01
-"""If a larger share of any row's answers could not be read, the table gets a column with this share."""
+"""If more than this share of any row's answers could not be read, the table gets a column with these shares."""
 COLUMNS = ("n_messages", "cut_answers", "budget_reached")
 """Further columns of `episodes` to read, for shares of unreadable or cut answers and of cells that a budget ended."""
 _MESSAGES = ["cell_id", "role", "n", "unreadable"]
@@ -158,7 +158,7 @@ def unreadable(root: Path, episodes: pd.DataFrame | None = None) -> list[str]:
         disturbed = f" ({row['robustness']})" if row["robustness"] != "none" else ""
         lines.append(
             f"warning: {row['model']}, {row['planner']} on {row['dataset']}{disturbed}: "
-            f"{100 * row['unread'] / row['answers']:.0f}% of {whose} (of {row['answers']:,} in all) could not be "
+            f"{100 * row['unread'] / row['answers']:.0f}% of {whose} ({row['answers']:,} in all) could not be "
             f"read, so the figures of this setting say little; to see the answers: agent-grid view {root}"
         )
     return lines

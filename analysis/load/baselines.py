@@ -68,13 +68,13 @@ def baselines(root: Path, episodes: pd.DataFrame) -> pd.DataFrame:
     `retriever's first` always calls the first tool that it was offered; `chance` chooses every option with the same
     probability. Both have a tool match and an action accuracy, but no arguments, and so no success. `retriever's
     ceiling` is right if the reference's tool was offered, and succeeds if this holds for all calls of a case. The
-    success of `solvable cases` is their share. `constant answer` gives every question the most frequent answer to the
-    training questions; `constant answer by last function` is given the last function of the question's program, and
-    gives the most frequent answer to the training questions whose programs end with the same function. `doing nothing`
-    ends the episode without a call, and has a row only if it resolves at least one case. `transfer at once` makes one
-    call, which transfers the user to a person, and ends. The columns are `SETTING`, `cases` and the rates, NaN if not
-    defined. The first three baselines have no row if no outline was followed; each other baseline has no row if its
-    column is not known for any case.
+    success of `solvable cases` is the share of cases that are solvable. `constant answer` gives every question the most
+    frequent answer to the training questions; `constant answer by last function` is given the last function of the
+    question's program, and gives the most frequent answer to the training questions whose programs end with the same
+    function. `doing nothing` ends the episode without a call, and has a row only if it resolves at least one case.
+    `transfer at once` makes one call, which transfers the user to a person, and ends. The columns are `SETTING`,
+    `cases` and the rates, NaN if not defined. The first three baselines have no row if no outline was followed; every
+    other baseline has no row if its column is unknown for all cases.
     """
     steps = decisions(root, episodes)
     found = selects(episodes, steps)

@@ -272,9 +272,9 @@ def _configs(root: Path) -> dict[str, str]:
 
 
 def told_apart(frame: pd.DataFrame, configs: Callable[[], Mapping[str, str | None]]) -> pd.Series[Any]:
-    """The planners' labels, extended so that they tell settings apart: by the retriever and the roles that vary.
+    """The planners' labels, extended by the retriever and the roles that vary, so that they tell settings apart.
 
-    The pool is added if it is not all, and so are refinement and memory if they are used. If labels are still equal,
+    The pool is added if it is not `all`, and so are refinement and memory if they are used. If labels are still equal,
     the differences between the settings are added (`react (seed=1)`): keys of their `configs`, the data or the code.
     The `configs` are read only in this case. If no difference is known, the setting's id is added.
     """

@@ -19,7 +19,7 @@ CORRECT = "correct"
 
 
 def added(cells: pd.DataFrame) -> pd.DataFrame:
-    """Add COLUMN to `cells`, which have SOURCES; unknown verdicts are treated like unknown successes (`unknowns`)."""
+    """Add COLUMN to cells with the columns SOURCES; unknown verdicts count like unknown successes (`unknowns`)."""
     verdict = cells["verdict"].astype(object)
     known = verdict.notna()
     right = (verdict == CORRECT).astype("float64").where(known | (unknowns.how_counted() == unknowns.FAILURE))
@@ -45,7 +45,7 @@ def notes(cells: pd.DataFrame) -> list[str]:
 
     Further notes name the settings without verdicts.
 
-    There are no notes if no setting has verdicts. `cells` are the cells of `load.episodes` with SOURCES.
+    There are no notes if no setting has verdicts. `cells` are the cells of `load.episodes` with the columns SOURCES.
     """
     return [*_notes(cells.assign(graded=_has_verdicts(cells)))]
 
@@ -58,13 +58,13 @@ def _notes(cells: pd.DataFrame) -> Iterator[str]:
         unread = f"; in {lacking:,} of {len(own):,} cells the verdict could not be read" if lacking else ""
         yield (
             f"{', '.join(map(str, cast(tuple[Any, ...], key)))}: accuracy is the share of answers that {who} called "
-            f"correct (planning_horizon B.3){unread}; in other tables success compares the answer with the "
+            f"correct (planning_horizon B.3){unread}; in other tables success is the share of answers that match the "
             "reference's"
         )
     if len(graded):
         rest = cells.loc[~cells["graded"], ["dataset", "model", "planner"]].astype(str).drop_duplicates()
         for label in sorted(rest.agg(", ".join, axis=1)) if len(rest) else []:
-            yield f"{label}: there are no verdicts, so accuracy compares the answer with the reference's"
+            yield f"{label}: there are no verdicts, so accuracy is the share of answers that match the reference's"
 
 
 def _has_verdicts(cells: pd.DataFrame) -> pd.Series[bool]:

@@ -16,19 +16,19 @@ from grid import store
 _NAMED = 3
 """Maximum number of settings that a line names."""
 _MOST_STOPPED = 0.5
-"""If a larger share of a setting's cells was ended by a budget, there is a warning."""
+"""If a budget ended more than this share of a setting's cells, there is a warning."""
 _MOST_FAILED = 0.9
-"""If a larger share of an undisturbed setting's tool calls failed, there is a warning."""
+"""If more than this share of an undisturbed setting's tool calls failed, there is a warning."""
 CALLS = "tool_calls", "failed_calls"
 """The columns of `episodes` that `failing` needs."""
 
 
 def planned(root: Path, episodes: pd.DataFrame) -> pd.DataFrame:
-    """One row per setting: `SETTING`, and the numbers of cells that are `done` and that are `planned`.
+    """One row per setting: the columns `SETTING`, and the numbers of `done` and of `planned` cells.
 
-    The sweep's own record gives the number of planned cells, and which settings have no cells yet. Settings without
-    cells come last. A folder has no record if it was made before sweeps kept one, or if it was gathered from other
-    folders. In that case, the number of planned cells is the number of cells of the largest setting with the same
+    The sweep's own record gives the number of planned cells, and names the settings that have no cells yet. Settings
+    without cells come last. A folder has no record if it was made before sweeps kept one, or if it was gathered from
+    other folders. In that case, the number of planned cells is the number of cells of the largest setting with the same
     model, dataset and robustness setting.
 
     Raises:
@@ -76,11 +76,12 @@ def lines(plan: pd.DataFrame) -> list[str]:
     more = f"; and {len(missing) - _NAMED:,} more" if len(missing) > _NAMED else ""
     return [
         f"Partial results: {len(missing):,} of {len(plan):,} settings are not complete ({'; '.join(told)}{more}). Run "
-        "the sweep again with the same name to complete them. Differences compare the cases that both planners have."
+        "the sweep again with the same name to complete them. Differences between two planners are computed on the "
+        "cases that both have."
     ]
 
 
-# Records that data sets skipped. Notes under tables name them, because no rate says anything about such records.
+# Records that data sets skipped. Notes under tables name these records, because no rate covers them.
 
 
 _KINDS = 5
@@ -128,13 +129,13 @@ def stopped(episodes: pd.DataFrame) -> list[str]:
         budgets = " or ".join(f"budget.{name}" for name in sorted(set(reached)))
         lines.append(
             f"warning: {model}, {planner} on {dataset}{disturbed}: {budgets} was used up in {len(reached):,} of "
-            f"{len(own):,} cells; they are scored as they stood"
+            f"{len(own):,} cells; they are scored on their best result so far"
         )
     return lines
 
 
 def failing(episodes: pd.DataFrame) -> list[str]:
-    """A line for each model and data set on which over nine tenths of a planner's undisturbed tool calls failed.
+    """A line for each model and data set for which over nine tenths of a planner's undisturbed tool calls failed.
 
     `episodes` are cells with the columns `CALLS`. The failures count against the planner, but the cause may be a tool,
     a key or a reference to an earlier result.

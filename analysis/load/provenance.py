@@ -37,13 +37,13 @@ _FOLLOWS = {
     "seed": "trials cannot be repeated",
 }
 """For each key, the consequence if requests leave it out."""
-_READ = "read from released or own files"
+_READ = "read from released files or your own"
 _GENERATED = ("kqa_synthetic", "gta_generated", "apb_synthetic", "slate", "null_cases")
 """Data sets that this project generates from a seed; SLATE may be read from a folder instead."""
 
 
 def answered(episodes: pd.DataFrame) -> bool:
-    """Whether, as far as is recorded, a language model answered in any episode that ran here."""
+    """Whether, according to the rows, a language model answered in at least one episode that was not imported."""
     return not episodes["engine"].astype(object).isin([*_ENGINES, *RECORDED]).all()
 
 
@@ -99,7 +99,7 @@ def first_line(episodes: pd.DataFrame) -> str:
 
 
 def made_up(episodes: pd.DataFrame) -> dict[str, str]:
-    """Map the label of each data set that differs from a paper's to the comparisons with the paper that still hold."""
+    """For each data set that differs from its paper's: its label, and which comparisons with the paper are valid."""
     told = {}
     for row in episodes.drop_duplicates(["dataset", "dataset_version", "config"]).to_dict("records"):
         data = _data(str(row["dataset"]), str(row["dataset_version"]), row["config"])
@@ -153,11 +153,14 @@ def _path(config: object) -> object:
 MADE_UP, INVENTED, TICKET = "-simulated", "-witness", "-ticket"
 """Marks in the versions of datasets with simulated tools, with invented facts, or with a ticket in place of a user."""
 SYNTHETIC = "real questions, logical forms and schema; synthetic facts"
-TOLD_ALL = "the ticket gives the user's instructions, so the task is easier and comparable only with itself"
+TOLD_ALL = (
+    "the ticket gives the user's instructions, so the task is easier, and its results are comparable only with one "
+    "another"
+)
 
 
 def notice(episodes: pd.DataFrame) -> str:
-    """A notice for the start of captions if a dataset of these episodes has such a mark in its version; else empty."""
+    """A notice for the start of captions if an episode used simulated tools, invented facts or tickets; else empty."""
     simulated, invented, ticket = (_named(episodes, mark) for mark in (MADE_UP, INVENTED, TICKET))
     return (
         (f"simulated tools ({simulated}): their results are made up, and no server was called; " if simulated else "")
@@ -233,7 +236,7 @@ _UNKNOWN = "not recorded"
 _COMMANDS = 5
 """Maximum number of commands that are shown; the folder's record has all commands."""
 _COMMIT = 12
-"""The number of characters of a commit that are shown."""
+"""The number of characters of a commit's hash that are shown."""
 
 
 def terms(root: Path) -> list[tuple[str, str]]:
@@ -274,10 +277,10 @@ def _again(facts: Sequence[dict[str, Any]], runs: Sequence[store.RunRecord]) -> 
     return "\n".join(
         [
             f"in a clone of the repository: git checkout {' or '.join(code) or 'the commit (not recorded)'}"
-            + "; local changes to it are not recorded" * changed,
+            + "; local changes to this code are not recorded" * changed,
             f"pip install -e '.[dev]' -c launch/constraints/{pins}.txt, which pins the version of every package; a "
             "model may need a further extra (docs/models.md)",
-            "the command above with another name=, after folders that it shows as ... are replaced by your own",
+            "the command above with another name=, and with your own folders in place of those that it shows as ...",
             "agent-grid report FOLDER OTHER_FOLDER compares the two runs case by case",
         ]
     )
@@ -327,7 +330,7 @@ def _engine(fact: dict[str, Any]) -> str:
     return f"{told} ({fact['engine_version']})" if fact["engine_version"] else told
 
 
-# Texts on the simulated policy: the notice in captions, and its estimates next to the closed form.
+# Texts on the simulated policy: the notice in captions, and the policy's estimates next to the closed form.
 
 
 ENGINE, EXPECTED = "engine", "expected_success"

@@ -1,8 +1,8 @@
 """SQL over the cells of a folder: DuckDB computes the figures of tables, and tables show the query that it ran.
 
-A query reads `e`, one row per cell as in `load.episodes`. `ask` runs it over these rows; `of_files` puts SQL before the
-query, with which DuckDB alone makes `e` from the files. A cell that ran again has several rows in the files; the latest
-row counts, as in `grid.store.read`.
+A query reads `e`, one row per cell as in `load.episodes`. `ask` runs it over these rows; `of_files` puts SQL in front
+of the query; with this SQL, DuckDB can make `e` from the files without Python. A cell that ran again has several rows
+in the files; the latest row counts, as in `grid.store.read`.
 """
 
 from __future__ import annotations
@@ -103,7 +103,7 @@ def of_files(root: Path, *queries: str) -> str:
 
 
 def _sources(root: Path) -> dict[str, str]:
-    """The SQL source of each table except the cells; in tables of attempts, only each cell's latest attempt counts."""
+    """The SQL source of each table other than the cells; in tables of attempts, only a cell's latest attempt counts."""
     latest = " SEMI JOIN e USING (cell_id, attempt_id)"
     sources = dict.fromkeys(("steps", "nodes", "improvements", "messages"), latest)
     sources |= dict.fromkeys(("comparisons", "rescores", "scorings"), "")
@@ -115,7 +115,7 @@ _SCORES = (
     "(SELECT cell_id, one.key AS name, one.value AS value\n"
     "  FROM (SELECT cell_id, unnest(map_entries(scores)) AS one FROM e))"
 )
-"""One row per cell and metric, as from `grid.store.read`; none for files without a map of scores."""
+"""One row per cell and metric, as `grid.store.read` returns them; no rows for files without a map of scores."""
 
 
 def _rows(root: Path, table: str) -> str:
@@ -189,7 +189,7 @@ def rows(columns: Sequence[str], condition: str) -> str:
 
 
 def where(rows: Mapping[str, Sequence[str]]) -> str:
-    """The condition that each column has one of the given values; planners are compared by name, without changes."""
+    """The condition that each column has one of the given values; changes after a planner's name are ignored."""
     columns = {name: "split_part(split_part(planner, '[', 1), ' ', 1)" if name == "planner" else name for name in rows}
     return " AND ".join(f"{columns[name]} IN ({', '.join(map(_text, rows[name]))})" for name in rows) or "true"
 

@@ -1,4 +1,4 @@
-"""The tokens of all requests of a planner, whether its own model, its judge or its critic answered."""
+"""The tokens of all requests that a planner makes to its own model, its judge and its critic."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ SPENT = [*_TOKENS, "judge_calls", "critic_calls"]
 Tokens of an evaluator, a simulator or a user are not counted, because these three belong to the environment.
 """
 TOLD = "tokens: input and output tokens of the acting model, its judge and its critic"
-"""The caption about these tokens."""
+"""The caption about the tokens of a planner's requests."""
 _TOGETHER = {
     **{f"all_{way}_tokens": [f"{role}{way}_tokens" for role in _ROLES] for way in ("input", "output")},
     "all_calls": ["llm_calls", *(f"{role}calls" for role in _ROLES if role)],

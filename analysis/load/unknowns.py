@@ -23,7 +23,7 @@ Unknown = Literal["left_out", "failure"]
 LEFT_OUT: Unknown = "left_out"
 FAILURE: Unknown = "failure"
 MOST = 0.02
-"""If a larger share of a row's cells is unknown, bounds are shown next to the row's success, and there is a warning."""
+"""If more than this share of a row's cells is unknown, its success is shown with bounds, and there is a warning."""
 COLUMN = "unknown"
 """The column of a frame that is true if a cell's success is not known, however unknown cells are counted."""
 UNREAD = ("evaluator_failures", "judge_failures")
@@ -62,8 +62,8 @@ def how_counted() -> Unknown:
 def applied(cells: pd.DataFrame, setting: Sequence[str] = SETTING) -> pd.DataFrame:
     """The cells with COLUMN; `success` is 0 for unknown cells if they currently count as failures.
 
-    A setting has no success at all if the success of none of its cells is known although some cells ended without
-    unreadable verdicts. No cell of such a setting counts as unknown.
+    A setting has no success at all if none of its cells has a known success although at least one cell ended with
+    status `ok` and without unreadable verdicts. No cell of such a setting counts as unknown.
 
     Args:
         cells: cells with `success` (a number, NaN if not known) and READ.
@@ -167,9 +167,13 @@ def _open(table: Table, rows: pd.DataFrame) -> list[str]:
     ]
     more = [f"and {len(told) - _NAMED:,} more"] if len(told) > _NAMED else []
     listed = "; ".join(told[:_NAMED] + more)
-    return [f"success in % if all cells with unknown success failed, and if all succeeded: {listed}"] if told else []
+    return [f"{_BOUNDS}: {listed}"] if told else []
 
 
+_BOUNDS = (
+    "success in % [if all cells with unknown success failed, if they all succeeded] (number of these cells of all the "
+    "setting's cells)"
+)
 _HOW: dict[Unknown, str] = {
     LEFT_OUT: "tables leave them out (unknown=failure counts them as failures)",
     FAILURE: "tables count them as failures (unknown=failure)",
@@ -189,7 +193,7 @@ def _kinds(cells: pd.DataFrame) -> str:
 
 
 ONE_CASE = "there is only one case, and so only one cluster"
-ONE_CLUSTER = "all cases are of one cluster, and such cases may succeed and fail together"
+ONE_CLUSTER = "all cases are of one cluster, and cases of one cluster may succeed or fail together"
 ALIKE = "no two clusters differ, or all cases with known values are of one cluster, or there are too few clusters"
 _LOW = "low"
 _UNBOUNDED_NAMED = 4

@@ -1,6 +1,7 @@
 """Figures as SVG, with the same bytes for the same rows: drawings, panels, and the styles that tell lines apart.
 
-The colours come from Okabe and Ito; colour-blind readers can tell them apart. Lines also differ by marker, for print.
+The colours come from Okabe and Ito; colour-blind readers can tell them apart. Lines also differ by marker, so that they
+can be told apart in print.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ _DPI = 72
 """SVG units per inch; a unit is a point."""
 _UNTOLD = ("Date", "Creator", "Format", "Type")
 _PAD, _LEAST, _TURNS = 3 / _DPI, 1e-3, 3
-"""Padding in inches around a panel with its texts; a panel's minimum share of the figure; maximum number of layouts."""
+"""Padding around a panel and its texts, in inches; a panel's minimum share of a figure; maximum number of passes."""
 _ABOUT = {"left": 0.08, "right": 0.98, "bottom": 0.12, "top": 0.92, "wspace": 0.25, "hspace": 0.35}
 """The margins and gaps of panels before their texts are measured, as fractions of the figure and of a panel."""
 _COLUMN, _TEXT = 3.35, 6.9
@@ -69,7 +70,7 @@ class Drawing:
     dataset: str = ""
 
     def __post_init__(self) -> None:
-        """Make `query` name the columns that it reads, instead of `SELECT *`, as in a table."""
+        """Make `query` name the columns that it reads, instead of `SELECT *`, as a `Table` does."""
         object.__setattr__(self, "query", sql.joined(self.query))
 
     def __repr__(self) -> str:
@@ -249,7 +250,7 @@ _SMALLEST = 6.0  # minimum font size, in points
 
 
 def legend(axes: Sequence[Axes], across: int = ACROSS) -> None:
-    """Draw one legend below all panels, with the entries of all panels, in as many columns up to `across` as fit."""
+    """Draw one legend below all panels, with the entries of all panels, in as many columns as fit, at most `across`."""
     found: dict[str, Any] = {}
     for axis in axes:
         handles, labels = axis.get_legend_handles_labels()

@@ -1,6 +1,7 @@
 """All tables and figures of a results folder as one page that loads nothing.
 
-At the top are the quotable statements, then the two figures that most readers want, then everything by subject.
+At the top are the quotable statements, then the two figures that most readers want, then all tables and the
+remaining figures by subject.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ Viewer = Callable[[str, str], str]
 REST = "By model and data set"
 """The section for tables and figures that name no section."""
 LEADING = ("success", "cost")
-"""First words of figures' names; for each word, the first such figure comes before all tables."""
+"""For each of these words, the first figure whose name begins with the word comes before all tables."""
 _SHOWN = 2_000
 """Maximum number of rows of a table on a page, which keeps the page small; the tables' files have all rows."""
 
@@ -41,8 +42,8 @@ def page(
 ) -> str:
     """The page of a results folder; the arguments are the same as for `document`."""
     told = (
-        f"{root}/episodes holds one row per cell, {root}/steps one row per decision; the queries run in DuckDB, "
-        "started in the folder in which this report was made"
+        f"{root}/episodes holds one row per cell, and {root}/steps holds one row per decision; the queries run in "
+        "DuckDB, if it is started in the folder in which this report was made"
     )
     return document(root.resolve().name, told, tables, drawings, lines, head, viewer, summary)
 
@@ -66,7 +67,7 @@ def document(
 
     Args:
         title: the page's heading.
-        told: a sentence on where the data of all queries are.
+        told: a sentence that says where the data of all queries are.
         tables: the tables to show.
         drawings: the figures to show.
         lines: sentences on what the page shows.
@@ -123,7 +124,7 @@ def environment() -> Environment:
 
 
 def _place(table: Table) -> tuple[str, str]:
-    """The one model and the one dataset that all rows of a table are about; empty texts if there are several."""
+    """The model and the dataset that all rows of a table are about; two empty texts if the rows have several."""
     found = [table.values[name].dropna().unique() for name in ("model", "dataset") if name in table.values]
     return (str(found[0][0]), str(found[1][0])) if list(map(len, found)) == [1, 1] else ("", "")
 

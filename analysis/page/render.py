@@ -54,7 +54,7 @@ _LATIN = frozenset(map(chr, range(0xA0, 0x180))) - frozenset("ĦħĸĿŀŉŦŧſ
 
 
 def wide(console: Console, width: int = _WIDTH) -> Console:
-    """A console with the same output and at least this number of columns."""
+    """A console that writes to the same output as `console` and has at least `width` columns."""
     return _like(console, max(console.width, width))
 
 
@@ -202,7 +202,9 @@ def _with_values(table: Table) -> Table:
     if not left_out or not table.rows:
         return table
     columns = [column for column, there in zip(table.columns, known, strict=True) if there]
-    return replace(table, columns=columns, notes=[*table.notes, f"no row has a value of: {', '.join(left_out)}"])
+    return replace(
+        table, columns=columns, notes=[*table.notes, f"no row has a value in these columns: {', '.join(left_out)}"]
+    )
 
 
 def _captioned(table: Table) -> tuple[str, str]:

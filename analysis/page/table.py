@@ -1,6 +1,6 @@
 """A table: the values of its rows, and its columns, each with the format of its values and a clause of the caption.
 
-Every output format of a table is made from such an object: `render` writes terminal text, Markdown, CSV and LaTeX, and
+Every output format of a table is made from a `Table`: `render` writes terminal text, Markdown, CSV and LaTeX, and
 `html` writes a page. This module alone decides the formats of numbers, intervals and p values.
 """
 
@@ -38,9 +38,9 @@ class Column:
 
     Attributes:
         header: the text above the column.
-        text: gives the text for a row.
-        brief: gives the text for a row in a terminal, which has less room; None: as `text`.
-        printed: whether a terminal shows the column when it is not asked for all columns.
+        text: the function that returns the text for a row.
+        brief: the function that returns the text for a row in a terminal, which has less room; None: as `text`.
+        printed: whether a terminal shows the column if not all columns are requested.
         said: the column's clause in the caption; a clause that several columns share appears once.
         briefly: the clause in a terminal's caption; None: as `said`.
     """
@@ -169,7 +169,8 @@ class Table:
 def together(tables: Sequence[Table], name: str) -> Table:
     """Join tables of one kind into one table, one below another; `name` is the name of the result.
 
-    Its first columns are the model and the data set of each row, if all tables have them. `values` has all rows.
+    The result's first columns are the model and the data set of each row, if all tables have them. `values` has all
+    rows.
 
     Raises:
         ValueError: the tables' rows are named by different columns.
@@ -253,7 +254,7 @@ def bounded(
     """A value with its interval, if it has one: `71.3 [65.0, 77.1]`.
 
     Args:
-        row: has `key`, and the interval as `key_low` and `key_high`.
+        row: the row, which has `key`, and the interval as `key_low` and `key_high`.
         key: the key of the value.
         form: the format of numbers.
         scale: the factor for numbers.
@@ -268,7 +269,7 @@ def bounded(
 
 
 def marks(low: Any, high: Any, holm: Any = np.nan, at: float = 0.0, level: float = 0.05) -> str:
-    """`*` if an interval excludes the value `at`, `†` if the p value by Holm's correction is below the level."""
+    """`*` if an interval excludes the value `at`, `†` if the p value with Holm's correction is below the level."""
     return "*" * bool(low > at or high < at) + "†" * bool(holm < level)
 
 
@@ -287,7 +288,7 @@ def changed(
     """
     value, low, high = (100 * row[f"{name}{end}"] for end in ("", "_low", "_high"))
     if pd.isna(value):
-        return f"{label}: not known, because no case has all of its results"
+        return f"{label}: not known, because no case has all the results that are needed"
     if pd.isna(low):
         return f"{label} = {value:+.1f} points, without an interval, because all cases are of one cluster"
     told = shown_by(low, high, verdicts) or f"{otherwise}, but up to {max(-low, high):.1f} points cannot be ruled out"
@@ -300,7 +301,7 @@ def shown_by(low: float, high: float, verdicts: tuple[str, str]) -> str | None:
 
 
 def joined(parts: Sequence[str], comparisons: int | None = None) -> str:
-    """One line per part, ended by a full stop; if there are several comparisons, a last line gives their number."""
+    """Each part as a line that ends with a full stop; with several comparisons, a last line gives their number."""
     several = len(parts) if comparisons is None else comparisons
     return "\n".join([*(f"{part}." for part in parts), *[_SEVERAL.format(several)] * (several > 1)])
 

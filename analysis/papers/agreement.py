@@ -42,10 +42,10 @@ class Comparison(NamedTuple):
 
     `plans` has the columns that `agreement.against` reads, and the column `same`.
 
-    `scorer` is a judge's name, with (blind) if it saw no known solution, or COMPUTED; `truth` is PEOPLE or COMPUTED.
-    `asked` is the number of plans to be judged, and `unreadable` is the number of these plans without a verdict.
-    `verdicts` is the number of plans with a verdict and errors, and `contradicted` is the number of these plans whose
-    verdict and errors disagree.
+    `scorer` is COMPUTED or a judge's name, followed by (blind) if the judge saw no known solution; `truth` is PEOPLE or
+    COMPUTED. `asked` is the number of plans to be judged, and `unreadable` is the number of these plans without a
+    verdict. `verdicts` is the number of plans with a verdict and errors, and `contradicted` is the number of these
+    plans whose verdict and errors disagree.
     """
 
     scorer: str
@@ -168,14 +168,15 @@ _HEADERS = {
     "true_grade": "true grade", "judged_grade": "judged grade", "grade_bias": "grade bias",
 }  # fmt: skip
 _HOW = (
-    f"95% intervals in brackets; of rates and means: {intervals.SHARES.replace('trials', 'plans')}; of kappa and F1: "
-    "percentiles over 2,000 resamples of clusters; rates in %"
+    "in brackets: 95% intervals; intervals of rates and means: "
+    f"{intervals.SHARES.replace('trials', 'plans')}; intervals of kappa and F1: percentiles over 2,000 resamples of "
+    "clusters; rates in %"
 )
 _VERDICTS = (
-    "precision and recall: of plans called correct; error types: the share of the six errors on which scorer and "
-    "truth agree; unreadable: plans without a verdict after all retries, left out of all other columns; "
-    "contradicted: verdicts that call a plan with an error correct, or a plan without an error wrong; in both cases "
-    "the plan counts as wrong"
+    "precision and recall: for the verdict that a plan is correct; error types: the share of the six errors on which "
+    "scorer and truth agree; unreadable: plans without a verdict after all retries, left out of all other columns; "
+    "contradicted: verdicts that contradict their own list of errors (correct with an error, or wrong without one); in "
+    "both cases the plan counts as wrong"
 )
 
 
@@ -190,7 +191,7 @@ def tables(root: Path, found: Sequence[Comparison]) -> list[Table]:
 
 
 def overall(root: Path, found: Sequence[Comparison]) -> Table | None:
-    """All measures of each scorer, and below them those of judges that look at nothing; None without comparisons."""
+    """All measures of each scorer, then of imaginary judges that do not look at the plans; None without comparisons."""
     names = ("agreement", "kappa", "precision", "recall", "f1", "mae", "error_types")
     lines = list[dict[str, Any]]()
     for place, one in enumerate(found):
@@ -203,7 +204,7 @@ def overall(root: Path, found: Sequence[Comparison]) -> Table | None:
             lines.append(told | {"scorer": label} | _flat(measured, names))
     parts = (("unreadable", "plans"), ("contradicted", "verdicts"))
     counts = [*_counts("plans", "clusters"), *(Column(name, partial(_part, name, of)) for name, of in parts)]
-    return _table(root, "agreement", "Scorers of plans against what counts as true", _VERDICTS, [], counts, names,
+    return _table(root, "agreement", "Scorers of plans against the truth", _VERDICTS, [], counts, names,
                   lines, "7")  # fmt: skip
 
 
@@ -218,8 +219,8 @@ def errors(root: Path, found: Sequence[Comparison]) -> Table | None:
         for error, measured in per_error(one.plans).items()
     ]
     caption = (
-        "true and named: the number of plans with the error, by what counts as true and by the scorer; an error that "
-        "neither of them names is left out"
+        "true and named: the number of plans that have the error according to the truth and according to the scorer; "
+        "an error that no plan has according to either is left out"
     )
     return _table(root, "agreement by error", "Errors that scorers name", caption, ["error"], _counts(*_WHOSE), names,
                   lines, None)  # fmt: skip
@@ -239,7 +240,7 @@ def _different(root: Path, found: Sequence[Comparison]) -> Table | None:
         "standard correct: right plans that call the tools of the known solution in its order; correct but "
         "different: all other right plans"
     )
-    return _table(root, "agreement on other solutions", "Right plans like the known solution and unlike it", caption,
+    return _table(root, "agreement on other solutions", "Right plans, like and unlike the known solution", caption,
                   ["right plans"], _counts("plans", "clusters"), names, lines, "8")  # fmt: skip
 
 
@@ -253,15 +254,15 @@ def _biases(root: Path, found: Sequence[Comparison]) -> Table | None:
             told = _told(place, one) | {"model": str(model), "itself": itself, "plans": len(own)}
             lines.append(told | _flat(bias(own), names))
     caption = (
-        "true rate and true grade: the share of right plans and the mean grade by what counts as true; judged rate "
-        "and judged grade: the same by the scorer; bias: how much higher the scorer's value is; wrong passed: the "
-        "share of wrong plans that the scorer calls right; right failed: the share of right plans that it calls "
-        "wrong; itself: the scorer's own plans. A judge that errs at random is biased for models that are mostly "
-        "wrong and against the others, so look at wrong passed and right failed to see whether a judge favors its "
-        "own plans"
+        "true rate and true grade: the share of right plans and the mean grade according to the truth; judged rate "
+        "and judged grade: the same according to the scorer; bias and grade bias: the scorer's value minus the true "
+        "value; wrong passed: the share of wrong plans that the scorer calls right; right failed: the share of right "
+        "plans that it calls wrong; itself: the scorer's own plans. A judge that errs at random is biased for models "
+        "that are mostly wrong and against models that are mostly right, so compare the columns wrong passed and right "
+        "failed to see whether a judge favors its own plans"
     )
     owned = Column("own plans", lambda row: "itself" if row["itself"] else "")
-    return _table(root, "judge by model", "Which models' plans a scorer favours", caption, ["model", owned],
+    return _table(root, "judge by model", "Bias of a scorer for or against models' plans", caption, ["model", owned],
                   _counts("plans"), names, lines, "9")  # fmt: skip
 
 
@@ -278,7 +279,7 @@ def _counts(*names: str) -> list[Column]:
 
 
 def _part(name: str, of: str, line: Mapping[str, Any]) -> str:
-    """A count with its share; an empty text for judges that look at nothing."""
+    """A count with its share; an empty text for imaginary judges, which have no counts."""
     if name not in line:
         return ""
     return f"{line[name]:,} ({line[name] / line[of]:.1%})" if line[of] else MISSING

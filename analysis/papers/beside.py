@@ -29,7 +29,7 @@ from analysis.tables.win_rates import REFERENCE
 def measured(published: Published, beside: Sequence[Block], block: Block, model: str, name: str) -> Measured | None:
     """The value of a metric for one of our models in a row, combined from parts if the table says so.
 
-    None if a part is not known for any case, or if several of our settings belong next to the part's row.
+    None if a part is unknown for all cases, or if several of our settings belong next to the part's row.
     """
     how = published.combined.get(name)
     if how is None or how.stands not in (None, block.row.labels[published.labels.index(how.label)]):
@@ -80,7 +80,7 @@ def _together(rows: Sequence[pd.Series[float]], most: float | None) -> Measured 
 
 
 def _apart(rows: Sequence[pd.Series[float]], weights: Sequence[float], most: float | None) -> Measured:
-    """The sum of rows with different cases; its bounds come from theirs (square and add: Zou and Donner 2008)."""
+    """The sum of rows with different cases; bounds come from the rows' bounds (square and add: Zou and Donner 2008)."""
     own = [
         share(values, most * weight) if most and weight > 0 else interval(values, reach=abs(weight))
         for values, weight in zip(rows, weights, strict=True)
@@ -95,7 +95,7 @@ def _apart(rows: Sequence[pd.Series[float]], weights: Sequence[float], most: flo
 
 
 NAMED = ("planner", "dataset", "robustness", "retriever", "pool", "refine", "memory")
-"""Groups in conf/. A row names files in these groups, which determines the settings that belong next to it."""
+"""Groups in conf/. A row may name files in these groups; then only settings with these files belong next to the row."""
 
 
 EITHER = {"retriever.model": ("retriever.path", "retriever.hub.id")}
@@ -132,7 +132,7 @@ class Block:
     others: pd.DataFrame | None = None
 
     def measured(self, model: str, metric: Metric) -> Measured | None:
-        """The value of a metric for one of our models; None if no case has one (in a comparison: in both settings)."""
+        """One of our models' value of a metric; None if no case has a value (in a comparison: in both settings)."""
         if not metric.columns or self.setting is None:
             return None
         if metric.columns[0] in DECISIONS:
@@ -213,7 +213,7 @@ def settings_of(cells: pd.DataFrame) -> list[Told]:
 
 
 def standing(published: Published, told: Sequence[Told]) -> list[list[Standing]]:
-    """For each row of the table, our settings next to it; settings that differ only in the model count as one."""
+    """For each row of the table, our settings for it; settings that are equal except for the model count once."""
     found = []
     for row in published.rows:
         conditions, models = published.conditions(row), dict[tuple[str, ...], set[str]]()
@@ -303,7 +303,7 @@ def _fits(setting: Mapping[Any, Any], config: Mapping[str, Any], conditions: Map
 
 
 def _found(config: Mapping[str, Any], key: str) -> Any:
-    """A value of the config; for a key of EITHER, the first value of its keys that is not null."""
+    """A value of the config; for a key in EITHER, the first value of the keys listed there that is not null."""
     return next((found for one in EITHER.get(key, (key,)) if (found := value_at(config, one)) is not None), None)
 
 

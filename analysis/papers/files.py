@@ -54,13 +54,13 @@ class Metric(Checked):
     Units: a `score` is from 0 to 10. A `count` is a number of cases out of `Row.over` cases. An `amount` and a `mean`
     have no largest value, and a `mean` is shown with decimals. `cases` is the number of cases for which the column is
     1. A `change` is a share minus the same share of another setting, and a `ratio` is a mean divided by the same mean
-    of another setting (`Published.against`). `points` are differences of shares, in %, that a column already has; a
-    `difference` is such a difference unscaled. `logit` is the scale of a coefficient, `p` a p-value.
+    of another setting (`Published.against`). `points` are differences of shares that a column already has, shown in %;
+    a `difference` is such a difference without this scaling. `logit` is the scale of a coefficient, `p` a p-value.
 
     `column` is a column of `episodes`, a column derived for plans (`plan_cells.DERIVED`), a sum of spending
     (`spending.DERIVED`), success by verdicts (`grading.COLUMN`), WIN or JUDGE_ERROR; depending on `Published.of`, a
-    measure of DECISIONS or a figure of a regression's coefficients. If `column` lists several columns, their mean
-    counts; `column` is null if none of our columns measures the same quantity. Our value is multiplied by `scale`,
+    measure of DECISIONS or a figure of a regression's coefficients. If `column` lists several columns, their mean is
+    used; `column` is null if none of our columns measures the same quantity. Our value is multiplied by `scale`,
     because the paper's value may be a count over several cases.
     """
 
@@ -86,12 +86,12 @@ class Row(Checked):
     """The labels of a row in the paper, our settings that belong next to it, and each model's figures.
 
     `ours` are conditions on our settings, in addition to the table's conditions: names of files (`planner: react`) and
-    values of keys (`dataset.level: hard`). It is null if none of our settings can belong next to the row. `cells` maps
-    columns of `episodes` to values (null: no value); only cells that match these values and the values of the table's
-    `cells` count. `entropy` has two bounds in nats: only decisions whose entropy is at least the first bound and below
-    the second bound count; null means no bound. `over` is the number of cases to which the paper's counts in this row
-    refer; our counts are scaled to the same number. `figures` are in the order of the table's metrics; they are empty
-    for a row that we have and the paper does not.
+    values of keys (`dataset.level: hard`). `ours` is null if none of our settings can belong next to the row. `cells`
+    maps columns of `episodes` to values (null: no value); only cells that match these values and the values of the
+    table's `cells` count. `entropy` has two bounds in nats: only decisions whose entropy is at least the first bound
+    and below the second bound count; null means no bound. `over` is the number of cases to which the paper's counts in
+    this row refer; our counts are scaled to the same number. `figures` are in the order of the table's metrics; they
+    are empty for a row that we have and the paper does not.
     """
 
     labels: list[str]
@@ -238,7 +238,7 @@ class Published(Checked):
     def conditions(self, row: Row) -> dict[str, Wanted] | None:
         """The conditions on settings that belong next to a row; None if no setting can fulfil them.
 
-        A setting with memory fulfils them only if the conditions ask for memory.
+        A setting with memory fulfils the conditions only if they ask for memory.
         """
         return None if row.ours is None else {"memory": UNCHANGED, **self.ours, **row.ours}
 
@@ -261,7 +261,7 @@ class Published(Checked):
                 raise ValueError(
                     f"metrics.{name}.unit: the unit is {metric.unit}, and against is "
                     f"{self.against or 'not given'}; against is "
-                    "needed for the units change and ratio, and allowed for no others"
+                    "required for the units change and ratio, and not allowed for other units"
                 )
         for name, how in self.combined.items():
             if how.label not in self.labels:
@@ -276,7 +276,9 @@ class Published(Checked):
                 raise ValueError(f"cells.{name}: episodes has no column {name!r}")
         for place, row in enumerate(self.rows):
             if row.entropy and self.of != "decisions":
-                raise ValueError(f"rows.{place}.entropy: this is allowed only if of is decisions, not {self.of}")
+                raise ValueError(
+                    f"rows.{place}.entropy: this key is allowed only with of: decisions, not with of: {self.of}"
+                )
             if len(row.labels) != len(self.labels):
                 raise ValueError(
                     f"rows.{place}: the row has {len(row.labels)} labels, but the table has {len(self.labels)}"
@@ -314,7 +316,7 @@ def find(name: str, folder: Path = FOLDER) -> Published:
     """The table in a file of analysis/papers/tables, by the file's name without its ending.
 
     Raises:
-        AnalysisError: there is no such file (the error names the existing files); or as for `load`.
+        AnalysisError: there is no such file (the error names the existing files), or the file is wrong, as for `load`.
     """
     names = sorted(path.stem for path in folder.glob("*.yaml"))
     if name not in names:
@@ -325,7 +327,7 @@ def find(name: str, folder: Path = FOLDER) -> Published:
 
 
 def every(folder: Path = FOLDER) -> list[Published]:
-    """All tables in a folder, in the order of papers and tables.
+    """All tables in a folder, sorted by paper and table.
 
     Raises:
         AnalysisError: as for `load`.

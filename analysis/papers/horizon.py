@@ -75,8 +75,8 @@ def robustness_change(episodes: pd.DataFrame) -> pd.DataFrame:
     """Table 4: accuracy under `LOW` minus accuracy under `HIGH`, for FH, SH, and SH minus FH, with 95% intervals.
 
     Columns: dataset, model, `cases` (with all four values), `clusters`, `change_fh`, `change_sh`, `change_difference`,
-    each with `_low` and `_high`. A model and dataset without both settings is left out. If no setting has exactly such
-    a name, the only setting that has this name with changes (`tools_strict[similarity=embeddings]`) is used.
+    each with `_low` and `_high`. A model and dataset without both settings is left out. If no setting has one of these
+    names without changes, the only setting that has it with changes (`tools_strict[similarity=embeddings]`) is used.
     """
     rows: list[dict[str, object]] = []
     for key, group in episodes.groupby(["dataset", "model"], sort=True, observed=True):
@@ -141,8 +141,8 @@ def _difference(name: str, cases: pd.DataFrame) -> dict[str, object]:
 _EFFECTS = {
     "depth": ("deeper questions are solved less often", "deeper questions are solved more often"),
     "breadth": ("wider questions are solved less often", "wider questions are solved more often"),
-    "depth:SH": ("SH loses more with depth than FH", "SH loses less with depth than FH"),
-    "breadth:SH": ("SH loses more with breadth than FH", "SH loses less with breadth than FH"),
+    "depth:SH": ("with depth, SH loses more than FH", "with depth, SH loses less than FH"),
+    "breadth:SH": ("with breadth, SH loses more than FH", "with breadth, SH loses less than FH"),
 }
 """The meanings of a coefficient below 0 and above 0; they also hold for columns with `_edges` in their names."""
 

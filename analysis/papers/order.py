@@ -1,7 +1,7 @@
 """Test whether methods are in the same order as in a published table, by Kendall's tau-b with an interval.
 
-The published figures are fixed. Ours are resampled: each draw takes clusters of cases with replacement, the same for
-all methods.
+The published figures are fixed. Ours are resampled: each draw takes clusters of cases with replacement, and takes the
+same clusters for all methods.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from analysis.stats.intervals import CLUSTER
 NAME = "order of methods"
 AGREES, DISAGREES, UNKNOWN = "agrees", "disagrees", "cannot tell"
 LEAST_METHODS, LEAST_CLUSTERS = 3, 10
-"""With fewer methods an order means little; with fewer clusters a bootstrap's interval is too narrow."""
+"""Minimum numbers: fewer methods say little; with fewer clusters, bootstrap intervals are too narrow."""
 DRAWS, SEED = 2_000, 20_261_124
 _METHOD = ("planner", "refine", "memory", "judge", "budget")
 """The keys, or first parts of keys, in which the rows of one order may differ."""
@@ -33,18 +33,19 @@ _ROUNDING = 1e-9
 _LABELS = ["table", "part", "metric", "published model", "our model", "our data"]
 _FIGURES = ["methods", "alike", "clusters", "tau-b", "95% interval", "by chance", "order"]
 _CAPTION = (
-    "tau-b: Kendall's tau-b between the published values of a table's methods and ours, over the methods that both "
-    f"have (at least {LEAST_METHODS}) and the cases that all our methods ran; 1 is the same order, -1 the reverse "
-    f"order; alike: pairs of methods in the same order; 95% interval: percentiles of {DRAWS:,} bootstrap draws of "
-    f"clusters of our cases, with the published values held fixed, none for fewer than {LEAST_CLUSTERS} clusters; "
-    "agrees: the interval is above 0, which means that in nearly all draws more pairs are in the same order than "
-    "reversed; disagrees: the interval is below 0; by chance: how often a random order of as many methods would "
-    "agree at least as well, which is often if there are few methods; not adjusted for the number of rows. This "
-    "compares orders, not levels; with other cases, prompts and budgets the order may differ"
+    "tau-b: Kendall's tau-b between the published values of a table's methods and our values, over the methods that "
+    f"the paper and this folder share (at least {LEAST_METHODS}) and the cases that all our methods ran; 1 is the same "
+    "order, -1 the reverse order; alike: pairs of methods in the same order; 95% interval: percentiles of "
+    f"{DRAWS:,} bootstrap draws of clusters of our cases, with the published values held fixed; no interval for fewer "
+    f"than {LEAST_CLUSTERS} clusters; agrees: the interval is above 0, which means that in nearly all draws more pairs "
+    "are in the same order than in the reverse order; disagrees: the interval is below 0; by chance: the share of "
+    "random orders of the same number of methods that would agree at least as well (large if there are few methods); "
+    "nothing is adjusted for the number of rows. This compares orders, not levels; with other cases, prompts and "
+    "budgets the order may differ"
 )
 _PLANTED = (
-    "under a simulated policy the order follows from the planted skills: it shows that the comparison works, but is "
-    "no evidence for or against the paper"
+    "under a simulated policy the order follows from the policy's planted skills: this shows that the comparison "
+    "works, but is no evidence for or against the paper"
 )
 Floats = NDArray[np.float64]
 
@@ -147,7 +148,7 @@ def tables(papers: Sequence[tuple[Published, Sequence[Block]]], query: str, simu
 
 
 def _orders(published: Published, beside: Sequence[Block]) -> Iterator[tuple[list[str], Order]]:
-    """The labels and the order for every part, metric, published model and our model with enough methods."""
+    """Labels and order for each part, metric, published model and model of ours for which there are enough methods."""
     if published.against:
         return
     for part, data, blocks in _parts(published, beside):
@@ -174,7 +175,7 @@ def _compared(
 
 
 def _parts(published: Published, beside: Sequence[Block]) -> Iterator[tuple[str, str, list[Block]]]:
-    """Groups of rows that differ only in the method and in which we use the same data: labels, our data, blocks.
+    """Groups of rows that differ only in the method and for which our data are the same: labels, our data, and blocks.
 
     If several of our settings belong next to a row, the setting without changes is used; if there is not exactly one
     such setting, the row is left out.
@@ -219,7 +220,7 @@ def _is_plain(setting: Mapping[str, str]) -> bool:
 
 
 def _products(ours: Floats, theirs: Floats) -> Floats:
-    """For each row and pair of methods: 1 if ours and theirs order the pair alike, -1 if inversely, 0 for a tie."""
+    """For each row and pair of methods: 1 if `ours` and `theirs` have the same order, -1 if the reverse, 0 if tied."""
     return _pairs(ours) * _pairs(theirs[None])
 
 

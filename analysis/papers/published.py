@@ -52,9 +52,9 @@ _NODES = ["cell_id", "r_pre", "pre_right", "r_post", "post_right"]
 _STEPS = ["cell_id", "branch", "substep_id", "reference_tool", "entropy", "tool_required", "tool_matches"]
 _CAPTION = (
     "(ours): values of this sweep for the setting named in the line, as means over cases with 95% intervals in "
-    f"brackets ({intervals.SHARES}; for differences Student's t, for amounts Student's t on the logarithm of the "
-    "mean, so no bound is below 0); all other lines: values from the paper, with its cases, prompts and judges; "
-    f"{MISSING}: not measured here, or not in the paper"
+    f"brackets (for shares: {intervals.SHARES}; for differences: Student's t; for amounts: Student's t on the "
+    "logarithm of the mean, so no bound is below 0); all other lines: values from the paper, with its cases, prompts "
+    f"and judges; {MISSING}: not measured here, or not in the paper"
 )
 
 
@@ -129,7 +129,9 @@ def _unjudged(published: Published, lines: Sequence[Mapping[str, Any]]) -> list[
         if set(_JUDGED) & set(metric.columns) and not any(line["ours"][name] for line in lines if "ours" in line)
     }
     wins = "; for win rates: launch/win_rate.py" if any(WIN in columns for columns in lacking.values()) else ""
-    told = f"our lines lack {', '.join(lacking)}, because no evaluator was asked (model@evaluator=NAME{wins})"
+    told = (
+        f"our lines lack {', '.join(lacking)}, because no evaluator judged our answers (set model@evaluator=NAME{wins})"
+    )
     return [told] if lacking else []
 
 
@@ -144,7 +146,7 @@ def _table(published: Published, lines: Sequence[Mapping[str, Any]], text: str, 
     return Table(
         name=f"published {published.paper} {published.table}",
         section=f"Published: {published.paper}",
-        title=f"{published.paper}, {published.called}, published beside ours: {published.title}",
+        title=f"{published.paper}, {published.called}, published values beside ours: {published.title}",
         by=[*published.labels, MODEL, SETTING],
         columns=[
             Column("cases", _cases),
@@ -239,8 +241,8 @@ COEFFICIENT, REFERENCE = "coefficient", "reference"
 _FIT = (FAMILY, "robustness")
 _COEFFICIENTS_CAPTION = (
     "coefficient (standard error) on the logit scale; *: p < 0.05, **: p < 0.01; one column per model; (ours): this "
-    "folder's regression for the family named in the line, over this number of clusters; all other columns: values "
-    f"from the paper, with its cases, prompts and judges; {MISSING}: not known here, or not in the paper"
+    "folder's regression for the family named in the line, over the number of clusters in the line; all other columns: "
+    f"values from the paper, with its cases, prompts and judges; {MISSING}: not known here, or not in the paper"
 )
 
 
@@ -321,7 +323,7 @@ def _fits_table(published: Published, beside: Sequence[_Fitted], query: str, not
     return Table(
         name=f"published {published.paper} {published.table}",
         section=f"Published: {published.paper}",
-        title=f"{published.paper}, {published.called}, published beside ours: {published.title}",
+        title=f"{published.paper}, {published.called}, published values beside ours: {published.title}",
         by=texts(labels),
         columns=texts(["clusters", *(f"{model} (ours)" for model in ours), *published.models], len(labels)),
         lines=rows,
@@ -334,7 +336,7 @@ def _fits_table(published: Published, beside: Sequence[_Fitted], query: str, not
 
 
 def _figures(row: Row, fit: Fit | None, columns: Sequence[str]) -> list[float | None]:
-    """Our coefficient, error and p; empty if the fit has no such coefficient, or has another reference level."""
+    """Our coefficient, standard error and p; empty if the fit lacks the coefficient or has another reference level."""
     wanted = row.ours or {}
     name = str(wanted.get(COEFFICIENT))
     if fit is None or wanted.get(REFERENCE) not in (None, fit.references.get(name.partition("[")[0])):

@@ -36,16 +36,16 @@ SUCCESS = {"success": grading.COLUMN}
 """The SQL expression for success in queries."""
 PLANNERS = {"planner": [horizon.FH, horizon.SH]}
 Family: TypeAlias = Callable[[str], str]
-"""A function that returns a data set's family by the data set's label (`Spec.family`)."""
+"""A function that returns a data set's family from the data set's label (`Spec.family`)."""
 OF_PAPER = "published planning_horizon "
 """The prefix of the names of the study's published tables."""
 TOKENS = ("input_tokens", "output_tokens")
 PAIRED = f"95% intervals: {intervals.TOLD}; {intervals.ALIKE}"
 _REPEATED = (
-    "in % of episodes: the episode calls the same tool with identical arguments at least twice; any two: among all "
-    "calls, with arguments as they were run (as in the paper's text); in a row: in two calls that follow each other, "
-    "with arguments as they were written (as in the paper's official code, which made its table); 95% intervals of "
-    f"shares: {intervals.SHARES}; of differences: {intervals.TOLD}; {intervals.ALIKE}"
+    "% of episodes that call the same tool with identical arguments at least twice; any two: among all calls, "
+    "comparing arguments as they were run (as in the paper's text); in a row: in two consecutive calls, comparing "
+    "arguments as they were written (as in the paper's official code, which made its table); 95% intervals of shares: "
+    f"{intervals.SHARES}; 95% intervals of differences: {intervals.TOLD}; {intervals.ALIKE}"
 )
 _HOLD_OUT = "demonstrations_hold_out"
 _HELD_OUT = {
@@ -139,7 +139,7 @@ def tables(
 
 
 def _with(published: Sequence[Table], own: Sequence[Table]) -> list[Table]:
-    """Our tables, each followed by the paper's tables of that number (2, 2 ratios); other paper tables come last."""
+    """Our tables, each followed by the paper's tables of its number (`2`, `2 ratios`); other paper tables come last."""
     last = {_number_of(table.title): place for place, table in enumerate(own)}
     behind: dict[int, list[Table]] = {}
     for table in published:
@@ -181,7 +181,7 @@ def accuracy_tables(root: Path, cells: pd.DataFrame, family: Family) -> list[Tab
                 values=group,
                 query=queries.of_files(root, asked.query),
                 about=f"in, out: mean input and output tokens; {PAIRED}; 95% intervals of ratios: by the delta "
-                "method on the logarithm, none if no case differs from another",
+                "method on the logarithm, and no interval if no case differs from another",
                 breaks=_breaks(group),
                 notes=[*_unpaired(group), *grading.notes(own), *held_out(own)],
                 reading=horizon.accuracy(group),
@@ -294,12 +294,12 @@ def _column(name: str, header: str, form: str, scale: float = 1.0) -> Column:
 
 
 def held_out(episodes: pd.DataFrame) -> list[str]:
-    """A line for each data set that says which near copies of a question are left out of its demonstrations.
+    """Lines that say, for each data set, which near copies of a question are left out of its demonstrations.
 
     Near copies among the demonstrations would make a question easier.
 
-    There is no line for a data set without demonstrations, or if its omissions are not recorded. `episodes` have
-    `dataset` and `config`.
+    There is no line for a data set without demonstrations, or for one whose record does not say what is left out.
+    `episodes` have `dataset` and `config`.
     """
     found: dict[str, None] = {}
     for dataset, text in episodes[["dataset", "config"]].dropna().drop_duplicates().itertuples(index=False, name=None):
@@ -344,17 +344,17 @@ def sentences(episodes: pd.DataFrame) -> list[str]:
     if not both(episodes):
         there = ", ".join(sorted(set(episodes["planner"].astype(str)))) or "neither"
         compared = (
-            "they compare the planners fh and sh on cases whose calls are run, and of these two this folder has "
-            f"{there}"
+            "they compare the planners fh and sh on cases whose calls are run, and of these planners this folder "
+            f"has {there}"
         )
-        return [f"planning_horizon's tables 2 to 6 and figures are not here: {compared}; {_HOW}."]
+        return [f"planning_horizon's tables 2 to 6 and figures are missing: {compared}; {_HOW}."]
     found = []
     if horizon.robustness_change(episodes).empty:
         needed = f"the robustness settings {horizon.HIGH} and {horizon.LOW} of one model on one data set"
-        found.append(f"planning_horizon's table 4 is not here: it needs {needed}; {_HOW}.")
+        found.append(f"planning_horizon's table 4 is missing: it needs {needed}; {_HOW}.")
     if episodes["depth"].isna().all():
         found.append(
-            "planning_horizon's table 3 and the figures by depth and breadth are not here, because no case has a "
+            "planning_horizon's table 3 and the figures by depth and breadth are missing, because no case has a "
             "known reference plan."
         )
     return found
@@ -383,9 +383,9 @@ _OTHERWISE = (
     "trials that both planners finished"
 )
 _CAPTION = (
-    "SH: one row per call; FH: one row per plan, with its calls that were executed (until one failed) and the result "
-    "of the last of them; steps count from 0, as in references; [again]: the same call, word for word, has failed "
-    f"before; texts are cut after {_LONG} characters"
+    "SH: one row per call; FH: one row per plan, with the calls that were executed (until one failed) and the result "
+    "of the last of these calls; steps are counted from 0, as in references; [again]: the same call, word for word, "
+    f"has failed before; texts are cut after {_LONG} characters"
 )
 
 
@@ -456,7 +456,7 @@ def _table(root: Path, place: str, chosen: dict[Any, Any], steps: pd.DataFrame, 
     for planner, told in ((SH, _calls), (FH, _plans)):
         breaks.add(len(rows))
         rows += [[planner.upper(), *map(shown, row)] for row in told(steps[steps["cell_id"] == cells[planner]])]
-    rule = f"{_RULE}; {of[0]:,} of {of[1]:,} SH episodes repeat such a call" if of[0] else f"{_OTHERWISE} ({of[1]:,})"
+    rule = f"{_RULE}; {of[0]:,} of {of[1]:,} SH episodes repeat a failed call" if of[0] else f"{_OTHERWISE} ({of[1]:,})"
     labels = ["planner", "step", "call or plan", "came back"]
     condition = f"{queries.where({'cell_id': list(cells.values())})} AND on_path"
     return Table(
@@ -481,7 +481,7 @@ def _calls(steps: pd.DataFrame) -> Iterator[list[str]]:
 
 
 def _plans(steps: pd.DataFrame) -> Iterator[list[str]]:
-    """One row per plan; a plan starts at a step that has an answer's tokens (their number may be unknown)."""
+    """One row per plan; a plan starts at each step whose number of output tokens is unknown or is not 0."""
     plans: list[list[tuple[dict[Any, Any], bool]]] = []
     for row, again in _marked(steps):
         if not plans or row["output_tokens"] != 0:

@@ -26,11 +26,11 @@ DRAWS = 2_000
 """The number of resamples of clusters."""
 _SEED = 0
 Counts = np.ndarray
-"""Numbers of plans, along the last axis: yes by scorer and truth, only by the scorer, only by the truth, by neither."""
+"""Last axis: numbers of plans for which both scorer and truth say yes, only the scorer, only the truth, neither."""
 
 
 def kappa(counts: Counts) -> np.ndarray:
-    """Cohen's kappa: agreement corrected for chance, given both rates of yes; NaN if chance agreement is 1."""
+    """Cohen's kappa: agreement corrected for chance, given how often each says yes; NaN if chance agreement is 1."""
     both, scorer, truth, neither = np.moveaxis(np.asarray(counts, float), -1, 0)
     total = both + scorer + truth + neither
     with np.errstate(invalid="ignore", divide="ignore"):
@@ -123,7 +123,7 @@ def per_error(plans: pd.DataFrame) -> dict[str, dict[str, Interval]]:
 
 
 def bias(plans: pd.DataFrame) -> dict[str, Interval]:
-    """The rate of right plans and the mean grade, by truth and by judge, and the judge's excess (table 9).
+    """The rate of right plans and the mean grade by the truth and by the judge, and the judge's excess (table 9).
 
     `passed_wrong` is the share of wrong plans that are called right, and `failed_right` the share of right plans that
     are called wrong. Unlike these shares, the differences depend on how many plans are right: a judge that errs at
@@ -160,7 +160,7 @@ MEASURES = (
 
 
 APART = ("cell_id", "model", "planner", "dataset", "robustness", "trial")
-"""The keys of a label that identify one of its case's episodes."""
+"""The keys of a label that say which of a case's episodes the label is for."""
 KEYS = ("case_id", "correct", "grade", "errors", "same", *APART)
 MOST_LABELS = 1_000_000
 _TRUTH = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False}
@@ -248,7 +248,7 @@ def _label(path: Path, line: int, row: Mapping[str, Any]) -> Label:
         raise wrong(f"grade is {row['grade']!r:.60}, but must be a number from 0 to 1")
     errors = _errors(row.get("errors"))
     if errors is None and row.get("errors") is not None:
-        raise wrong(f"errors is {row['errors']!r:.60}, but must be a list of {', '.join(ERRORS)}")
+        raise wrong(f"errors is {row['errors']!r:.60}, but must be a list of names from {', '.join(ERRORS)}")
     if correct and errors:
         raise wrong("the plan is labeled correct, but has errors")
     named = {key: row[key] for key in APART if row.get(key) is not None}

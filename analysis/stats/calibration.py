@@ -41,7 +41,7 @@ class CalibrationError(NamedTuple):
 
 
 def equal_widths(confidence: Numbers) -> Places:
-    """The bin of each confidence, of BINS equally wide bins that include their upper edges.
+    """Each confidence's bin, among BINS equally wide bins that include their upper edges.
 
     So each share of 10 votes has its own bin.
     """
@@ -49,7 +49,7 @@ def equal_widths(confidence: Numbers) -> Places:
 
 
 def equal_masses(confidence: Numbers) -> Places:
-    """The bin of each confidence, of at most BINS bins of about equal size; equal confidences share a bin."""
+    """Each confidence's bin, among at most BINS bins of about equal size; equal confidences share a bin."""
     below = pd.Series(confidence).rank(method="min").to_numpy() - 1
     return np.asarray(below * BINS // len(confidence), dtype=np.intp)
 
@@ -78,7 +78,7 @@ def error(decisions: pd.DataFrame, bins: Places) -> CalibrationError:
 
 
 def _high(gap: Numbers, own: Numbers, wider: Numbers) -> float:
-    """The upper bound; from noise alone if even a true error of 0 would look larger than the observed error."""
+    """The upper bound; it is based on noise alone if a true error of 0 would look larger than the observed error."""
     plain, scale = float(np.abs(gap).sum()), _scale(gap, wider, 0.025)
     high = max(scale, _scale(gap, own, 0.025)) * plain
     return float(min(max(high, plain, 0.0 if scale else np.quantile(_sizes(wider), 0.975)), 1.0))
@@ -178,7 +178,7 @@ class HandedOver(NamedTuple):
 
 
 def risks(entropy: Numbers, wrong: Numbers) -> Risks:
-    """The risk-coverage curve (El-Yaniv and Wiener 2010); arrays of one value per decision, `wrong` 0 or 1."""
+    """The risk-coverage curve (El-Yaniv and Wiener 2010); arrays have one value per decision; `wrong` is 0 or 1."""
     _, block, size = np.unique(entropy, return_inverse=True, return_counts=True)
     expected = np.repeat(np.bincount(block, weights=wrong) / size, size)
     kept = np.arange(1, len(wrong) + 1)
@@ -186,10 +186,11 @@ def risks(entropy: Numbers, wrong: Numbers) -> Risks:
 
 
 def area(entropy: Numbers, wrong: Numbers) -> Numbers:
-    """The area under the risk-coverage curve: the mean error rate over all numbers kept (Geifman et al. 2019).
+    """The area under the risk-coverage curve: mean error rate over all numbers of kept decisions (Geifman et al. 2019).
 
     Returns: one value per decision. The mean of these values is the area. The values differ by each decision's
-    contribution to the area: by its place in the order, and by its error at all numbers kept that include it.
+    contribution to the area: by its place in the order, and by its error at all numbers of kept decisions that include
+    it.
     """
     kept = risks(entropy, wrong).kept
     _, block, size = np.unique(entropy, return_inverse=True, return_counts=True)

@@ -35,7 +35,7 @@ class Design:
     lost: dict[str, int]
     """The number of rows left out, by reason."""
     separated: dict[str, str]
-    """The coefficients that are infinite, with the outcomes at their level."""
+    """The infinite coefficients, each with the outcome that all rows at its level have."""
     references: dict[str, str]
     """The reference level of each factor."""
     notes: list[str]
@@ -47,7 +47,7 @@ def design(rows: pd.DataFrame, spec: Spec) -> Design:
     """The design that a specification makes from the rows of one fit.
 
     Raises:
-        AnalysisError: the data cannot carry the formula: no row is left, the outcome or an indicator never varies,
+        AnalysisError: the data cannot support the formula: no row is left, the outcome or an indicator never varies,
             clusters are too few, a column follows from others, or outcomes are separated other than by a factor's
             level.
     """
@@ -103,7 +103,7 @@ def _with_indicators(rows: pd.DataFrame, spec: Spec) -> pd.DataFrame:
 
 
 def _complete(frame: pd.DataFrame, formula: Formula, cluster: Sequence[str]) -> tuple[pd.DataFrame, dict[str, int]]:
-    """The rows that have every value, and the numbers of other rows by the first value that they lack."""
+    """The rows that have every value, and the number of the other rows, by the first value that a row lacks."""
     reason = pd.Series("", index=frame.index, dtype=object)
     for name in dict.fromkeys([*formula.columns(), *cluster]):
         missing = (reason == "") & (frame[name].isna() | frame[name].isin([np.inf, -np.inf]))
@@ -136,7 +136,8 @@ def _z_scored(frame: pd.DataFrame, columns: Sequence[str], spec: Spec) -> tuple[
         flat = deviation < _TINY * np.maximum(1.0, values.abs())
         if flat.any():
             notes.append(
-                f"{name} does not vary within slices that have {int(flat.sum()):,} rows in all, and is set to 0 there"
+                f"{name} does not vary within slices that have {int(flat.sum()):,} rows in all, so it is set to 0 in "
+                "these slices"
             )
         scored = (values - slices.transform("mean")) / deviation.mask(flat, 1.0)
         frame = frame.assign(**{name: scored.mask(flat, 0.0)})
@@ -292,13 +293,13 @@ _NAMED = 12  # maximum number of levels that a note names
 
 @dataclass
 class Levels:
-    """The rows of a fit with the levels of factors that stay separate, and records of the other levels."""
+    """The rows of a fit with only the separate levels of factors, and records of the levels pooled or left out."""
 
     frame: pd.DataFrame
     lost: int = 0
     """The number of rows of separated levels, which are left out."""
     separated: dict[str, str] = field(default_factory=dict)
-    """The coefficients that are infinite, with the outcomes at their level."""
+    """The infinite coefficients, each with the outcome that all rows at its level have."""
     pools: dict[str, str] = field(default_factory=dict)
     """The name of the pooled level, by factor."""
     rare: dict[str, list[str]] = field(default_factory=dict)
@@ -395,8 +396,8 @@ def _free(levels: set[str]) -> str:
 def _without_separated(found: Levels, formula: Formula, spec: Spec) -> bool:
     """Leave out the rows of a factor's levels at which all outcomes are equal; return whether there were any.
 
-    Such a level's coefficient is infinite; its rows are fitted without error and have no weight. Without them, the
-    other coefficients are the limits of the maximum likelihood estimates, and their robust covariance is right. A
+    Such a level's coefficient is infinite; its rows are fitted without error and have no weight. Without these rows,
+    the other coefficients are the limits of the maximum likelihood estimates, and their robust covariance is right. A
     penalty would change all coefficients, and there is no established robust covariance for it.
     """
     for name in formula.factors:

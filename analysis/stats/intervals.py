@@ -1,18 +1,19 @@
 """95% intervals over clusters of cases, because cases that share a template are not independent draws.
 
 The standard error is CR2 (Bell and McCaffrey 2002). The quantile is Student's t at Bell and McCaffrey's degrees of
-freedom, which are few if clusters are few or unequal. For a mean, both have the closed form below. Differences have
-Student's t interval; if each case is its own cluster, this is Student's interval over cases. Shares have Wilson's
-interval with the number of cases that corresponds to this error (Franco et al. 2019), because near 0 and 1 Student's
-interval covers as little as 30%.
+freedom, which are few if clusters are few or unequal. For a mean, the error and the degrees of freedom have the closed
+form below. Differences have Student's t interval; if each case is its own cluster, this is Student's interval over
+cases. Shares have Wilson's interval with the number of cases that corresponds to this error (Franco et al. 2019),
+because near 0 and 1 Student's interval covers as little as 30%.
 
 The rates pass^k and pass@k are about rare events among a case's trials. For these rates, the number of cases in
 Wilson's interval is at most the real number of cases if fewer than `FEW` cases had the event, or fewer than `FEW`
 lacked it, because so few cases say little about how the rates vary. Without this bound, intervals of pass^k contained
 the truth in as little as 78% of 4,000 simulated studies (20 clusters of 4 cases, pass^4 of 8 trials, truth 1.6%). With
-this bound, they contained it in 91% or more for each of 236 kinds of studies (8 to 100 clusters, 1 to 8 trials, k to 8,
-rates of 1 to 99%), and in 96% on average. Intervals of success itself, over the trials of a case, contain the truth in
-91% at rates of 5 and 95% (40 clusters, 3 trials), and in 94 to 98% at rates from 20 to 80%.
+this bound, these intervals contained the truth in at least 91% of the studies of each of 236 kinds (8 to 100 clusters,
+1 to 8 trials, k to 8, rates of 1 to 99%), and in 96% on average. Intervals of success itself, over the trials of a
+case, contain the truth in 91% of the studies at rates of 5 and 95% (40 clusters, 3 trials), and in 94 to 98% at rates
+from 20 to 80%.
 
 Amounts that cannot be negative (tokens, seconds, calls, costs) have Student's t interval of the logarithm of their mean
 (delta method): no bound is below 0, and skewed amounts over few clusters are covered better. For Poisson counts with a
@@ -37,7 +38,7 @@ from scipy.special import stdtr, stdtrit
 LEVEL, POWER = 0.05, 0.8
 # Further figures for a paired difference: its p value, Holm's correction and the effect size.
 #
-# The p value rests on the same error over clusters of cases as the interval (`interval`).
+# The p value is based on the same standard error over clusters of cases as the interval (`interval`).
 
 
 SIZE = (
@@ -52,7 +53,7 @@ def p_value(differences: Values, reach: float) -> float:
 
     Args:
         differences: one per case, with clusters; all are between -reach and reach.
-        reach: the largest difference that there can be.
+        reach: the largest possible difference.
 
     The result is NaN if there are no cases, or if all cases are in one cluster.
     """
@@ -104,17 +105,21 @@ AMOUNTS = (
 )
 """The caption about the intervals of amounts."""
 SHARES = (
-    "Wilson's over clusters of cases (with the effective number of cases by CR2), each case averaged over its trials"
+    "Wilson's score interval over clusters of cases (with the effective number of cases from CR2), each case averaged "
+    "over its trials"
 )
 """The caption about the intervals of shares."""
 BRIEFLY = "over clusters of cases"
 """A terminal's caption about intervals."""
-ALIKE = "if no case differs from another, the interval comes from Wilson's bound for 0 out of as many clusters"
+ALIKE = (
+    "if the difference is the same in all cases, its interval comes from Wilson's bound for 0 out of n, where n is the "
+    "number of clusters"
+)
 """The caption about the intervals of differences that do not vary."""
 MOST_TIMES = 1000.0
 """If an amount's upper bound is more than this many times the mean, no interval is given, as it would say nothing."""
 FEW = 8
-"""If fewer cases than this have an event, or lack it, a rare rate's error is at least that with one trial per case."""
+"""If fewer cases than this have or lack an event, a rare rate's error is at least its error with one trial per case."""
 ROUNDING = 1e-12
 """A deviation below this value counts as no variation."""
 
@@ -211,8 +216,8 @@ def share(values: Values, most: float = 1.0, degrees: float | None = None, rare:
     """The mean of cases' values, which are between 0 and `most`, with bounds that are also in this range.
 
     By default, the `degrees` of freedom follow from the clusters' sizes. The bounds are NaN if the cases are in one
-    cluster. If the values do not vary, each cluster counts as one case. Set `rare` for rates of events that few cases
-    may have, over several trials each (pass^k).
+    cluster. If the values do not vary, each cluster counts as one case. Set `rare` for the rate of an event
+    over several trials of each case (pass^k), if only few cases may have this event.
     """
     known = sample(values)
     if not len(known.values):
@@ -315,7 +320,7 @@ def error_of(values: Values) -> Error | None:
 
 
 def _over_clusters(cases: Sample, most: float = 1.0) -> tuple[float, float | None, Error | None]:
-    """The mean, the effective number of clusters (Kish 1965), and the error of the mean / `most`.
+    """The mean, the effective number of clusters (Kish 1965), and the standard error of the mean divided by `most`.
 
     The number is None for a single cluster. The error is None for a single cluster, and if the values do not vary.
     """

@@ -35,7 +35,7 @@ class Latent(NamedTuple):
     """Correlations, each between -1 and 1, between the normal numbers of two cells.
 
     `own_case`: one planner in two trials of a case; `own_cluster`: one planner in two cases of a cluster; `other_case`
-    and `other_cluster`: the same between one planner and the other.
+    and `other_cluster`: the same, but for cells of two different planners.
     """
 
     own_case: float
@@ -118,7 +118,7 @@ class Design:
 
     Args:
         latent: the correlations between cells.
-        rates: the success of the reference and of the other planner, shares.
+        rates: the success of the reference and of the other planner, as shares.
         trials: the trials of each case and planner.
         alpha: the level of the two-sided test.
         order: the cluster of each further available case, as whole numbers from 0.
@@ -132,12 +132,12 @@ class Design:
         self._moments = Moments(latent, rates, trials)
 
     def sizes(self, cases: int) -> Floats:
-        """The number of the first `cases` cases in each cluster, without clusters that have none of them."""
+        """The number of the first `cases` cases in each cluster; clusters without any of these cases are left out."""
         counts = np.bincount(self.order[:cases])
         return counts[counts > 0].astype(np.float64)
 
     def error(self, sizes: Floats) -> float:
-        """The standard error of the mean difference over clusters of these sizes, a share."""
+        """The standard error of the mean difference over clusters of these sizes, as a share."""
         return math.sqrt(float(self._variances(sizes).sum())) / float(sizes.sum())
 
     def _variances(self, sizes: Floats) -> Floats:
@@ -171,7 +171,7 @@ def probit(share: float) -> float:
 
 
 def _beyond(degrees: float, quantile: float, shift: float, skewness: float, kurtosis: float) -> float:
-    """The chance that the test's ratio is above the quantile; the mean of the ratio's numerator is `shift` errors."""
+    """The chance that the test's ratio exceeds the quantile; its numerator has a mean of `shift` standard errors."""
     normal = probit(1 - float(nctdtr(degrees, shift, quantile)))
     added = _expanded(degrees, quantile, shift, skewness, kurtosis) - _expanded(degrees, quantile, shift, 0.0, 0.0)
     return float(ndtr(normal + added))
@@ -307,7 +307,7 @@ class Counts:
         return pd.Series(means[:, 1] - means[:, 0], index=pd.Index(self.cluster, name=CLUSTER))
 
     def drawn(self, rng: np.random.Generator) -> Counts:
-        """A resample of as many clusters, drawn with replacement (a bootstrap over clusters)."""
+        """A resample with the same number of clusters, drawn with replacement (a bootstrap over clusters)."""
         rows = np.argsort(self.cluster, kind="stable")
         starts = np.concatenate([[0], np.cumsum(self.sizes)])
         picked = rng.integers(0, self.clusters, self.clusters)
@@ -384,7 +384,7 @@ def fitted(found: Counts, icc: float | None = None) -> Latent:
     """
     if found.clusters < 2:
         raise AnalysisError(
-            f"the pilot has {found.clusters:,} clusters of cases, but an error over clusters needs 2 or more"
+            f"the pilot has {found.clusters:,} clusters of cases, but standard errors over clusters need 2 or more"
         )
     first, second = found.rates
     told = covariances(found)

@@ -143,7 +143,7 @@ def rows(
 
     Args:
         latent: the correlations between cells.
-        rate: the reference's success, a share.
+        rate: the reference's success, as a share.
         order: the cluster of each further available case.
         wanted: the question.
         pilot: the counts from which `latent` was estimated, for the interval; None: `latent` was given.
@@ -172,8 +172,8 @@ def settling(pilot: Counts) -> float:
     """The number of cases that would show a difference like the pilot's, by the formula without simulated studies.
 
     This is the total number of cases, with as many trials as in the pilot, in clusters like the pilot's. POWER and
-    LEVEL apply to a single test. The number is infinite if it is above MOST. It is NaN if the pilot has no cases, a
-    single cluster or a difference of 0, or if no case differs from another.
+    LEVEL apply to a single test. The number is infinite if it is above MOST. The number is NaN if the pilot has no
+    cases, a single cluster or a difference of 0, or if no case differs from another.
     """
     difference = pilot.rates[1] - pilot.rates[0] if pilot.clusters > 1 else 0.0
     if abs(difference) < ROUNDING or error_of(pilot.differences) is None:
@@ -231,12 +231,12 @@ def _cases(design: Design, resampled: Design, power: float) -> float:
 
 
 _SKEWED = 0.2
-"""If a mean difference is at least this skewed, the formula is 1 to 4 points too low, so simulation corrects it."""
+"""If a mean difference is this skewed or more, the formula's power is 1 to 4 points too low; simulation corrects it."""
 _STUDIES, _CASES_DRAWN, _LEAST_STUDIES = 8_000, 10_000_000, 200
 
 
 def needed(design: Design, power: float, least: int = 2) -> Claim:
-    """The smallest number of cases that reaches the power; if even all are too few, the number of available cases."""
+    """The smallest number of cases that reaches the power, or the number of available cases if these are too few."""
     most = len(design.order)
     high = min(max(least, 8), most)
     found, low = design.claim(high), least - 1
@@ -259,7 +259,7 @@ def endless(sizes: Sequence[int], most: int) -> npt.NDArray[np.int64]:
 
 
 def checked(design: Design, cases: int, studies: int, seed: Sequence[int]) -> Found:
-    """The power with the first `cases` cases in simulated studies; fewer studies are drawn if they are large."""
+    """The power with the first `cases` cases in simulated studies; fewer studies are drawn if each is large."""
     drawn = max(min(studies, _CASES_DRAWN // cases), _LEAST_STUDIES)
     return simulated(design.latent, design.rates, design.sizes(cases), design.trials, design.alpha, drawn, seed)
 
@@ -306,17 +306,17 @@ def doubts(pilot: Counts, rows: Sequence[Row], sizes: Floats, icc: float | None)
     if icc is None and sharing < _SHARING and each > _ALONE:
         found.append(
             f"in the design the average case is in a cluster of {each:.1f} cases, but in the pilot only {sharing:,} "
-            f"clusters have two or more cases; {_taken(pilot, sharing)}; run a larger pilot, or give the value with "
-            "--icc"
+            f"clusters have two or more cases; {_taken(pilot, sharing)}; run a larger pilot, or give this "
+            "similarity with --icc"
         )
     wide = [row for row in rows if not row.high <= _WIDE * row.low and not math.isnan(row.low)]
     if wide:
         found.append(
-            f"the pilot says little about how many cases are needed ({_trials(wide)}: see the intervals); run a "
-            "larger pilot"
+            f"the pilot says little about how many cases are needed (see the intervals for {_trials(wide)}); run "
+            "a larger pilot"
         )
     if pilot.trials < 2:
-        found.append("no case has two trials of both planners, so the gain from more trials is not known")
+        found.append("no case has two trials of each planner, so the gain from more trials is not known")
     return found
 
 

@@ -28,7 +28,7 @@ _NUMBERS = tuple(
     if pa.types.is_boolean(column.type) or pa.types.is_integer(column.type) or pa.types.is_floating(column.type)
 )
 FAMILY = "family"
-"""A name that `per` and `z_scored.within` may use besides names of columns; it means the dataset's family."""
+"""A name that `per` and `z_scored.within` accept besides column names; it means the dataset's family."""
 COLUMNS = tuple(name for name in JOINED.names if name in {*_TEXTS, *_NUMBERS})
 """The columns of `episodes` that a formula may name, besides metrics that the folder's sweeps declared."""
 
@@ -38,7 +38,7 @@ Correlation: TypeAlias = Literal["independence", "exchangeable"]
 
 
 class ZScored(Checked):
-    """The columns to z-score (mean 0, deviation 1, ddof 0) if the formula has them, and the columns of the slices."""
+    """Columns to z-score (mean 0, deviation 1, ddof 0) if the formula has them, and the columns that define slices."""
 
     columns: list[str]
     within: list[str]
@@ -49,8 +49,8 @@ class Spec(Checked):
 
     A file must have `formula` and `cluster`; the other keys have defaults.
 
-    `metrics` is not a key: it has the metrics with numbers that the folder's sweeps declared. The formula may name
-    these metrics as columns.
+    `metrics` is not a key of the file: it holds the numeric metrics that the folder's sweeps declared. The formula may
+    name these metrics as columns.
     """
 
     formula: str
@@ -87,7 +87,7 @@ class Spec(Checked):
         return [name for name in columns if name not in self.indicators]
 
     def estimates_as(self, other: Spec) -> bool:
-        """Whether this regression and another have the same coefficients on the same rows, whatever their errors."""
+        """Whether two regressions give the same coefficients on the same rows; standard errors may differ."""
         errors = ("cluster", "few_clusters")
         return self.model_dump(exclude={*errors}) == other.model_dump(exclude={*errors})
 
@@ -99,7 +99,7 @@ class Spec(Checked):
 
 
 def load(path: Path, metrics: Sequence[str] = ()) -> Spec:
-    """The regression in a file; `metrics` are the metrics with numbers that the folder's sweeps declared.
+    """The regression in a file; `metrics` are the numeric metrics that the folder's sweeps declared.
 
     Raises:
         AnalysisError: the file cannot be read, a key or value is wrong, or a column is missing; the error names the
@@ -109,7 +109,7 @@ def load(path: Path, metrics: Sequence[str] = ()) -> Spec:
 
 
 def parsed(values: object, place: str = "analysis", metrics: Sequence[str] = ()) -> Spec:
-    """The regression that a mapping describes; messages of errors begin with `place`.
+    """The regression that a mapping describes; error messages begin with `place`.
 
     Raises:
         AnalysisError: as for `load`.
@@ -127,10 +127,10 @@ def parsed(values: object, place: str = "analysis", metrics: Sequence[str] = ())
 
 
 def _check_controls(formula: Formula, place: str) -> None:
-    """Raise AnalysisError unless `controls` is a separate term, because only the rows say how many columns it means."""
+    """Raise AnalysisError unless `controls` is a term by itself: the number of its factors depends on the rows."""
     if CONTROLS in formula.factors or any(CONTROLS in term for term in formula.terms if len(term) > 1):
         raise AnalysisError(
-            f"{place}: formula: {CONTROLS} must be a separate term, because it stands for factors of its own"
+            f"{place}: formula: {CONTROLS} must be a separate term, because it is replaced by one or more factors"
         )
 
 
@@ -176,9 +176,9 @@ def _check_names(spec: Spec, formula: Formula, place: str) -> None:
 
 # A regression's formula: `success ~ depth * SH + C(last_step)`.
 #
-# formulaic parses the formula, and would run anything that looks like a call as Python. So the text is first checked
-# against the grammar, and formulaic sees only names of allowed columns and `~ + * :`. This module itself notes which
-# columns are factors, `C(name)`. The intercept is always included.
+# The library formulaic, which parses the formula, would run anything that looks like a call as Python code. So the text
+# is first checked against the grammar, and formulaic sees only names of allowed columns and `~ + * :`. This module
+# itself notes which columns are factors, `C(name)`. The intercept is always included.
 
 
 _COLUMN = r"\s*(?:C\(\s*[A-Za-z_]\w*\s*\)|[A-Za-z_]\w*)\s*"
@@ -204,12 +204,12 @@ class Formula:
     factors: tuple[str, ...]
 
     def columns(self) -> list[str]:
-        """Every column named, the outcome first."""
+        """Every column that the formula names, the outcome first."""
         return list(dict.fromkeys([self.outcome, *(name for term in self.terms for name in term)]))
 
 
 def parse(text: str, allowed: Sequence[str]) -> Formula:
-    """The formula in a text.
+    """The formula that a text states.
 
     Raises:
         AnalysisError: the text names a column that is not allowed, or does not follow the grammar.
@@ -233,7 +233,7 @@ def parse(text: str, allowed: Sequence[str]) -> Formula:
 
 
 def _check_text(text: str) -> None:
-    """Raise AnalysisError unless a text consists of columns with one operator between each two columns."""
+    """Raise AnalysisError unless a text consists of columns with exactly one operator between neighbouring columns."""
     if len(text) > _LONGEST:
         raise AnalysisError(f"the formula has {len(text):,} characters, but at most {_LONGEST:,} are allowed")
     found = _WHOLE.match(text)
@@ -242,11 +242,11 @@ def _check_text(text: str) -> None:
         raise AnalysisError(f"{text!r}: {rest.strip()[:20]!r} cannot be read; {_GRAMMAR}")
     longest = max(product.count("*") for product in text.split("+")) + 1
     if longest > _MOST_IN_PRODUCT:
-        raise AnalysisError(f"{text!r}: a product of {longest} columns, but at most {_MOST_IN_PRODUCT} are allowed")
+        raise AnalysisError(f"{text!r}: a product has {longest} columns, but at most {_MOST_IN_PRODUCT} are allowed")
 
 
 def _check_hierarchy(terms: Sequence[Term], factors: Set[str], text: str) -> None:
-    """Raise AnalysisError if a formula has an interaction with a factor without the interaction's parts.
+    """Raise AnalysisError if a formula has an interaction that contains a factor, but lacks the interaction's parts.
 
     Without these parts, contrasts have no meaning.
     """
@@ -261,7 +261,7 @@ def _check_hierarchy(terms: Sequence[Term], factors: Set[str], text: str) -> Non
 
 
 CONTROLS, LAST = "controls", "last_step"
-# The controls of a regression besides the plan's shape: `controls` in a formula (planning_horizon B.3).
+# The word `controls` in a formula stands for the controls other than the plan's shape (planning_horizon B.3).
 #
 # The word means the cases' own controls, each a factor, if their dataset gives any (the column `controls`); otherwise
 # it means the function in which a plan ends, `C(last_step)`. So a single formula gives the published regression for
@@ -301,7 +301,7 @@ def spelt_out(rows: pd.DataFrame, formula: Formula) -> tuple[pd.DataFrame, Formu
 
 
 def _read(text: str) -> dict[str, str]:
-    """The controls in a column's text; levels of factors are texts."""
+    """The controls in a column's text; the levels of a factor are strings."""
     try:
         found = loads(text)
     except (ValueError, RecursionError):

@@ -44,7 +44,7 @@ _OF_ENTROPY = ("CHOICES", "ENTROPY_BINS", "entropy_centres", "entropy_errors")
 
 
 def __getattr__(name: str) -> Any:
-    """A name of another module, imported on first use, because scipy loads slowly and some modules do without it."""
+    """A name of another module, imported on first use, because scipy loads slowly and some modules do not need it."""
     if name not in __all__:
         raise AttributeError(name)
     from analysis.load import name_of

@@ -1,19 +1,19 @@
 """The mechanisms that correct a case after a failed first pass (egb_slate B.2, 'How Branching Reduces Error').
 
-A planner that branches (`egb_*`) goes through a case once. If this first pass fails, the planner changes one of its
-decisions, the *branched step*, and decides all later steps again. A cell is *corrected* if its path leaves the first
-pass and resolves the case. If the planner of a corrected cell followed an outline, the first mechanism in this list
-that applies is the cell's mechanism:
+A planner that branches (`egb_*`) first goes through a case once. If this first pass fails, the planner changes one of
+its decisions, the *branched step*, and decides all later steps again. A cell is *corrected* if its path leaves the
+first pass and resolves the case. If the planner of a corrected cell followed an outline, the first mechanism in this
+list that applies is the cell's mechanism:
 
 - direct: the branched step needs a tool, and calls the reference's tool.
 - cascade: at a later step that needs a tool, the branch calls the reference's tool, but the first pass did not.
 - equivalence: the branched step needs a tool, calls a tool that the reference calls at no step of the case, and the
-  call did not fail. If tools look calls up (SLATE, UltraTool), a call that does not fail returns the result of a call
-  of the reference. Usually this is the reference's call at this step, but this is not checked.
+  call did not fail. If tools look calls up (SLATE, UltraTool), a call that does not fail returns the result of one of
+  the reference's calls. Usually this is the reference's call at this step, but this is not checked.
 - other: none of these applies. For example, the branch corrected only arguments, or calls at steps that need no tool.
 
-So every such cell has exactly one mechanism. Tools are compared by name. The order is the paper's. The paper names the
-first three mechanisms, whose shares add up to 100%, and no fourth.
+So each corrected cell with an outline has exactly one mechanism. Tools are compared by name. The mechanisms are checked
+in the paper's order. The paper names the first three mechanisms, whose shares add up to 100%, and no fourth.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ _COUNTED = {
 
 
 def steps(root: Path) -> pa.Table:
-    """The rows that are read from the table `steps`: first passes, and decisions on paths.
+    """The rows that are read from the table `steps`: decisions of first passes, and decisions on paths.
 
     Raises:
         StoreError: the folder cannot be read.
@@ -126,18 +126,18 @@ def by_setting(cases: pd.DataFrame) -> pd.DataFrame:
 _COUNTS = {"cells": "cells", FAILED: "failed first", "corrected_cells": "corrected cells"}
 _MEANINGS = (
     "failed first: number of cells whose first pass did not resolve the case; corrected: share of these cells that a "
-    "branch resolved, in %; then, in % of the corrected cells, the share of each mechanism (of several that apply, the "
+    "branch resolved, in %; then, in % of the corrected cells, the share of each mechanism (if several apply, the "
     "first counts); each share is a mean over cases, so a case counts once, however many of its trials failed first; "
     "direct: the branched step calls the reference's tool; cascade: a later step calls it, and the "
-    "first pass did not; equivalence: the branched step calls a tool that the reference calls nowhere, and the call "
-    "does not fail; other: none of these; later: the number of steps after the branched step that have another tool "
-    "than in the first pass"
+    "first pass did not; equivalence: the branched step calls a tool that the reference never calls, and the call "
+    "does not fail; other: none of these; later: the number of steps after the branched step whose tool is not the "
+    "same as in the first pass"
 )
 _PUBLISHED = (
-    "published (egb_slate B.2: EGB-Logits with Qwen on SLATE): 68 of 114 corrected (59.6%); direct 17.6, cascade 30.9, "
-    "equivalence 51.5, no other; 0.9 later steps"
+    "published (egb_slate B.2: EGB-Logits with Qwen on SLATE): 68 of 114 corrected (59.6%), of these direct 17.6%, "
+    "cascade 30.9%, equivalence 51.5%, other 0%; 0.9 later steps"
 )
-_UNTOLD = "mechanisms are not known for some cells, because they follow no outline, so no step has a reference's tool"
+_UNTOLD = "some cells have no known mechanism: they follow no outline, so the reference gives no tool for their steps"
 
 
 def table(frame: pd.DataFrame, query: str) -> Table:
@@ -146,12 +146,12 @@ def table(frame: pd.DataFrame, query: str) -> Table:
     counts = [count(name, header, printed=name == FAILED) for name, header in _COUNTS.items()]
     return Table(
         name=f"branching {place.model} {place.dataset}",
-        title=f"{place.title}: what branches corrected, by mechanism (egb_slate, B.2)",
+        title=f"{place.title}: corrections by branches, and their mechanisms (egb_slate, B.2)",
         by=LABELS,
         columns=[*counts, *(measure.shown() for measure in known(own, MEASURES))],
         values=own,
         query=query,
-        about=f"{_MEANINGS}; in brackets 95% intervals: {intervals.SHARES}; for later steps Student's t on the "
+        about=f"{_MEANINGS}; in brackets 95% intervals: {intervals.SHARES}; for later steps: Student's t on the "
         "logarithm of the mean",
         briefly=_MEANINGS,
         notes=[*_notes(own), _PUBLISHED],
@@ -174,14 +174,14 @@ def _notes(frame: pd.DataFrame) -> list[str]:
 
 ENTROPY_BINS = 5
 CHOICES = {"right": False, "wrong": True}
-"""The names of right and of wrong steps in columns, each with whether such a step is an error."""
+"""The names that columns use for right and for wrong steps, and for each name whether the step is an error."""
 _CENTRES = {"mean": ".3f", "median": ".3f", "n": ",.0f"}
-"""The figures of the entropy of right and of wrong choices, with their formats."""
+"""The statistics shown for the entropy of right and of wrong choices, with their formats."""
 _CENTRE_HEADERS = [name if part == "mean" else f"{name} {part}" for name in CHOICES for part in _CENTRES]
 _ENTROPY_PUBLISHED = (
-    "published (egb_slate B.2: EGB-Logits with Qwen on SLATE): right n 233, mean 0.052, median 0.000; wrong n 349, "
-    "mean 0.119, median 0.081; the bins in the paper's table 8 have a mean of at least 0.41, so the published means "
-    "must be in another unit"
+    "published (egb_slate B.2: EGB-Logits with Qwen on SLATE): right: n 233, mean 0.052, median 0.000; "
+    "wrong: n 349, mean 0.119, median 0.081; the bins in the paper's table 8 have a mean of at least 0.41, so the "
+    "published means must be in another unit"
 )
 
 
@@ -258,9 +258,9 @@ def entropy_table(errors: pd.DataFrame, steps: pd.DataFrame, query: str) -> Tabl
     columns = texts([*LABELS, "max", *bins, *_CENTRE_HEADERS])[len(LABELS) :]
     return Table(
         name=f"entropy {place.model} {place.dataset}",
-        title=f"{place.title}: entropy against error, first-pass decisions that need a tool (egb_slate, table 6)",
-        about="bins: of equal width from 0 to the largest entropy (max, in nats), each with errors/steps and the "
-        "error rate; right, wrong: mean entropy of right and of wrong choices; median: their median entropy; n: "
+        title=f"{place.title}: entropy against error in first-pass decisions that need a tool (egb_slate, table 6)",
+        about="bins: ranges of equal width from 0 to the largest entropy (max, in nats), each with errors/steps and "
+        "the error rate; right, wrong: mean entropy of right and of wrong choices; median: their median entropy; n: "
         "their number",
         by=texts(LABELS),
         columns=[replace(one, printed=one.header not in unprinted) for one in columns],

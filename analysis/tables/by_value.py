@@ -1,6 +1,6 @@
 """Success by a property of cases: category, depth, breadth or number of calls of the plan, or any column.
 
-`agent-grid report results/NAME --by depth`. Numbers with many values are binned by quantiles.
+`agent-grid report results/NAME --by depth`. A numeric column with many different values is binned by quantiles.
 """
 
 from __future__ import annotations
@@ -25,13 +25,16 @@ from grid.core.errors import nearest
 from grid.store.schema import JOINED
 
 SHORT = {"category": "task_category", "tools": "plan_nodes", "template": "cluster"}
-"""Names that the flag accepts instead of a column's name."""
+"""Names that `--by` accepts instead of a column's name."""
 _EXACT, _BINS, _MOST = 8, 5, 24
-"""Up to `_EXACT` numbers have a column each; more are put into `_BINS` bins. `_MOST` is the maximum number of texts."""
+"""If there are at most `_EXACT` different numbers, each gets a column; otherwise the numbers are put into `_BINS` bins.
+
+`_MOST` is the maximum number of different text values.
+"""
 _CAPTION = (
-    "success in % of cases, with 95% intervals in brackets ({shares}), by {column}; in parentheses after the value: "
-    "the number of cases; within a column all planners have the same cases, but different columns have different "
-    "cases"
+    "success in % of cases, with 95% intervals in brackets ({shares}), by {column}; in parentheses after each value "
+    "of {column}: the number of cases; within a column all planners have the same cases, but different columns have "
+    "different cases"
 )
 
 
@@ -39,18 +42,18 @@ def tables(root: Path, name: str) -> list[Table]:
     """For each model and data set, a table of planners' success on the cases with each value of a column.
 
     Raises:
-        AnalysisError: there is no such column, the column has too many different texts, or no case has a value.
+        AnalysisError: there is no such column, the column has too many different text values, or no case has a value.
         StoreError: the folder cannot be read.
     """
     column = SHORT.get(name, name)
     if column not in JOINED.names:
         allowed = [*SHORT, *JOINED.names]
         near = nearest(name, allowed)
-        raise AnalysisError(f"by={name}: episodes has no such column{near}; allowed: {', '.join(allowed)}")
+        raise AnalysisError(f"by={name}: the table `episodes` has no such column{near}; allowed: {', '.join(allowed)}")
     cells = load.episodes(root, [column])
     cells = cells[cells[column].notna()]
     if cells.empty:
-        raise AnalysisError(f"by={name}: no episode has a value of {column}")
+        raise AnalysisError(f"by={name}: no episode has a value for {column}")
     return [_table(root, model, dataset, own, column) for model, dataset, own in load.places(cells)]
 
 
@@ -60,7 +63,7 @@ def by_value(cells: pd.DataFrame, column: str, where: str = "true") -> Asked:
     Columns: `robustness`, `planner`, `value` (as text), `order`, `cases`, `success` with `_low` and `_high`.
 
     Raises:
-        AnalysisError: the column has too many texts for a table.
+        AnalysisError: the column has too many different text values for a table.
     """
     binned, names = _binned(cells[column], column), ["cluster", "case_id", *SETTING]
     counts = ["sum(success::DOUBLE) AS won", "count(success) AS tried"]

@@ -31,10 +31,10 @@ def table(decisions: pd.DataFrame) -> pd.DataFrame:
     Columns: SETTING, `distribution`, `decisions`, `clusters`; `silent` and `unknown`, the numbers of decisions left out
     because they have no distribution or no reference; `accuracy`, the share of right choices; `confidence`, the mean
     confidence; `ece`, the expected calibration error in bins of equal width, with `_corrected`, `_noise` (the mean
-    error of a calibrated distribution with as few decisions), `_low` and `_high`; `ece_masses`, the same in bins of
-    equal mass; `brier`, the mean of (confidence − right)²; `brier_constant`, this mean if every confidence were the
-    accuracy; `area`, the area under the risk-coverage curve; `area_perfect`, the area for a perfect order (for a random
-    order it is 1 − accuracy); `auroc`, the AUROC of entropy as a sign of wrong choices.
+    error of a calibrated distribution with the same number of decisions), `_low` and `_high`; `ece_masses`, the same in
+    bins of equal mass; `brier`, the mean of (confidence − right)²; `brier_constant`, the same mean if every confidence
+    were equal to the accuracy; `area`, the area under the risk-coverage curve; `area_perfect`, the area for a perfect
+    order (for a random order it is 1 − accuracy); `auroc`, the AUROC of entropy as a predictor of wrong choices.
     """
     return _by_setting(decisions, _row)
 
@@ -52,8 +52,8 @@ def handing_over(decisions: pd.DataFrame) -> pd.DataFrame:
 
     Columns: `most`, this share; `above`, an entropy in nats; `handed`, the share of decisions above this entropy, which
     are handed over; `caught`, the share of all errors that these decisions contain; `error`, the error rate of the
-    decisions that are kept, with bounds; `error_random` and `error_perfect`, the same for a random and for a perfect
-    order.
+    decisions that are kept, with bounds; `error_random` and `error_perfect`, this error rate for a random and for a
+    perfect order.
     """
     return _by_setting(decisions, _handed)
 
@@ -175,7 +175,7 @@ def _curve(own: _Setting) -> list[_Row]:
 
 
 def _separation(entropy: Numbers, wrong: Numbers, cluster: Clusters) -> Interval:
-    """AUROC; without bounds if few clusters have errors (or right choices), NaN if no cluster has any.
+    """AUROC; it has no bounds if few clusters have errors (or right choices), and is NaN if there are no such clusters.
 
     Student's degrees of freedom come from the number of clusters on which AUROC rests (`calibration.telling`). With the
     degrees of freedom of all clusters, only 90% of intervals would contain the truth.
@@ -195,7 +195,7 @@ def _share(values: Numbers, cluster: Clusters) -> Interval:
 
 
 EXACT = "exact choice"
-"""The source of a distribution: the model's own probabilities.
+"""The name of a distribution's source if the distribution consists of the model's own probabilities.
 
 The only other source is votes; its name includes the planner's number of samples.
 """
@@ -209,7 +209,10 @@ FROM e JOIN (SELECT cell_id, branch, step, entropy, reference_tool,
   list_max([o.probability FOR o IN told]) AS most FROM steps) USING (cell_id)
 WHERE {where} AND branch = 0
 QUALIFY count(entropy) OVER (PARTITION BY model, dataset, robustness, planner) > 0 ORDER BY ALL"""
-"""The first of the most probable options counts as chosen; entropies and shares that differ by rounding are equal."""
+"""If several options share the highest probability, the first of them counts as chosen.
+
+Entropies and shares that differ only by rounding count as equal.
+"""
 
 
 class Decisions(NamedTuple):
@@ -219,7 +222,7 @@ class Decisions(NamedTuple):
     `confidence` (the probability of the most probable option, which counts as chosen), `entropy` in nats, and `right`
     (whether this option is the reference's, which may be that no tool is needed). `right` is NaN if no reference is
     known. `confidence` is NaN if the planner recorded no option with a probability, for example because no answer could
-    be read. `query` is the query for the rows, and `told` is the start of captions.
+    be read. `query` is the query for the rows, and `told` is the text with which captions start.
     """
 
     root: Path

@@ -32,45 +32,46 @@ NAME, AGAINST, HANDING_OVER = "calibration", "against the exact choice", "handin
 LONG = (AGAINST, HANDING_OVER)
 """Prefixes of the names of long tables, which a terminal shows only if all tables are asked for."""
 _DECISIONS = (
-    "first-pass decisions whose reference is known; no_tool is an answer like any other. A choice is right if the "
-    "most probable option is the reference's; the probability of that option is the confidence"
+    "first-pass decisions whose reference is known; no_tool is an answer like any other. A choice is right if its "
+    "most probable option is the reference's option; the confidence is the probability of the most probable option"
 )
 _ECE = (
-    f"ECE: expected calibration error, Σ |share right − mean confidence| · share of decisions, in {BINS} bins of "
-    "equal width; plain ECE: as published elsewhere, too high if there are few decisions; noise: the mean of plain "
-    "ECE if all confidences were right; ECE: plain ECE without the noise; equal mass: the same in bins with equal "
-    "numbers of decisions"
+    f"plain ECE: expected calibration error, Σ |share right − mean confidence| · share of decisions, in {BINS} bins "
+    "of equal width, as published elsewhere; it is too high if there are few decisions; noise: the mean of plain ECE "
+    "if all confidences were right; ECE: plain ECE without the noise; equal mass: ECE in bins with equal numbers of "
+    "decisions"
 )
 _BRIER = (
-    "Brier: mean of (confidence − right)²; constant: the same if the share of right choices were the confidence of "
-    "every choice"
+    "Brier: mean of (confidence − right)²; constant: the Brier score if every choice's confidence were the share of "
+    "right choices"
 )
 _AREA = (
-    "AURC: the error rate of the decisions that are kept, averaged over all shares kept, least entropy first; at "
-    "random: the plain error rate; perfect: all errors last"
+    "AURC: the error rate of the decisions that are kept, averaged over all possible shares of kept decisions, where "
+    "decisions with the least entropy are kept first; at random: AURC of a random order, which is the plain error "
+    "rate; perfect: AURC if all errors are kept last"
 )
 _AUROC = (
-    "AUROC: the chance that a wrong choice has more entropy than a right one, 50 at random; no interval if fewer "
-    f"than {calibration.LEAST} clusters have an error, or as few have a right choice"
+    "AUROC: the chance that a wrong choice has more entropy than a right one (50 at random); no interval if "
+    f"fewer than {calibration.LEAST} clusters have an error, or fewer than {calibration.LEAST} have a right choice"
 )
 _LEFT_OUT = "left out: decisions without a distribution (no answer could be read) + decisions without a known reference"
 _INTERVALS = (
-    "[low, high]: 95% intervals over clusters of cases, for ECE by inverting its distribution under noise, for the "
-    "others Wilson's (CR2); each decision counts once"
+    "[low, high]: 95% intervals over clusters of cases, for ECE by inverting its distribution under noise, for all "
+    "other figures Wilson's score interval (CR2); each decision counts once"
 )
 _HANDED = (
-    "in % of first-pass decisions whose reference is known; decisions above an entropy are handed over to a person: "
-    "at most 5, 10, 20, 30 and 50% of them, those of equal entropy together; errors among them: the share of all "
-    "errors that is handed over; error rate of the rest: with its 95% interval, "
-    f"{intervals.SHARES.partition(',')[0]}; at random: the error rate if decisions are handed over at random; "
-    "perfect: the error rate if errors are handed over first; the entropies come from the same decisions that are "
-    "judged"
+    "in % of first-pass decisions whose reference is known; decisions whose entropy is above a limit are handed over "
+    "to a person: at most 5, 10, 20, 30 and 50% of all decisions, and decisions of equal entropy only together; errors "
+    "among them: the share of all errors that is handed over; error rate of the rest: the error rate of the decisions "
+    f"that are kept, with its 95% interval, {intervals.SHARES.partition(',')[0]}; at random: this error rate if "
+    "decisions are handed over at random; perfect: this error rate if errors are handed over first; the limits of "
+    "entropy come from the same decisions that are judged"
 )
 _AGAINST = (
     "each row minus the planner in the title, in percentage points, over the clusters of cases that both have; "
     "right, AUROC: positive is better; Brier, AURC: negative is better, but both also fall with the error rate, so "
     f"only AUROC says how well entropy detects errors; 95% intervals: {intervals.TOLD.partition(',')[0]}; *: the "
-    "interval excludes 0, †: significant also after Holm's correction over the column"
+    "interval excludes 0, †: significant also after Holm's correction over the column's differences"
 )
 _SHORT = (
     "in % of first-pass decisions; confidence: mean probability of the chosen option; ECE: expected calibration "
@@ -124,7 +125,7 @@ def _bounded(header: str, name: str, of: str = "") -> Column:
 
 
 def _against(own: Decisions) -> list[Table]:
-    """The table of other settings minus the exact choice; no table if the exact choice did not run, or ran alone."""
+    """The table of differences from the exact choice; no table if the exact choice did not run, or ran alone."""
     found = differences(own.rows)
     if found.empty:
         return []
@@ -133,7 +134,7 @@ def _against(own: Decisions) -> list[Table]:
     return [
         Table(
             name=f"{AGAINST} {own.place.model} {own.place.dataset}",
-            title=f"{own.place.title}: calibration against the exact choice of {reference}",
+            title=f"{own.place.title}: calibration compared with the exact choice of {reference}",
             by=[*LABELS, "distribution"],
             columns=[count("clusters"), *(Column(header, partial(_difference, name)) for name, header in headers)],
             values=found,
@@ -173,7 +174,7 @@ def _handing(own: Decisions) -> Table:
 
 
 def bounded(row: Mapping[Any, Any], name: str, mean: str = "") -> str:
-    """A share in % with its bounds, if there are any."""
+    """A share in %, with its bounds if it has bounds."""
     return written(row, mean or name, of=name)
 
 
@@ -182,20 +183,20 @@ def percent(value: float) -> str:
     return number(value, scale=100)
 
 
-# Votes against the exact choice: differences of accuracy, Brier score and the two areas, paired over clusters.
+# Votes compared with the exact choice: differences of accuracy, Brier score and the two areas, paired over clusters.
 
 
 FIGURES = ("accuracy", "brier", "area", "auroc")
 
 
 def differences(decisions: pd.DataFrame) -> pd.DataFrame:
-    """Each setting minus the first setting with exact choices of the same model, data set and robustness.
+    """Each setting's difference from the first exact-choice setting of the same model, data set and robustness.
 
     The frame is empty if no setting has exact choices.
 
-    Columns: SETTING, `distribution`, `reference` (the planner with exact choices), `clusters` that both have, and each
-    of FIGURES with `_low`, `_high`, `_p` and `_holm` (Holm's correction over the column). The weight of a cluster is
-    the effect of its decisions on the figures of both settings.
+    Columns: SETTING, `distribution`, `reference` (the planner with exact choices), the number of `clusters` that both
+    have, and each of FIGURES with `_low`, `_high`, `_p` and `_holm` (Holm's correction over the column). In the
+    intervals and p, each cluster counts by the effect of its decisions on the figures of both settings.
     """
     rows: list[dict[str, Any]] = []
     every = known(decisions)
@@ -239,7 +240,7 @@ def _separation(entropy: Numbers, wrong: Numbers, cluster: npt.NDArray[np.intp])
     """The values of `calibration.separation`, but spread more widely; NaN if AUROC rests on too few clusters.
 
     AUROC rests on only some of the clusters, of which there must be at least `calibration.LEAST`. With these wider
-    values, Student's quantile for all clusters gives the interval that is right for those clusters.
+    values, Student's quantile for all clusters gives the interval that is right for the clusters on which AUROC rests.
     """
     telling, clusters = calibration.telling(wrong, cluster), len(np.unique(cluster))
     if telling < calibration.LEAST:
@@ -250,7 +251,7 @@ def _separation(entropy: Numbers, wrong: Numbers, cluster: npt.NDArray[np.intp])
 
 
 def _by_cluster(values: Sequence[Numbers], places: Sequence[npt.NDArray[np.intp]]) -> Sample:
-    """One value per cluster; their mean is the difference of the two means, and their spread gives its error."""
+    """One value per cluster; their mean is the difference of the two means, their spread that difference's error."""
     if not values:
         return Sample(np.zeros(0), np.zeros(0, np.intp))
     parts = [np.bincount(at, one - one.mean()) / len(one) for one, at in zip(values, places, strict=True)]
@@ -314,7 +315,7 @@ def _handed(own: Decisions, number: int) -> Drawing:
     )
 
 
-# Reliability diagrams and risk-coverage curves as SVG. The same rows give the same bytes.
+# Reliability diagrams and risk-coverage curves as SVG. The same rows always give the same bytes of SVG.
 
 
 _PANELS, _ACROSS = 12, 3
@@ -386,7 +387,7 @@ def handed_over(curves: pd.DataFrame, points: pd.DataFrame, name: str) -> str:
                 place = planners.index(planner)
                 met = points[(points["robustness"] == robustness) & (points["planner"] == planner)]
                 _curve(axis, own, met, place, (place - (len(planners) - 1) / 2) * 0.006)
-            axis.plot([], [], color="#8a9099", linestyle=":", label="at random (flat), in a perfect order")
+            axis.plot([], [], color="#8a9099", linestyle=":", label="at random (flat), or in a perfect order")
             headed(axis, group)
             axis.set_xlim(0, 1)
             axis.set_ylim(0, min(1.02, 1.05 * top + 1e-3))

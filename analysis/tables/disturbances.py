@@ -33,9 +33,10 @@ from grid.core.types import BEHAVIOURS
 _OWN = ["behaviour", "refused", "plan_cost", "least_cost"]
 _LABELS = ["robustness", "planner"]
 _CAPTION = (
-    "success in %; undisturbed: of the same cases under robustness=none; difference: in percentage points, paired over "
-    f"cases; 95% interval: {TOLD}; *: the interval excludes 0, †: also by Holm's correction over the "
-    f"differences of this table (p Holm); {ALIKE}; no interval if all cases are of one cluster"
+    "success in %; undisturbed: success on the same cases under robustness=none; difference: success minus "
+    f"undisturbed, in percentage points, paired over cases; 95% interval: {TOLD}; *: the interval excludes 0, †: "
+    f"significant also after Holm's correction over the differences of this table (p Holm); {ALIKE}; no interval if "
+    "all cases are in one cluster"
 )
 _OUTLINED = (
     "a planner that follows a given outline has to get each substep right: if a tool that the outline needs is broken, "
@@ -43,10 +44,10 @@ _OUTLINED = (
 )
 _BEHAVIOURS = (
     "replace, alter, retry, refuse, other: what the cells that called the broken tool did next, in % of these cells "
-    "(replace: they called the designated replacement; alter: another tool that does the same; retry: the broken "
-    "tool again)"
+    "(replace: call the designated replacement; alter: call another tool that does the same; retry: call the broken "
+    "tool again; refuse: refuse the task; other: anything else)"
 )
-_REFUSED = "refused: in % of all cells; an unsolvable case succeeds only if it is refused"
+_REFUSED = "refused: the cells that refuse, in % of all cells; an unsolvable case succeeds only if it is refused"
 _COST = (
     "cost: the cost of the calls made, divided by the least cost of the reference's calls, on solved cases, with its "
     "95% interval (delta method over clusters); *: the interval excludes 1"
@@ -54,7 +55,7 @@ _COST = (
 
 
 def tables(root: Path) -> list[Table]:
-    """A table for each model and dataset with disturbed cells whose success, or any of `_OWN`, is known."""
+    """A table for each model and dataset with disturbed cells for which success or one of `_OWN` is known."""
     cells = load.episodes(root, _OWN)
     own = cells["disturbed"] & cells[["success", *_OWN]].notna().any(axis=1)
     shown = cells.loc[own, SETTING[:3]].drop_duplicates()
@@ -74,8 +75,8 @@ def disturbances(cells: pd.DataFrame, where: str = "true") -> Asked:
     `success`, `undisturbed` and the `difference` (from `change`) are shares of the cases whose success is known;
     `cases` and `clusters` count these cases. `called` is the number of cells that called a broken tool, and the columns
     of BEHAVIOURS are the shares of these cells by their next action. `refused` is the share of refusals. `cost` (with
-    `cost_low` and `cost_high`) is the cost of plans divided by the least cost, on solved cells. A figure is NaN if
-    nothing is known.
+    `cost_low` and `cost_high`) is the cost of plans divided by the lowest cost of the reference's calls, on solved
+    cells. A figure is NaN if nothing is known.
     """
     asked = ask(cells, queries.of_cases(["success"], where, further=_FURTHER))
     cases = asked.rows
@@ -132,7 +133,7 @@ def _table(model: str, dataset: str, values: pd.DataFrame, query: str) -> Table:
     priced = bool(values["cost"].notna().any())
     return Table(
         name=f"disturbances {model} {dataset}",
-        title=f"{model} on {dataset}: what disturbances do",
+        title=f"{model} on {dataset}: effects of disturbances",
         by=_LABELS,
         columns=[
             count("cases"),
@@ -177,15 +178,16 @@ def _cost_bounds(row: Mapping[Any, Any]) -> str:
 REPLACED, WRONG = "replaced_arguments", "wrongly_replaced_arguments"
 _COLUMNS = ["tool_calls", REPLACED, WRONG]
 _REPLACEMENTS_CAPTION = (
-    "replaced: arguments of calls on the path that forgiving tools replaced; silently wrong: no call of the "
-    "reference has the replacement as this argument (an upper bound if several ways lead to the answer); share "
-    "wrong: silently wrong arguments in % of replaced ones, with the 95% interval over clusters (CR2 of the ratio; "
-    "at 0 and 100% Wilson's over the clusters with replaced arguments)"
+    "replaced: the number of arguments, in calls on the path, that forgiving tools replaced; silently wrong: the "
+    "number of these arguments whose new value no call of the reference gives to this argument (an upper bound if "
+    "several ways lead to the answer); share wrong: silently wrong arguments in % of replaced arguments, with the 95% "
+    "interval over clusters (CR2 of the ratio; at 0 and 100%: Wilson's score interval over the clusters with replaced "
+    "arguments)"
 )
 
 
 def replacement_tables(root: Path) -> list[Table]:
-    """A table for each model and dataset with forgiving tools."""
+    """A table for each model and dataset that ran with forgiving tools."""
     cells = load.episodes(root, _COLUMNS, pc.field(REPLACED).is_valid())
     found = []
     for model, dataset, own in load.places(cells):
@@ -210,7 +212,7 @@ def replacements(cells: pd.DataFrame, where: str = "true") -> Asked:
 
 
 def wrong_share(rows: pd.DataFrame) -> Interval:
-    """The ratio of wrong to all replacements, with its interval; both are sums over cases of means over trials."""
+    """The ratio of wrong to all replacements, with its interval; both numbers are sums of cases' means over trials."""
     cases = rows.set_index([CLUSTER, "case_id"])[[REPLACED, WRONG]]
     replaced, wrong = cases[REPLACED], cases[WRONG]
     if not replaced.sum():
@@ -228,7 +230,7 @@ def wrong_share(rows: pd.DataFrame) -> Interval:
 def _replaced_table(model: str, dataset: str, own: pd.DataFrame, query: str) -> Table:
     return Table(
         name=f"replacements {model} {dataset}",
-        title=f"{model} on {dataset}: what forgiving tools replaced",
+        title=f"{model} on {dataset}: arguments replaced by forgiving tools",
         by=SETTING[2:],
         columns=[
             count("cells"),
@@ -244,7 +246,7 @@ def _replaced_table(model: str, dataset: str, own: pd.DataFrame, query: str) -> 
 
 
 def _replaced_share(row: Row) -> str:
-    """The share in %; an empty text if nothing was replaced, without bounds if all cases are in one cluster."""
+    """The share in %, with bounds unless all cases are in one cluster; an empty string if nothing was replaced."""
     if math.isnan(row["wrong_share"]):
         return ""
     reach = bounds(row["wrong_low"], row["wrong_high"], missing="")

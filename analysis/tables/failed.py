@@ -40,8 +40,8 @@ def classes(root: Path) -> pa.Table:
 
     Columns (SCHEMA): `failure` is one of `failure_cells.CLASSES`, `failure_detail` the class's sub-kind and a short
     text, `failure_step` the `steps.step` of the decision (null if the failure belongs to no decision), and `failures`
-    all classes of the cell, each once, in the order of the cell's path. The class of a cell is kept in the results
-    folder, in a sub-folder that the store ignores, until the rules change.
+    all classes of the cell, each once, in the order of the cell's path. Until the rules change, a cell's class is kept
+    in a sub-folder of the results folder; the store ignores this sub-folder.
 
     Raises:
         StoreError: the folder cannot be read.
@@ -65,7 +65,7 @@ def faults_of(root: Path, cell_id: str) -> list[Fault]:
 
 
 def _told(root: Path, failed: pa.Table) -> pa.Table:
-    """Rows of `failure_cells.SCHEMA` for some failed cells, which are read part by part."""
+    """Rows of `failure_cells.SCHEMA` for some failed cells; the cells are read part by part."""
     parts = [pa.table({name: [] for name in failure_cells.SCHEMA.names}, failure_cells.SCHEMA)]
     references = _references(root) if failed.num_rows else {}
     for start in range(0, failed.num_rows, _PART):
@@ -116,7 +116,7 @@ def _cells(root: Path, failed: pa.Table, references: Mapping[str, Reference]) ->
 
 
 def _paths(steps: pa.Table) -> dict[str, list[Taken]]:
-    """The decisions on each cell's path, in order, by cell."""
+    """Map each cell to the decisions on its path, in order."""
     found: dict[str, list[Taken]] = {}
     columns = [steps[name].to_pylist() for name in _STEPS]
     for cell_id, step, place, tool, written, arguments, observed, failed, options, rank, wanted, tokens in zip(

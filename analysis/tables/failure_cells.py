@@ -84,7 +84,7 @@ class Wanted:
 
 @dataclass(frozen=True)
 class Reference:
-    """The calls that resolve a case; if `followed`, planners get the reference's substeps, one decision for each."""
+    """The calls that resolve a case; if `followed`, planners get the reference's substeps and decide once for each."""
 
     wanted: Sequence[Wanted]
     followed: bool
@@ -174,10 +174,10 @@ class Cell:
     """A failed cell: how it ended, its final path in order, and its case's reference.
 
     `looked_up` is true if the case's tools look calls up in a table of the reference's calls; the scorer then rejects
-    failed calls and accepts all others. `at_once` is true if all decisions came in one answer, whose entries may be at
-    other substeps than the intended ones. `cut` is true if the path has as many decisions as the planner may make, and
-    `searched` if the path is from a search tree. `retrieved` is the share of the reference's tools that were offered,
-    if no outline is followed.
+    failed calls and accepts all others. `at_once` is true if all decisions came in one answer, whose entries may stand
+    at substeps other than the intended ones. `cut` is true if the path has as many decisions as the planner may make,
+    and `searched` if the path is from a search tree. `retrieved` is the share of the reference's tools that were
+    offered, if no outline is followed.
     """
 
     reference: Reference
@@ -417,7 +417,7 @@ def _word(word: str) -> str:
 
 
 def sources_of(value: Any) -> list[tuple[str, str]]:
-    """The results that a value refers to: (step, field)."""
+    """The results that a value refers to, each as (step, field)."""
     if not isinstance(value, str | list | dict):
         return []
     text = value if isinstance(value, str) else to_json(value)
@@ -425,7 +425,7 @@ def sources_of(value: Any) -> list[tuple[str, str]]:
 
 
 def _resolved(value: Any, standing: Mapping[str, Taken]) -> Any:
-    """The reference's value, in which references to steps are replaced by the path's results for these steps."""
+    """A value of the reference's call, with step references replaced by the path's results for these steps."""
     if isinstance(value, list):
         return [_resolved(item, standing) for item in value]
     if isinstance(value, dict):

@@ -52,7 +52,7 @@ def faults(cell: Cell) -> list[Fault]:
     if cell.status != "ok" and cell.error_kind not in OF_PLANNER:
         return [Fault(ERROR, cell.error_kind or "not told")]
     found = sorted(_found(cell), key=lambda fault: fault.place)
-    return found or [Fault(UNKNOWN, "every call is the reference's" if cell.reference.calls else "no reference")]
+    return found or [Fault(UNKNOWN, "every call agrees with the reference" if cell.reference.calls else "no reference")]
 
 
 def primary(found: Sequence[Fault]) -> Fault:
@@ -73,7 +73,7 @@ def _found(cell: Cell) -> list[Fault]:
 
 
 def _against_reference(cell: Cell) -> list[Fault]:
-    """The faults from comparing the path with the reference's calls."""
+    """The faults found by comparing the path with the reference's calls."""
     return _Path(cell).found()
 
 
@@ -157,7 +157,7 @@ class _Held:
         value: a different value. source: a result instead of the reference's value, a value instead of the reference's
         result, or another result. format: the same content in another form, a missing argument, or an argument that the
         reference does not have. cascade: every argument that differs uses a result of a faulty step, or the call is
-        right and failed because a result of a faulty step was missing.
+        right but failed because a result of a faulty step was missing.
         """
         spoilt = self.spoilt(wanted)
         if wanted.text == taken.written_text:
@@ -287,7 +287,7 @@ class _Path(_Held):
 
 
 def _behind(cell: Cell, pairs: Pairs) -> dict[str, int | None]:
-    """For each call of the reference, the first step of a decision that corresponds to a later call.
+    """For each call of the reference, the first step whose decision corresponds to a later call of the reference.
 
     None if no decision corresponds to a later call.
     """
@@ -321,7 +321,7 @@ _OF_ERRORS: dict[str, tuple[tuple[str, ...], Fault]] = {
     "E1": ((*_TOOL, REDUNDANT), Fault(WRONG_TOOL, "serves no goal")),
     "E2": ((MISSING, GAVE_UP, *_TOOL), Fault(MISSING, "a wanted fact")),
     "E3": (_ARGUMENT, Fault(WRONG_ARGUMENT, f"{VALUE}: breaks a constraint")),
-    "E4": ((*_ARGUMENT, *_TOOL, MISSING, REDUNDANT), Fault(WRONG_ARGUMENT, f"{SOURCE}: uses what is not there")),
+    "E4": ((*_ARGUMENT, *_TOOL, MISSING, REDUNDANT), Fault(WRONG_ARGUMENT, f"{SOURCE}: uses what is not there yet")),
     "E5": ((*_ARGUMENT, *_TOOL), Fault(WRONG_ARGUMENT, f"{VALUE}: misused tool")),
     "E6": ((*_TOOL, *_ARGUMENT), Fault(WRONG_TOOL, "no such tool or value")),
 }
@@ -331,7 +331,7 @@ _OF_ERRORS: dict[str, tuple[tuple[str, ...], Fault]] = {
 def of_plan(cell: Cell, found: Sequence[Fault]) -> list[Fault]:
     """The faults that explain the scorer's errors; each error that no fault explains becomes a fault itself.
 
-    A plan may be right although its calls differ from the reference's; these calls are then no faults.
+    A plan may be right although its calls differ from the reference's; such calls are not faults.
     """
     errors = [error for error in cell.plan_errors or () if error in _OF_ERRORS]
     allowed = {kind for error in errors for kind in _OF_ERRORS[error][0]}
@@ -345,7 +345,7 @@ def of_plan(cell: Cell, found: Sequence[Fault]) -> list[Fault]:
 
 
 def of_broken(cell: Cell) -> list[Fault]:
-    """The fault after a broken tool: the tool is called again (wrong tool), or the request is refused (gave up).
+    """The fault after a tool broke: the tool is called again (wrong tool), or the request is refused (gave up).
 
     All other faults are found by comparison with the reference, if there is one.
     """
@@ -354,17 +354,17 @@ def of_broken(cell: Cell) -> list[Fault]:
         return [Fault(WRONG_TOOL, "calls the broken tool again", first, place=first or 0)]
     if cell.behaviour == REFUSE:
         return [Fault(GAVE_UP, "refused", first, place=first or 0)]
-    return (
-        [] if cell.reference.calls or cell.behaviour != OTHER else [Fault(UNKNOWN, "another tool than the spare one")]
-    )
+    if cell.reference.calls or cell.behaviour != OTHER:
+        return []
+    return [Fault(UNKNOWN, "does not call the replacement")]
 
 
 def of_unsolvable(cell: Cell) -> list[Fault]:
-    """The fault for an unsolvable request: a call, which is superfluous, or the lack of a refusal."""
+    """The fault for an unsolvable request: a superfluous call, or the lack of a refusal."""
     first = next((taken for taken in cell.path if taken.calls), None)
     if first is None:
         return [Fault(UNKNOWN, "does not refuse")]
-    return [Fault(REDUNDANT, "calls where nothing solves it", first.step, place=first.step)]
+    return [Fault(REDUNDANT, "calls a tool although no call solves the request", first.step, place=first.step)]
 
 
 def _costly(fault: Fault) -> Fault:
@@ -394,9 +394,9 @@ class Pairs:
 
 
 def paired(reference: Reference, path: Sequence[Taken], by_substep: bool) -> Pairs:
-    """Pair the reference's calls with decisions: first calls of the same tool, the most similar arguments first.
+    """Pair the reference's calls with calls of the same tool, by similarity of arguments, then with other decisions.
 
-    Calls of the same tool may be anywhere on the path. Then other decisions are put in the place of calls that were not
+    Calls of the same tool may be anywhere on the path. Then the remaining decisions are assigned to calls that were not
     made. With `by_substep`, a decision takes the place of its own substep's call. Otherwise a decision takes the place
     of a missing call if it is between the decisions for the calls before and after the missing call. If no missing call
     is found in this way, a decision takes the place of the first missing call, unless the reference uses the decision's
@@ -455,7 +455,7 @@ def _same_tool(reference: Reference, path: Sequence[Taken], found: Pairs, by_sub
 
 
 def _alike(reference: Reference, path: Sequence[Taken], found: Pairs) -> dict[int, Taken]:
-    """Pair calls with the same text, if step numbers in them mean the same results; return decisions by step."""
+    """Pair calls with the same text, if their step numbers refer to the same results; return decisions by step."""
     by_id = {taken.id: taken for taken in path}
     used: dict[int, Taken] = {}
     for one in reference.calls:
@@ -485,7 +485,7 @@ class _Origins:
     def likeness(self, wanted: Wanted, taken: Taken) -> float:
         """The share of the reference's arguments with which a call's arguments agree.
 
-        A reference to a result agrees if both results have the same origin, and counts half if not. Among calls with
+        A reference to a result agrees if both results have the same origin; otherwise it counts half. Among calls with
         equal shares, a call that did not fail is preferred.
         """
         written, run = taken.written or {}, taken.run
@@ -522,7 +522,7 @@ def _own(left: Sequence[Wanted], free: Sequence[Taken], found: Pairs) -> list[Ta
 
 
 def _between(reference: Reference, left: Sequence[Wanted], free: Sequence[Taken], found: Pairs) -> list[Taken]:
-    """Pair missing calls with decisions between the same neighbours, then with other decisions; return the rest."""
+    """Pair missing calls with decisions between the same neighbours, then with other decisions; return those left."""
     steps = [(one.place, found.standing[one.id].step) for one in reference.calls if one.id in found.standing]
     bounds = [
         (

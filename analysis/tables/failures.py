@@ -56,11 +56,11 @@ class _Shown(NamedTuple):
 
 _SHOWN = {
     NO_RETRIEVAL: _Shown("retrieval", "the reference's tool was not offered", "#0072B2", ""),
-    WRONG_TOOL: _Shown("tool", "another tool than the reference's was called", "#D55E00", "//"),
+    WRONG_TOOL: _Shown("tool", "a tool other than the reference's was called", "#D55E00", "//"),
     WRONG_ARGUMENT: _Shown("argument", "the right tool was called with a wrong argument", "#E69F00", ""),
     MISSING: _Shown("missing", "a call of the reference was not made", "#56B4E9", ".."),
-    REDUNDANT: _Shown("redundant", "there was a call too many, and no other fault", "#CC79A7", ""),
-    GAVE_UP: _Shown("gave up", "the planner refused, or called nothing", "#F0E442", "\\\\"),
+    REDUNDANT: _Shown("redundant", "a superfluous call was made, and there was no other fault", "#CC79A7", ""),
+    GAVE_UP: _Shown("gave up", "the planner refused, or called no tool", "#F0E442", "\\\\"),
     UNREADABLE: _Shown("unreadable", "an answer could not be read as a call", "#000000", ""),
     BUDGET: _Shown("budget", "time, context, tokens, calls or a search's steps ran out", "#009E73", "xx"),
     CASCADE: _Shown("cascade", "the fault follows from an earlier one", "#999999", ""),
@@ -160,13 +160,13 @@ _COUNTS = ["count(failure) AS failed", *(f"count(*) FILTER ({text}) AS {name}" f
 def by_setting(cells: pd.DataFrame, told: pa.Table, where: str = "true") -> Asked:
     """For each setting in which any cell failed: by class, the count, the share of all cells and the 95% interval.
 
-    Columns: SETTING, `cells`, `failed`, and for every class, and for every kind of wrong argument, NAME (the count),
+    Columns: SETTING, `cells`, `failed`, and, for every class and every kind of wrong argument, NAME (the count),
     NAME_share, NAME_low and NAME_high (`intervals.share` over clusters, from each case's mean over trials).
 
     Args:
         cells: the cells of `load.episodes`.
         told: the columns of `failed.classes`, for the cells that failed.
-        where: the condition for cells that count.
+        where: the condition that selects the cells to be counted.
     """
     query = queries.of_cases((), where, further=_COUNTS, source="e LEFT JOIN failures USING (cell_id)")
     asked = ask(cells, query, failures=told)
@@ -183,7 +183,7 @@ def by_setting(cells: pd.DataFrame, told: pa.Table, where: str = "true") -> Aske
     return asked._replace(rows=pd.DataFrame(rows))
 
 
-# Failure classes as stacked bars. The same rows give the same bytes.
+# Failure classes as stacked bars. The same rows always give the same bytes of SVG.
 
 
 _ACROSS = 4

@@ -55,14 +55,15 @@ def cost_of(cells: pd.DataFrame) -> str:
 
 
 def points(cells: pd.DataFrame) -> Asked:
-    """One row per setting, undisturbed settings first: SETTING, success, costs, and whether it is on the frontier.
+    """One row per setting, undisturbed settings first: SETTING, success, costs, and a flag for the frontier.
 
     Columns: `cases`, `clusters`; `success` with `_low` and `_high` (95%, over clusters); TOKENS and MONEY, means per
-    case; `asked`: whether the planner asked, in any case, if the case was resolved; `frontier`: whether the setting is
-    on the frontier. A setting is on it unless another planner of its model, dataset and robustness, on the same terms
-    (both asked, or neither did), is better in mean success or mean cost (`cost_of`), and not worse in the other.
-    Settings on a frontier are compared with the next cheaper setting, on the cases that both have: `gain` is the paired
-    difference in success, `times` the ratio of costs, both with bounds; both are NaN for the cheapest setting.
+    case; `asked`: whether the planner asked, in at least one case, whether the case was resolved; `frontier`: whether
+    the setting is on the frontier. A setting is on the frontier unless another planner of its model, dataset and
+    robustness, on the same terms (both asked, or neither did), is better in mean success or mean cost (`cost_of`), and
+    not worse in the other. Settings on a frontier are compared with the next cheaper setting, on the cases that both
+    have: `gain` is the paired difference in success, `times` the ratio of costs, both with bounds; both are NaN for the
+    cheapest setting.
     """
     values = {"success": "success", TOKENS: spending.SQL, MONEY: MONEY, "checks": "resolved_checks"}
     cost, asked = cost_of(cells), ask(cells, queries.of_cases(values))
@@ -172,7 +173,7 @@ def _scales(axis: Axes, known: pd.DataFrame, cost: str) -> None:
 
 
 def plain(axis: Axis, values: pd.Series[float]) -> None:
-    """Label a logarithmic axis with plain numbers instead of powers, as many as there is room for."""
+    """Label a logarithmic axis with as many plain numbers, instead of powers, as there is room for."""
     decades = np.log10(values.max() / values.min())
     axis.set_major_locator(LogLocator(subs=(1.0,) if decades > 2 else (1.0, 3.0) if decades > 1 else (1.0, 2.0, 5.0)))
     axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.12g}"))
@@ -208,7 +209,7 @@ def spread(places: npt.NDArray[np.float64], apart: float) -> npt.NDArray[np.floa
 
 
 def _terms(asked: object) -> str:
-    """The colour of planners that asked whether cases were resolved, or the colour of other planners."""
+    """The colour for planners that asked whether cases were resolved, or the colour for all others."""
     return COLOURS[1] if asked else COLOURS[0]
 
 
@@ -229,21 +230,21 @@ _ACROSS, _WIDTH = 2, 5.6
 _TITLE = 60  # maximum length of a title's line, in characters
 _COSTS = {
     TOKENS: f"means per case; {spending.TOLD}",
-    MONEY: "mean US dollars per case, of all roles, by the prices of their models",
+    MONEY: "mean US dollars per case, for all roles, at the prices of their models",
 }
 _AXIS = {TOKENS: "tokens per case", MONEY: "US dollars per case"}
 _ON = (
-    "on the frontier: no other planner of the same model, dataset and robustness is better in success or cost and "
-    "not worse in the other, judged by means alone"
+    "on the frontier: no other planner with the same model, dataset and robustness is better in success or cost "
+    "without being worse in the other (only means are compared)"
 )
 _TERMS = (
     "planners that asked whether a case was resolved are marked (asked) and have a frontier of their own (in the "
-    "figure: dotted, with hollow points), because they are on other terms"
+    "figure: dotted, with hollow points), because their terms are different"
 )
 
 
 def drawings(root: Path) -> list[Drawing]:
-    """A panel for each model and dataset with two or more planners: undisturbed ones, then other robustness settings.
+    """A panel for each model and dataset with two or more planners: undisturbed settings first, then the others.
 
     Raises:
         StoreError: the folder cannot be read.
@@ -284,7 +285,7 @@ def tables(root: Path) -> list[Table]:
     return [
         Table(
             name=NAME,
-            title="who is on the frontier of cost and success",
+            title="planners on the frontier of cost and success",
             by=[Column(name, partial(_label, name)) for name in labels],
             columns=[
                 Column(_AXIS[cost], lambda row: number(row[cost], ",.0f" if cost == TOKENS else SIGNIFICANT)),
@@ -297,7 +298,7 @@ def tables(root: Path) -> list[Table]:
             about=f"{_ON}; {_COSTS[cost]}; success in %, in brackets 95% intervals ({intervals.SHARES}); more: "
             "success minus that of the row above, in percentage points; times the cost: cost divided by that of the "
             f"row above; both over the cases that both planners have, with 95% intervals ({intervals.TOLD}); if the "
-            f"interval of more includes 0, the higher cost may gain nothing; {_TERMS}",
+            f"interval of `more` includes 0, the higher cost may gain nothing; {_TERMS}",
             notes=_dominated(frame),
             breaks=frozenset(place for place in range(1, len(rows)) if places[place] != places[place - 1]),
             section=SECTION,

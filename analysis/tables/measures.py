@@ -30,9 +30,10 @@ from grid.metrics.scores import SUCCESS
 class Measure:
     """A column of cells, and the form in which its mean over cases is shown.
 
-    A `share` is between 0 and 1, `rare` is a share of events that few cases may have (`intervals.share`), a `change` is
-    a difference of shares, an `amount` is not negative. The shown value is `scale` times the mean. `of_some` is true if
-    the measure applies only to some kind of cases, which a caption names.
+    A `share` is between 0 and 1, a `rare` measure is a share of events that only few cases may have
+    (`intervals.share`), a `change` is a difference of shares, and an `amount` is not negative. The shown value is
+    `scale` times the mean. `of_some` is true if the measure applies only to a certain kind of case; a caption names
+    this kind.
     """
 
     column: str
@@ -119,14 +120,15 @@ def partly(frame: pd.DataFrame, measures: Sequence[Measure]) -> list[str]:
     return found
 
 
-# Metrics by name: the metrics that a user's data sets and planners declare, and ours if they are asked for.
+# Metrics by name: the metrics that a user's data sets and planners declare, and this project's own metrics if they are
+# asked for.
 
 
 _LABELS = SETTING[2:]
 _ARROWS = {"higher": " ↑", "lower": " ↓", "neither": ""}
 _CAPTION = (
-    f"means over cases; in brackets 95% intervals (of shares {intervals.SHARES}; of amounts {intervals.AMOUNTS}; of "
-    "values that can be negative Student's t); ↑: higher is better, ↓: lower is better"
+    f"means over cases; in brackets 95% intervals (for shares: {intervals.SHARES}; for amounts: {intervals.AMOUNTS}; "
+    "for values that can be negative: Student's t); ↑: higher is better, ↓: lower is better"
 )
 
 
@@ -158,7 +160,7 @@ def named(root: Path, name: str) -> Metric:
 
 
 def numbers(root: Path) -> list[str]:
-    """The names of the metrics with numbers that the sweeps of a folder declared, without this project's own metrics.
+    """The names of the numeric metrics that a folder's sweeps declared, except this project's own metrics.
 
     Raises:
         StoreError: the folder cannot be read.
@@ -172,7 +174,7 @@ def _wanted(known: dict[str, Metric], names: Sequence[str]) -> list[Metric]:
         if name not in numbers:
             near = " (the results table shows it)" if name == SUCCESS else nearest(name, [*numbers, SUCCESS])
             raise AnalysisError(
-                f"metric={name}: there is no metric of this name with numbers{near}; allowed: "
+                f"metric={name}: there is no metric with this name and numeric values{near}; allowed: "
                 f"{', '.join(sorted(numbers))}"
             )
     return [metric for name, metric in numbers.items() if name not in BY_NAME or name in names]

@@ -124,7 +124,7 @@ def cases(
     sums: Mapping[str, str] = MappingProxyType({}),
     source: str = "e",
 ) -> Asked:
-    """Each case's means of columns of `episodes` or DERIVED, over rows of `read`, as in `queries.of_cases`.
+    """For each case, means of columns of `episodes` or DERIVED over the rows of `read`, as in `queries.of_cases`.
 
     `sums` maps names to the columns that are summed. `source` is the SQL of the table to read, if this is not just `e`.
     """
@@ -134,7 +134,7 @@ def cases(
 
 
 def within(cells: pd.DataFrame, **further: Sequence[str]) -> str:
-    """The condition for rows of the models and data sets of some cells, with further conditions on values."""
+    """The condition for rows with the models and data sets of the given cells, plus further conditions on values."""
     return queries.where({name: sorted(map(str, cells[name].unique())) for name in ("model", "dataset")} | further)
 
 
@@ -160,8 +160,8 @@ def data_of(label: str) -> str:
 
 SECTION = "Plans diagnosed"
 COMMON = (
-    f"means over cases in %, with 95% intervals in brackets ({intervals.SHARES}; for differences Student's t, for "
-    "amounts Student's t on the logarithm of the mean, so no bound is below 0; a terminal leaves some of them out)"
+    f"means over cases in %, with 95% intervals in brackets ({intervals.SHARES}; for differences: Student's t; for "
+    "amounts: Student's t on the logarithm of the mean, so no bound is below 0; a terminal leaves some intervals out)"
 )
 
 
@@ -217,11 +217,11 @@ MEASURES = [
 ]
 _CAPTION = (
     "mean reward, or execution success if a data set has no reward, with 95% intervals in brackets "
-    f"({intervals.SHARES}; of differences: {intervals.TOLD}); differences are paired, over the cases that both modes "
+    f"({intervals.SHARES}; for differences: {intervals.TOLD}); differences are paired, over the cases that both modes "
     "have; direct: no plan; plan-first: a whole plan is written and then carried out decision by decision; refine: "
     "as plan-first, but the draft is criticized and rewritten before it is carried out; same draft: the share of "
-    "pairs of plan-first and refine cells whose drafts are the same text; CR and grade: of the plan in refine, "
-    "before the critique and after it, if an evaluator judged plans"
+    "pairs of plan-first and refine cells whose drafts are the same text; CR, grade: the share of correct plans and "
+    "the plans' mean grade in refine, before and after the critique, if an evaluator judged plans"
 )
 
 
@@ -322,8 +322,11 @@ def _executed(root: Path, cells: pd.DataFrame, asked: Asked) -> Table:
 def _reading(frame: pd.DataFrame) -> list[str]:
     """Sentences about each row's differences; rewards, from 0 to 1, are given in points."""
     compared: dict[str, tuple[str, tuple[str, str]]] = {
-        "plan_gain": ("plan-first − direct", ("a plan first costs reward", "a plan first gains reward")),
-        "refine_gain": ("refine − plan-first", ("refining the plan costs reward", "refining the plan gains reward")),
+        "plan_gain": ("plan-first − direct", ("planning first lowers the reward", "planning first raises the reward")),
+        "refine_gain": (
+            "refine − plan-first",
+            ("refining the plan lowers the reward", "refining the plan raises the reward"),
+        ),
     }
     found = []
     for row in frame.to_dict("records"):

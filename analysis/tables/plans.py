@@ -48,23 +48,23 @@ _PASSED = [
     *(Measure(f"passed_{kind}", short, of_some=True) for kind, short in KINDS.items()),
 ]
 ERRORS_TOLD = (
-    "E1: the goal is misunderstood; E2-H: a whole plan leaves something out; E2-S: next steps conclude too early; "
-    "E3: a constraint is broken; E4: a step uses something that is not there yet, or ignores something that is; E5: "
-    "an argument is wrong, or a tool is used for a purpose that it does not serve; E6: a tool or data do not exist; "
-    "a plan may have several errors"
+    "E1: the goal is misunderstood; E2-H: a whole plan leaves something out; E2-S: the predicted next steps "
+    "conclude too early; E3: a constraint is broken; E4: a step uses something that is not there yet, or ignores "
+    "something that is there; E5: an argument is wrong, or a tool is used for a purpose that it does not serve; E6: a "
+    "tool or data do not exist; a plan may have several errors"
 )
 _REFUSED = (
     f"{REFUSES}: a computed row, not a planner that ran; it is never right if a plan exists, and always right if "
     "none exists, so refusals must be compared with it"
 )
 _BEHAVIOURS_TOLD = (
-    "what follows after a tool broke: Rp: the replacement is called; Al: another tool is called; Rt: the broken tool "
-    "is called again; Rf: the task is refused; Ot: anything else; recovered: Rp or Al"
+    "what a planner does after a tool broke: Rp: the replacement is called; Al: another tool is called; Rt: the broken "
+    "tool is called again; Rf: the task is refused; Ot: anything else; recovered: Rp or Al"
 )
 
 
 _PASSED_TOLD = (
-    "share of tasks that are refused explicitly, of all tasks and by kind; Conf: constraints contradict each other; "
+    "share of tasks that are refused explicitly, over all tasks and by kind; Conf: constraints contradict each other; "
     "Info: information is missing; Tool: the tools of a capability are removed; Vis: an attachment is missing (in "
     "the paper: visual input)"
 )
@@ -108,7 +108,7 @@ def _disturbed(root: Path, cells: pd.DataFrame, model: str, dataset: str) -> lis
     if broken.rows[_names(_BEHAVED)].notna().any(axis=None):
         rates = dict.fromkeys(_names(measures), 0.0) | {"behaved_refuse": 1.0}
         frame = with_refusing(measured(broken.rows, SETTING, measures), [], rates)
-        title = f"{place}: behind a broken tool (agent_planning_benchmark, table 1)"
+        title = f"{place}: behaviour after a tool broke (agent_planning_benchmark, table 1)"
         asked, told = broken._replace(rows=frame), f"{_BEHAVIOURS_TOLD}{_refused(frame)}"
         found.append(shown(root, cells, asked, measures, told, bounded=["success"],
                            name=f"broken {place}", title=title, by=_labels(frame)))  # fmt: skip
@@ -220,7 +220,7 @@ def efficiency_tables(root: Path, cells: pd.DataFrame) -> list[Table]:
                 root, own, asked, COST_MEASURES, _CAPTION, counts=("cases", "clusters", "solved", "common"),
                 bounded=["success", "common_cost"], notes=_alone(asked.rows),
                 name=f"costs of plans {dataset} {robustness}",
-                title=f"{dataset}{under}: what plans cost (agent_planning_benchmark, table 5)",
+                title=f"{dataset}{under}: costs of plans (agent_planning_benchmark, table 5)",
                 by=["model", "planner"], breaks=["model"], reading="\n".join(_reading(asked.rows)),
             )
         )  # fmt: skip
@@ -228,7 +228,7 @@ def efficiency_tables(root: Path, cells: pd.DataFrame) -> list[Table]:
 
 
 def _reading(frame: pd.DataFrame) -> list[str]:
-    """A sentence on the cheapest planner on the common cases, and on its distance from the least possible cost."""
+    """A sentence on the cheapest planner on the common cases, and on how far it is above the lowest possible cost."""
     common = frame.dropna(subset=["common_cost"])
     common = common[common["common"] > 0]
     if common.empty:
@@ -244,7 +244,7 @@ def _reading(frame: pd.DataFrame) -> list[str]:
 
 def _alone(frame: pd.DataFrame) -> list[str]:
     idle = [f"{row['planner']} ({row['model']})" for row in frame.to_dict("records") if not row["solved"]]
-    return [f"these solve no case, and do not count for common: {', '.join(idle)}"] if idle else []
+    return [f"these planners solve no case, so `common` leaves them out: {', '.join(idle)}"] if idle else []
 
 
 # Plans before and after a critique (agent_planning_benchmark, table 4).
@@ -277,7 +277,7 @@ def refined(cells: pd.DataFrame, where: str = "true") -> Asked:
 
 
 def refinement_tables(root: Path, cells: pd.DataFrame) -> list[Table]:
-    """A table for each model and data set with refined plans; keys that choose tasks do not separate data sets."""
+    """A table for each model and data set with refined plans; labels that differ only in the task share a table."""
     found = []
     both = cells[cells["unrefined_correct"].notna() & cells["plan_correct"].notna()]
     groups = both.groupby(["model", both["dataset"].astype(str).map(data_of)], sort=False, observed=True)
@@ -300,7 +300,7 @@ def refinement_tables(root: Path, cells: pd.DataFrame) -> list[Table]:
 
 
 def _refinement_reading(frame: pd.DataFrame) -> list[str]:
-    verdicts = ("refinement costs correct plans", "refinement makes more plans correct")
+    verdicts = ("refinement makes fewer plans correct", "refinement makes more plans correct")
     return [
         f"{row['task_family']}, {row['base']}, {row['method']}: "
         f"{changed(row, 'refined_change', 'refined − base', verdicts)}; "
@@ -319,9 +319,10 @@ EXTRANEOUS_MEASURES = [
 ]
 ALL = "all"
 _EXTRANEOUS_CAPTION = (
-    "CR base: of the same planner on the same cases without extraneous tools; Δ: CR minus CR base, in percentage "
-    f"points, paired over cases; its interval: {intervals.TOLD}; TC: calls of extraneous tools over all cases, as "
-    "the paper counts them; calls per case: their mean; n_e: the number of extraneous tools"
+    "CR base: CR of the same planner on the same cases without extraneous tools; Δ: CR minus CR base, in percentage "
+    f"points, paired over cases; its interval: {intervals.TOLD}; TC: the number of calls of extraneous tools over all "
+    "cases, as the paper counts them; calls per case: the mean number of these calls; n_e: the number of extraneous "
+    "tools"
 )
 
 
@@ -354,7 +355,7 @@ def extraneous_tables(root: Path, cells: pd.DataFrame) -> list[Table]:
                 root, own, asked._replace(rows=frame), EXTRANEOUS_MEASURES, _EXTRANEOUS_CAPTION,
                 counts=("cases", "clusters", "TC"), bounded=["extraneous_change"], notes=_unpaired(frame),
                 name=f"extraneous {place}",
-                title=f"{place}: with extraneous tools (agent_planning_benchmark, tables 2, 16 and 17)",
+                title=f"{place}: plans with extraneous tools (agent_planning_benchmark, tables 2, 16 and 17)",
                 by=[label("mode", "planning"), "planner", "n_e"], breaks=["mode", "planner"],
                 reading=joined(_extraneous_reading(frame)),
             )
@@ -363,7 +364,7 @@ def extraneous_tables(root: Path, cells: pd.DataFrame) -> list[Table]:
 
 
 def _extraneous_reading(frame: pd.DataFrame) -> list[str]:
-    verdicts = ("extraneous tools cost correct plans", "more plans are correct with extraneous tools")
+    verdicts = ("fewer plans are correct with extraneous tools", "more plans are correct with extraneous tools")
     own = frame[(frame["n_e"] == ALL) & frame["extraneous_change"].notna()]
     return [
         f"{row['mode']}, {row['planner']}: {changed(row, 'extraneous_change', 'with − without', verdicts)}"
@@ -377,18 +378,18 @@ def _unpaired(frame: pd.DataFrame) -> list[str]:
     return [told] if missing else []
 
 
-# Next steps by the number wanted, and by their position in the trajectory (tables 14 and 15, figures 5 and 6).
+# Next steps by the number asked for, and by their position in the trajectory (tables 14 and 15, figures 5 and 6).
 
 
 STAGES = ("early", "middle", "late")
 HORIZON, STAGE = "horizon_k", "stage"
 _TITLES = {
-    HORIZON: "next steps by how many are wanted (agent_planning_benchmark, table 14)",
-    STAGE: "next steps by where they stand in the trajectory (agent_planning_benchmark, table 15)",
+    HORIZON: "next steps by the number of steps to predict (agent_planning_benchmark, table 14)",
+    STAGE: "next steps by their stage in the trajectory (agent_planning_benchmark, table 15)",
 }
 CAPTIONS = {
     HORIZON: "k: the number of steps to predict, without observations between them",
-    STAGE: "stage: the third of the reference's trajectory in which the steps are",
+    STAGE: "stage: the part of the reference's trajectory (first, middle or last third) in which the steps are",
 }
 HEADERS = {HORIZON: "k", STAGE: "stage"}
 
@@ -396,8 +397,8 @@ HEADERS = {HORIZON: "k", STAGE: "stage"}
 def profile(cells: pd.DataFrame, column: str, where: str = "true") -> Asked:
     """One row per setting and value of HORIZON or STAGE, in the order of values: DIAGNOSIS with intervals.
 
-    For stages, only cases of one step count if there are any, as in the paper, because more steps are harder at every
-    stage.
+    For stages, if there are cases of one step, only these count, as in the paper, because more steps are harder at
+    every stage.
     """
     families = (STEPWISE, OTHER_STAGES) if column == STAGE else (STEPWISE,)
     condition = f"{where} AND {queries.where({'task_family': families})} AND {column} IS NOT NULL"
@@ -411,7 +412,7 @@ def profile(cells: pd.DataFrame, column: str, where: str = "true") -> Asked:
 
 
 def several(frame: pd.DataFrame, column: str) -> bool:
-    """Whether a profile has two values or more, because a single value shows nothing."""
+    """Whether a profile has two values or more; a single value shows nothing."""
     return len(frame) > 0 and frame[column].nunique() > 1
 
 
@@ -460,7 +461,7 @@ OF_PAPER = "published agent_planning_benchmark "
 
 
 def tables(root: Path) -> list[Table]:
-    """Tables 1 to 5, 14 and 15 in the paper's form, each if it has data.
+    """Tables 1 to 5, 14 and 15 in the paper's form, each only if there is data for it.
 
     `disturbances` has the tables of broken tools and costs on other data sets.
 

@@ -53,9 +53,9 @@ _FURTHER = (["success_solvable"], [unknowns.LEAST, unknowns.LARGEST])
 def by_case(cells: pd.DataFrame, condition: str = "true") -> Asked:
     """Means over trials by setting and case, from which rates, differences, pass^k and token ratios are computed.
 
-    Columns, as far as the cells have them: `cells`, `tried` (cells whose success is known), `won` (successes among
-    these), RATES, CHECKS, `money`, `tokens` of all roles, `success_solvable`, `success_least` and `success_most`, and
-    for each rate RATE_differs (whether the case's trials differ in it).
+    Columns, each only if the cells have its values: `cells`, `tried` (cells whose success is known), `won` (successes
+    among these), RATES, CHECKS, `money`, `tokens` of all roles, `success_solvable`, `success_least` and `success_most`,
+    and for each rate RATE_differs (whether the case's trials differ in it).
     """
     rates = [name for name in RATES if name in cells]
     values = {name: name for name in (*rates, CHECKS, "money") if name in cells}
@@ -82,7 +82,7 @@ def by_setting(cells: pd.DataFrame, condition: str = "true", baselines: str = ""
 
     Args:
         cells: the cells of `load.episodes`.
-        condition: the condition for cells that count.
+        condition: the condition that selects the cells to be counted.
         baselines: SQL for rows that come from no planner (`load.baselines`).
         further: the tables that this SQL reads.
     """
@@ -116,10 +116,11 @@ def rated(settings: pd.DataFrame, cases: pd.DataFrame) -> pd.DataFrame:
     """One row per setting: counts (`unknown` cells are those whose success is not known), rates and costs.
 
     Each rate has its mean over cases (of each case's mean over trials) and its standard deviation over trials (of each
-    trial's mean over cells; ddof 1). The deviation is NaN with one trial, or if RATE_repeated, which means that every
-    case has the same rate in all trials. `success_low` and `success_high` are the bounds of the 95% interval of success
-    (`intervals.share`). `success_least` is success if all unknown cells failed, `success_most` if all succeeded.
-    `success_solvable` is the mean over solvable cases. A cost is a mean per cell. Figures are NaN if nothing is known.
+    trial's mean over cells; ddof 1). The deviation is NaN if there is one trial, or if RATE_repeated is true, that is,
+    if every case has the same rate in all trials. `success_low` and `success_high` are the bounds of the 95% interval
+    of success (`intervals.share`). `success_least` is success if all unknown cells failed, `success_most` if all
+    succeeded. `success_solvable` is the mean over solvable cases. A cost is a mean per cell. Figures are NaN if nothing
+    is known.
 
     Args:
         settings: the rows of `by_setting`.
@@ -184,8 +185,8 @@ def compared(cases: pd.DataFrame, reference: str = REFERENCE) -> pd.DataFrame:
     A case's value is its mean over trials. The columns are the rate's name (the mean difference), `_low`, `_high` and
     `_p`, for success also `_h` (`cohens_h`) and, if the interval contains 0, `_needed` (`stats.power.settling`);
     `reference` (the reference's label), `resolved_checks` (how often per case the planner asked whether the case was
-    resolved), `resolved_checks_reference` (the same for the reference), and `cases` and `clusters` that both have. The
-    frame is empty if no planner has a reference (`reference_of`). `cases` are the rows of `by_case`.
+    resolved), `resolved_checks_reference` (the same for the reference), and the numbers of `cases` and `clusters` that
+    both have. The frame is empty if no planner has a reference (`reference_of`). `cases` are the rows of `by_case`.
     """
     return pd.DataFrame([
         setting | {"reference": against} | _compared(own, theirs)
@@ -205,20 +206,20 @@ def _pairs(cases: pd.DataFrame, reference: str) -> Iterator[tuple[dict[str, str]
 
 
 def paired_models(cases: pd.DataFrame) -> pd.DataFrame:
-    """The differences of `compared` for models: each model minus the first by name, for equal planners and cases.
+    """The differences of `compared` for models: each model minus the first by name, on the same planners and cases.
 
-    The columns `dataset`, `robustness`, `planner`, `model` and `reference` (a model) tell rows apart. If several
+    The columns `dataset`, `robustness`, `planner`, `model` and `reference` (a model) identify the rows. If several
     planners ran with both models, a row EVERY_PLANNER has the difference over all of them: a case's value is its mean
-    over the planners that have the case with both models. The frame is empty if no planner ran with two models on the
+    over the planners that ran the case with both models. The frame is empty if no planner ran with two models on the
     same data.
     """
     return pd.DataFrame([*_paired_models(_over_planners(cases)), *_paired_models(cases)])
 
 
 def _over_planners(cases: pd.DataFrame) -> pd.DataFrame:
-    """For models that several planners share: each case's mean over the planners that have it with all models.
+    """For models that several planners share: each case's mean over the planners that ran it with all models.
 
-    There are no rows for a robustness setting in which fewer than two planners have a case with all models.
+    There are no rows for a robustness setting in which fewer than two planners ran a case with all models.
     """
     case = ["dataset", "robustness", CLUSTER, "case_id"]
     known = cases.dropna(subset=["success"])
@@ -267,10 +268,8 @@ def corrected(differences: pd.DataFrame) -> pd.DataFrame:
 def _settling(theirs: pd.DataFrame, own: pd.DataFrame) -> float:
     """The number of cases that would settle a difference which the given cases leave open (`settling`).
 
-    The result is NaN if, by the model, no more cases than the given ones are needed.
-
-    This happens if planners share their trials' luck, because the model assumes independent trials and then sees no
-    variance.
+    The result is NaN if, by the statistical model, no more cases than the given ones are needed. This happens if chance
+    affects both planners' trials alike, because the model assumes independent trials and then sees no variance.
     """
     found = settling(_counts(theirs, own))
     return found if found > len(own) else np.nan
@@ -292,7 +291,7 @@ def _compared(own: pd.DataFrame, theirs: pd.DataFrame) -> dict[str, object]:
 
 
 def _counts(theirs: pd.DataFrame, own: pd.DataFrame) -> Counts:
-    """The successes and trials of the same cases of two planners, in the form that `stats.power` needs."""
+    """The successes and trials of two planners on the same cases, in the form that `stats.power` needs."""
     codes = np.unique(own.index.get_level_values(CLUSTER), return_inverse=True)[1]
     won, tried = (np.stack([theirs[name], own[name]], axis=1).astype(np.float64) for name in ("won", "tried"))
     return Counts(codes.astype(np.int64), won, tried)
@@ -333,10 +332,10 @@ _COSTS = {
 }
 """Costs with their headers and formats."""
 _TOKENS = "means per case; tokens in: input tokens of prompts; out: output tokens of answers; calls: completions"
-_PASSES = "passes: scoring passes of exact choices"
+_PASSES = "passes: model passes that score the options of an exact choice"
 _ASKED = "checks: how often the planner asked whether the case was resolved"
 _BRANCHED = "branched: the number of different steps at which the planner branched"
-_UNASSIGNED = "unassigned: the probability that the model gave to no option of an exact choice"
+_UNASSIGNED = "unassigned: the part of the probability that the model gave to none of the options of an exact choice"
 _CANCELLED = (
     "cancelled: the part of the calls that belongs to branches which were cancelled because an earlier branch had "
     "resolved the case"
@@ -405,14 +404,14 @@ def _times(row: Mapping[Any, Any]) -> str:
 
 
 def place_of(frame: pd.DataFrame) -> Place:
-    """The model and dataset of a table's rows, which all have the same."""
+    """The model and dataset that all rows of a table share."""
     return Place(str(frame["model"].iloc[0]), str(frame["dataset"].iloc[0]))
 
 
 # The tables of differences: each planner minus a reference, each model minus another, paired over cases.
 
 
-_CHECKS = "checks: how often per case the planner/{} asked whether the case was resolved"
+_CHECKS = "checks: how often per case the planner and (after the slash) {} asked whether the case was resolved"
 _EVERY = f"{EVERY_PLANNER}: each case's mean over the planners that ran it with all models"
 _DIGITS = 2
 """The number of digits shown for an estimated number of cases."""
@@ -425,7 +424,7 @@ def differences_table(differences: pd.DataFrame, reference: str, query: str) -> 
     asked = bool((differences[[CHECKS, f"{CHECKS}_reference"]] > 0).any(axis=None))
     return Table(
         name=f"differences {reference} {place.model} {place.dataset}",
-        title=f"{place.title}: difference to {reference}, paired over cases",
+        title=f"{place.title}: difference from {reference}, paired over cases",
         by=LABELS,
         columns=[
             *_columns(),
@@ -446,7 +445,7 @@ def models_table(differences: pd.DataFrame, query: str) -> Table:
     tests = int(differences["success_holm"].notna().sum())
     return Table(
         name=f"models {dataset}",
-        title=f"{dataset}: models, difference to {reference} with the same planner, paired over cases",
+        title=f"{dataset}: models, difference from {reference} with the same planner, paired over cases",
         by=[*LABELS, "model"],
         columns=_columns(),
         values=differences,
@@ -475,22 +474,22 @@ def _asked(row: Row) -> str:
 
 def _caption(tests: int) -> str:
     return (
-        f"percentage points on the cases that both have; 95% interval: {intervals.TOLD}; *: the interval excludes 0, "
-        "†: significant also after Holm's correction; p Holm: p of the difference in success, corrected over the "
-        f"{tests} differences of this table; {intervals.SIZE}; {intervals.ALIKE}"
+        f"differences in percentage points on the cases that both have; 95% interval: {intervals.TOLD}; *: the "
+        "interval excludes 0, †: significant also after Holm's correction; p Holm: p of the difference in success, "
+        f"corrected over the {tests} differences of this table; {intervals.SIZE}; {intervals.ALIKE}"
     )
 
 
 def _short(tests: int) -> str:
     return (
-        f"percentage points on the cases that both have; *: the 95% interval ({intervals.BRIEFLY}) excludes 0, †: "
-        f"significant also after Holm's correction over the {tests} differences of this table; h: Cohen's h (0.2 is "
-        "small, 0.5 medium, 0.8 large)"
+        f"differences in percentage points on the cases that both have; *: the 95% interval ({intervals.BRIEFLY}) "
+        f"excludes 0, †: significant also after Holm's correction over the {tests} differences of this table; h: "
+        "Cohen's h (0.2 is small, 0.5 medium, 0.8 large)"
     )
 
 
 def _open(differences: pd.DataFrame) -> list[str]:
-    """A note on the cases needed to settle the largest open difference in success; none if no difference is open."""
+    """A note on how many cases would settle the largest open difference in success; none if no difference is open."""
     known = differences[differences["success_needed"].notna()]
     if known.empty:
         return []
@@ -498,13 +497,13 @@ def _open(differences: pd.DataFrame) -> list[str]:
     return [
         f"largest open difference: {row['planner']} minus {row['reference']} ({row['robustness']}), "
         f"{100 * row['success']:+.1f} points; {rounded(row['success_needed'])} cases would settle it (now "
-        f"{row['cases']:,}), if it is as large as estimated ({100 * intervals.POWER:.0f}% power at the "
-        f"{100 * intervals.LEVEL:.0f}% level, without correction, with clusters as here)"
+        f"there are {row['cases']:,}), if it is as large as estimated ({100 * intervals.POWER:.0f}% power at the "
+        f"{100 * intervals.LEVEL:.0f}% level, without correction, with clusters like those of this table)"
     ]
 
 
 def rounded(cases: float) -> str:
-    """The text of a number of cases; the number is rounded up to two digits, because it is estimated."""
+    """A number of cases as text, rounded up to two digits, because the number is estimated."""
     if math.isinf(cases):
         return f"more than {MOST:,}"
     step: int = 10 ** max(math.floor(math.log10(cases)) + 1 - _DIGITS, 0)

@@ -27,7 +27,7 @@ from grid.core.errors import nearest, one_line, shown_value
 
 
 FEW_CLUSTERS = 150
-"""With fewer clusters than this, robust errors are too small.
+"""A number of clusters; with fewer clusters, robust errors are too small.
 
 The bias-reduced errors of Mancl and DeRouen (2001) are then used, with the normal quantile as in their paper (see
 `tests/studies/regressions.py`).
@@ -63,13 +63,13 @@ class Fit:
 
 @dataclass(frozen=True)
 class Refused:
-    """A regression that the data cannot carry, with the reason."""
+    """A regression that the data do not allow, with the reason."""
 
     reason: str
 
 
 def fits(episodes: pd.DataFrame, spec: Spec) -> list[tuple[Key, Fit | Refused]]:
-    """A fit for each value of `per` among the rows that the specification selects; if a fit fails, the reason.
+    """A fit for each value of `per` in the rows that the specification selects, or the reason why the fit fails.
 
     Raises:
         AnalysisError: `episodes` lacks a column or a reference level.
@@ -103,7 +103,7 @@ def wanted(episodes: pd.DataFrame, spec: Spec) -> pd.DataFrame:
 
 
 def _fit(rows: pd.DataFrame, spec: Spec) -> Fit:
-    """The regression on all of these rows; raises AnalysisError if they cannot carry it or it does not converge."""
+    """The regression on all of these rows; raises AnalysisError if they do not allow it or it does not converge."""
     found = design(rows, spec)
     clusters = len(np.unique(found.clusters))
     few = clusters < FEW_CLUSTERS and spec.few_clusters == "bias_reduced"
@@ -118,8 +118,8 @@ def _fit(rows: pd.DataFrame, spec: Spec) -> Fit:
             )
         notes.append(
             f"there are only {clusters} clusters for {len(params)} coefficients, which need {EACH} clusters each; "
-            f"errors come from a bias-reduced covariance (Mancl and DeRouen 2001) and Student's t with {degrees} "
-            "degrees of freedom, and the result is only a hint"
+            f"standard errors come from a bias-reduced covariance (Mancl and DeRouen 2001), intervals from Student's t "
+            f"with {degrees} degrees of freedom, and the result is only a hint"
         )
     elif few:
         notes.append(
@@ -128,7 +128,8 @@ def _fit(rows: pd.DataFrame, spec: Spec) -> Fit:
         )
     elif clusters < FEW_CLUSTERS:
         notes.append(
-            f"there are only {clusters} clusters, and errors are not corrected for this, so intervals are too narrow"
+            f"there are only {clusters} clusters, and standard errors are not corrected for this, so intervals "
+            "are too narrow"
         )
     frame = _table(found, params, covariance, degrees)
     return Fit(frame, found.rows_in, len(found.outcome), found.clusters_in, clusters, found.references, notes)
@@ -142,7 +143,7 @@ def estimate(
     Raises:
         AnalysisError: statsmodels finds no solution, or none within 100 iterations, or no covariance.
     """
-    # Imported here because they take half a second, and most reports have no regression.
+    # These modules are imported here because importing them takes half a second, and most reports have no regression.
     from statsmodels.genmod import cov_struct, families
     from statsmodels.genmod.generalized_estimating_equations import GEE
 
@@ -218,7 +219,7 @@ def _table(found: Design, params: Floats, covariance: Floats, degrees: int | Non
 
 
 def _figures(params: Floats, covariance: Floats, degrees: int | None) -> dict[str, Floats]:
-    """The figures of coefficients, by the normal distribution or by Student's t with these degrees of freedom."""
+    """The figures of coefficients, from the normal distribution or Student's t with these degrees of freedom."""
     errors = np.sqrt(np.diag(covariance))
     statistic = params / errors
     half = (ndtri(0.975) if degrees is None else stdtrit(degrees, 0.975)) * errors
@@ -236,10 +237,10 @@ Fits: TypeAlias = Sequence[tuple[Key, Fit | Refused]]
 
 
 def tables(titles: tuple[str, str], spec: Spec, fits: Fits, query: str, levels: bool = False) -> list[Table]:
-    """Table 3 with the coefficients but no factors' levels, and C.1 with all coefficients; no tables without a fit.
+    """Table 3 (without the intercept and factors' levels) and C.1 (all coefficients); no tables without a fit.
 
     `titles` are the titles of the two tables; `query` gives the rows that were fitted. If `levels` is true, table 3
-    also shows the levels of factors, because they are not controls.
+    also shows the levels of factors, because levels of factors are not controls in this case.
     """
     if not fits:
         return []
@@ -258,7 +259,8 @@ def tables(titles: tuple[str, str], spec: Spec, fits: Fits, query: str, levels: 
         if isinstance(fit, Fit) and fit.references
     ]
     kind, scale = ("binomial", "on the logit scale") if spec.link == "logit" else ("linear", "in the outcome's unit")
-    about = f"{spec.formula}; {kind} GEE, {spec.correlation}, robust errors by {' and '.join(spec.cluster)}"
+    clusters = " and ".join(spec.cluster)
+    about = f"{spec.formula}; {kind} GEE, {spec.correlation}, robust standard errors clustered by {clusters}"
     scored = [name for name in spec.z_scored.columns if name in spec.parsed.columns()]
     units = f", {' and '.join(scored)} z-scored" if scored else ""
     tests = int(every[HOLM].notna().sum())
@@ -274,7 +276,7 @@ def tables(titles: tuple[str, str], spec: Spec, fits: Fits, query: str, levels: 
             by=texts(spec.per),
             columns=texts(["rows", "clusters", *shown], len(spec.per)),
             lines=brief_rows,
-            about=f"{brief}{_DAGGER}: p < 0.05 by Holm's correction {over}",
+            about=f"{brief}{_DAGGER}: p < 0.05 after Holm's correction {over}",
             values=every[every["name"].isin(shown)].drop(columns="fit"),
             query=query,
             notes=[*notes, *references * levels],
@@ -286,7 +288,7 @@ def tables(titles: tuple[str, str], spec: Spec, fits: Fits, query: str, levels: 
             columns=[
                 Column(name.replace("_", " "), partial(_figure, name), printed=name not in RAW) for name in _FIGURES
             ],
-            about=f"{long}p holm: p by Holm's correction {over}",
+            about=f"{long}p holm: p after Holm's correction {over}",
             values=every.drop(columns="fit"),
             query=query,
             notes=[*notes, *references],
@@ -298,7 +300,7 @@ def coefficients(fits: Fits, levels: bool = False) -> pd.DataFrame:
     """The coefficients of every fit with the fit's keys, `fit` (its index in `fits`), and p by Holm's correction.
 
     The correction is over the coefficients that table 3 shows, of all fits together, because the study asks about them.
-    Levels of factors are controls unless `levels` is true, and no question is about the intercept.
+    Levels of factors are controls unless `levels` is true, and the study asks nothing about the intercept.
     """
     parts = [
         (fit.coefficients if isinstance(fit, Fit) else NOTHING).assign(**key, fit=place)
@@ -309,7 +311,7 @@ def coefficients(fits: Fits, levels: bool = False) -> pd.DataFrame:
 
 
 def _in_order(names: Container[str], spec: Spec) -> list[str]:
-    """The names in the order of the formula; the order in the fits may differ, because a fit may lack some of them."""
+    """The names in the order of the formula; the fits' order may differ, because a fit may lack some of the names."""
     return [name for name in map(":".join, spec.parsed.terms) if name in names]
 
 
@@ -326,7 +328,7 @@ def _counts(fit: Fit | Refused) -> list[str]:
 
 
 def _cells(every: pd.DataFrame, place: int, names: Sequence[str]) -> list[str]:
-    """The coefficients of one fit with stars, dagger and error."""
+    """The coefficients of one fit, each with its stars, dagger and standard error."""
     own = {row["name"]: row for row in every[every["fit"] == place].to_dict("records")}
     return [_starred(own[name]) if name in own else NONE for name in names]
 

@@ -1,4 +1,4 @@
-"""The gain from memory: each planner with memory minus itself without memory, on the same cases (egb_slate B.1)."""
+"""The gain from memory: each planner's results with memory minus those without, on the same cases (egb_slate B.1)."""
 
 from __future__ import annotations
 
@@ -23,10 +23,11 @@ GAINS = ["success", "tool_match_rate"]
 """The rates that are compared."""
 _LABELS = ["robustness", "planner", "memory"]
 _CAPTION = (
-    "traces: the number of remembered traces / the number of cases that the earlier sweep ran; cases: run both with "
-    "memory and without; without, with: success in %; gain: in percentage points, paired over cases; 95% interval: "
-    f"{TOLD}; *: the interval excludes 0, †: significant also after Holm's correction over this table's gains in the "
-    f"same rate; {ALIKE}; apart=true: no trace is of a case in the case's own cluster (those of one template)"
+    "traces: the number of remembered traces / the number of cases that the earlier sweep ran; cases: the number of "
+    "cases run both with and without memory; without, with: success in %; gain: success with memory minus success "
+    f"without it, in percentage points, paired over cases; 95% interval: {TOLD}; *: the interval excludes 0, †: "
+    f"significant also after Holm's correction over this table's gains in the same rate; {ALIKE}; apart=true: no trace "
+    "comes from the case's own cluster (the cases of one template)"
 )
 
 
@@ -48,11 +49,12 @@ def tables(root: Path) -> list[Table]:
 
 
 def gains(cells: pd.DataFrame, where: str = "true") -> Asked:
-    """One row per planner with memory that also ran without memory on some of the cases, of one model and dataset.
+    """For one model and dataset, one row per planner with memory that also ran without it on some of the cases.
 
-    `traces` is the number of remembered traces, `of_cases` the number of their cases. `cases` and `clusters` count the
-    cases with known success both with and without memory. Each of GAINS has the shares `_without` and `_with`, the
-    difference with `_low` and `_high`, and Holm's p (`_holm`). Figures are NaN if nothing is known.
+    `traces` is the number of remembered traces, and `of_cases` the number of cases that the traces come from. `cases`
+    and `clusters` count the cases with known success both with and without memory. Each of GAINS has the shares
+    `_without` and `_with`, the difference with `_low` and `_high`, and Holm's p (`_holm`). Figures are NaN if nothing
+    is known.
     """
     memory = f"coalesce(memory, '{UNCHANGED}') AS memory"
     asked = ask(cells, queries.of_cases(GAINS, where, [memory, "any_value(config) AS config"]))
@@ -86,7 +88,7 @@ def _gained(own: pd.DataFrame, without: pd.DataFrame) -> dict[str, float]:
 
 
 def _without_memory(planners: pd.Series[str], memory: pd.Series[str]) -> list[str]:
-    """The labels that planners with memory have without it (`load.told_apart`)."""
+    """The labels that the planners would have without their memory (`load.told_apart`)."""
     pairs = zip(planners, memory, strict=True)
     return [planner.replace(f" / memory {label}", "") for planner, label in pairs]
 
@@ -99,7 +101,7 @@ def _labels(root: Path) -> set[str]:
 def _table(model: str, dataset: str, values: pd.DataFrame, query: str) -> Table:
     return Table(
         name=f"memory {model} {dataset}",
-        title=f"{model} on {dataset}: what memory gains (egb_slate B.1, table 7)",
+        title=f"{model} on {dataset}: gain from memory (egb_slate B.1, table 7)",
         by=_LABELS,
         columns=[
             Column("traces", _traces),

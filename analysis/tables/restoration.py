@@ -57,12 +57,12 @@ FROM j LEFT JOIN c USING (cell_id) GROUP BY ALL ORDER BY ALL"""  # noqa: S608  n
 `alike` is equal for settings that differ only in `restored`.
 """
 _CAPTION = (
-    "in the rows below the first row of a block, wrong decisions of the judge were corrected from the reference, "
-    "with the same seeds, so these rows are no results of the judge; decisions: scores of the judge that were "
-    "compared with the thresholds before and after a call; error: share of wrong decisions (after a false positive "
-    "the search goes on with something that is not the reference's; a false negative rejects what is the "
-    f"reference's); success in % of cases; gain: over the first row, in percentage points; 95% interval: {TOLD}; "
-    f"{ALIKE}"
+    "in the rows below the first row of a block, wrong decisions of the judge were corrected with the reference, "
+    "with the same seeds, so these rows are not the judge's own results; decisions: the number of the judge's scores "
+    "that were compared with the thresholds before and after a call; error: share of wrong decisions (after a false "
+    "positive the search goes on with something that is not the reference's; a false negative rejects something that "
+    "is the reference's); success in % of cases; gain: success minus that of the first row, in percentage points; 95% "
+    f"interval: {TOLD}; {ALIKE}"
 )
 
 
@@ -72,14 +72,15 @@ def notice(root: Path) -> str:
     judges = [json.loads(text or "{}").get(JUDGE) or {} for text in found]
     restored = any(judge.get("restored", NOT_RESTORED) != NOT_RESTORED for judge in judges)
     return (
-        ("restored=...: decisions of the judge were corrected from the reference, so this is no result of the judge; ")
+        "restored=...: decisions of the judge were corrected with the reference, so these are not the judge's own "
+        "results; "
         if restored
         else ""
     )
 
 
 def tables(root: Path) -> list[Table]:
-    """Table 6, with rows for each model, judge, dataset and planner with restored settings; no table without any."""
+    """Table 6: rows for each model, judge, dataset and planner with restored settings; no table without such rows."""
     found, query = table(root)
     if found.empty:
         return []
@@ -108,11 +109,11 @@ def tables(root: Path) -> list[Table]:
 
 
 def table(root: Path) -> Asked:
-    """One row for each setting of a group that differs only in `judge.restored`, if the group has several settings.
+    """One row for each setting of a group in which only `judge.restored` differs, if the group has several settings.
 
-    Columns: `PLACE`, `restored`, `cases` (that both this setting and the setting as judged have), `decisions`, the
-    shares of decisions `error`, `false_positives` and `false_negatives`, `success` (mean over cases of the mean over
-    trials), `gain` with `low` and `high`; NaN if a figure does not exist.
+    Columns: `PLACE`, `restored`, `cases` (the number that both this setting and the setting without corrections have),
+    `decisions`, the shares of decisions `error`, `false_positives` and `false_negatives`, `success` (mean over cases of
+    the mean over trials), `gain` with `low` and `high`; a figure that does not exist is NaN.
     """
     asked, rows = _ask(root, _BY_CASE), list[dict[str, Any]]()
     for _, group in asked.rows.groupby("alike", sort=False):

@@ -1,4 +1,4 @@
-"""Rewards, for tasks that have them (τ²-bench): their mean, the database's part, how runs ended, and the parts met."""
+"""Rewards of tasks that have them (τ²-bench): mean, the database's part, ways in which runs ended, parts met."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ _LABELS = SETTING[2:]
 _TOLD = f"means over cases in %; in brackets 95% intervals: {intervals.SHARES}"
 _CAPTION = (
     f"{_TOLD} (a terminal shows only the intervals of reward and DB); reward: the product over the task's reward "
-    "basis, 0 if the run did not end properly; DB: the database is as the gold actions leave it; no reward: cells "
-    "whose reward is not known, which the mean leaves out; the other columns: why runs ended, as shares of the runs "
-    "whose end is known"
+    "basis, 0 if the run did not end properly; DB: runs whose database is as the gold actions leave it; no reward: the "
+    "number of cells whose reward is not known, which the means leave out; the other columns: the reasons why runs "
+    "ended, as shares of the runs whose end is known"
 )
 _OF_PARTS = (
-    f"{_TOLD}; met: the mean reward of a part over the cases with this part in their reward basis; known: cases for "
-    "which it is known in any trial"
+    f"{_TOLD}; met: the mean reward of a part over the cases with this part in their reward basis; known: the number "
+    "of cases for which this reward is known in at least one trial"
 )
 _MET = Measure("met", "met")
 
@@ -49,7 +49,7 @@ def tables(root: Path) -> list[Table]:
 
 
 def rewards(cells: pd.DataFrame, where: str = "true") -> tuple[Asked, list[Measure]]:
-    """One row per planner and robustness setting of one model and dataset, and the measures with values in them.
+    """One row per planner and robustness setting of one model and dataset, and the measures that have a value.
 
     Columns: mean reward, `success_db` and the shares of ends, each with `_low`, `_high` and `_cases` (`measured`), and
     `unknown`, the number of cells whose reward is not known.
@@ -109,7 +109,7 @@ def _rewards(root: Path, cells: pd.DataFrame, model: str, dataset: str) -> Table
     figures = columns(frame, all_of_them, counts=[], bounded=[REWARD, DB])
     return Table(
         name=f"rewards {model} {dataset}",
-        title=f"{model} on {dataset}: rewards, and why runs ended",
+        title=f"{model} on {dataset}: rewards, and reasons why runs ended",
         by=_LABELS,
         columns=[count("cases"), count("cells"), count("unknown", "no reward"), *figures],
         values=frame,

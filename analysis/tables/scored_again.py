@@ -23,10 +23,10 @@ NAME = "scored again"
 _FORM = ".3g"
 _BY = ["model", "dataset", "robustness", "planner", "scored_by", "metric"]
 _CAPTION = (
-    "one row for each metric with a value that changed in the newest scoring, by code and by each evaluator; values: "
-    "cells that have a value in both scorings; differ: those of them whose value changed; then, now: means over "
-    f"cases; change: now minus then, paired over cases; its 95% interval: {TOLD}. If only one scoring has a value, "
-    "agent-grid rescore says why"
+    "one row for each metric and each scorer (code or an evaluator) with a value that changed in the newest scoring; "
+    "values: the number of cells with a value in both scorings; differ: the number of these cells whose value changed; "
+    f"then, now: means over cases; change: now minus then, paired over cases; its 95% interval: {TOLD}. If only one of "
+    "the two scorings has a value, agent-grid rescore says why"
 )
 _QUERY = """WITH said AS (SELECT cell_id, name, coalesce(evaluator, 'code') AS scored_by,
   arg_max(value, created_at) AS again

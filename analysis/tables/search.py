@@ -20,8 +20,8 @@ from analysis.tables import search_cells
 from analysis.tables.search_cells import ALL_CALLS, PARTS
 
 ASKED = (
-    "asked: yes if the planner asked in any case whether the case was resolved, or if its judge's decisions were "
-    "corrected from the reference; such planners have a block of their own"
+    "asked: yes if the planner asked, in at least one case, whether the case was resolved, or if its judge's decisions "
+    "were corrected with the reference; such planners have a block of their own"
 )
 INTERVAL = f"95% intervals, {intervals.TOLD}"
 OF_SUCCESS = f"95% intervals, {intervals.SHARES}"
@@ -34,7 +34,7 @@ _LABELS: Sequence[Column | str] = [
 _TERMS = ["robustness", "asked"]
 """A line is drawn before a row in which one of these labels changes."""
 _COSTS = (
-    "tokens: input and output tokens; calls: completions and scoring passes; executed: calls of tools that were run; "
+    "tokens: input and output tokens; calls: completions and scoring passes; executed: tool calls that were run; "
     "seconds: the case's own time, which in the first case of a process includes the time for loading; tokens and "
     "calls are those of the acting model and the judge; all are means per case"
 )
@@ -73,19 +73,19 @@ def title(place: Mapping[str, str]) -> str:
 
 
 def name(kind: str, place: Mapping[str, str]) -> str:
-    """The name that tells a table from other tables of its kind."""
+    """The name that distinguishes a table from others of its kind."""
     return " ".join([kind, *(place[part] for part in search_cells.PLACE)])
 
 
 def terms(place: Mapping[str, str]) -> str:
-    """The text about the budget for a caption."""
+    """The text about the budget in a caption."""
     return f"budget per case, the same for all planners: {place['budget']}"
 
 
 def comparison_table(place: Mapping[str, str], frame: pd.DataFrame, query: str) -> Table:
     """A table like tables 1 and 2: success, tool match, costs, and the share of episodes that a budget stopped.
 
-    There is one such share for each part of the budget.
+    Each part of the budget has its own share of episodes that it stopped.
     """
     stopping = [part for part in PARTS if (frame[f"stopped_{part}"] > 0).any()]
     stopped = (
@@ -112,7 +112,7 @@ def comparison_table(place: Mapping[str, str], frame: pd.DataFrame, query: str) 
         values=frame,
         query=query,
         about=f"{terms(place)}; success and tool match in %; in brackets {OF_SUCCESS}; {_COSTS}; {ASKED}; failed: "
-        "number of cells",
+        "number of failed cells",
         notes=_unknown(frame),
         breaks=_TERMS,
     )
@@ -139,7 +139,7 @@ def frontier_tables(place: Mapping[str, str], frame: pd.DataFrame, query: str) -
             query=query,
             about=f"{terms(place)}; success in %, in brackets {OF_SUCCESS}; tokens (of the acting model and the "
             "judge) and seconds: means per case; undominated: no planner on the same terms has at least the same "
-            f"success at no higher cost and is better in one of the two, judged by means alone; {ASKED}, and a "
+            f"success at no higher cost and is better in one of the two (only means are compared); {ASKED}, and a "
             "frontier of their own",
             notes=_unknown(frame),
             breaks=_TERMS,
@@ -173,21 +173,21 @@ def ablation_tables(place: Mapping[str, str], frame: pd.DataFrame, query: str) -
             values=frame,
             query=query,
             about=f"{terms(place)}; success in %, tokens (including the judge's), executed calls and nodes of the "
-            "tree: means per case; difference: to the plain planner (the row without differences), over the cases "
-            f"that both have; in brackets {INTERVAL}; {intervals.ALIKE}; *: the interval excludes 0",
+            "tree: means per case; difference: the row minus the plain planner (the row without differences), over the "
+            f"cases that both have; in brackets {INTERVAL}; {intervals.ALIKE}; *: the interval excludes 0",
             breaks=["robustness", "reference"],
         )
     ]
 
 
 ANYTIME = (
-    "success at a limit: that of the best result which the planner had found after this number of executed calls, "
-    "and would then have returned; a case without a result by then counts as not resolved"
+    "success at a limit: the success of the best result that the planner had found after this number of executed "
+    "calls, and would have returned at that point; a case without a result by then counts as not resolved"
 )
 SIZES = (
     "nodes: proposed calls, without the root; executed: nodes whose call was run, or had been run before; rollouts: "
     "rewards backed up through the root, for planners that back up rewards; pruned: nodes from which the search did "
-    "not go on"
+    "not continue"
 )
 EFFICIENCY = (
     "gain per second: the gain in mean success since the previous limit, divided by the gain in mean seconds (for "
@@ -214,7 +214,7 @@ def anytime_tables(place: Mapping[str, str], frame: pd.DataFrame, query: str) ->
             columns=[Column(str(limit), partial(_at_limit, limit)) for limit in limits],
             values=frame,
             query=query,
-            about=f"{terms(place)}; columns: limits of executed calls per case; {ANYTIME}; {SECONDS}; {EFFICIENCY} "
+            about=f"{terms(place)}; columns: limits on executed calls per case; {ANYTIME}; {SECONDS}; {EFFICIENCY} "
             f"(success as a share); in brackets {OF_SUCCESS}; the intervals of seconds ({intervals.AMOUNTS}) and of "
             f"gains per second ({OF_GAINS}) are in the figure and in the table's CSV file; {ASKED}",
             lines=lines,
@@ -246,7 +246,7 @@ def sizes_tables(place: Mapping[str, str], frame: pd.DataFrame, query: str) -> l
     return [
         Table(
             name=name("trees", place),
-            title=f"{title(place)}: trees at their end (tooltree, figure 4)",
+            title=f"{title(place)}: search trees at the end of the search (tooltree, figure 4)",
             by=_LABELS,
             columns=[
                 count("episodes"),
@@ -306,10 +306,10 @@ WHERE {where} AND e.success IS NOT NULL GROUP BY ALL ORDER BY ALL"""
 def at_limits(
     group: pd.DataFrame, improvements: pa.Table, limits: Sequence[int] = LIMITS, where: str = "true"
 ) -> Asked:
-    """One row per case with known success and limit (`most`) within the budget; `success` is the mean over trials.
+    """One row per limit (`most`) within the budget, and per case with known success; `success` is the mean over trials.
 
     A cell that used no more than the limit counts with its own success. Any other cell counts with the success of its
-    last improvement within the limit, or 0 without such an improvement.
+    last improvement within the limit, or 0 if it has none.
     """
     within = [limit for limit in limits if (group["most_calls"] >= limit).all()]
     query = _AT_CALLS.format(labels=LABELLED, calls=ALL_CALLS, limits=f"{within}::INT[]", where=where)
@@ -322,7 +322,8 @@ def curve(cases: pd.DataFrame) -> pd.DataFrame:
     `cases` are the rows of `at_limits`. Columns: `robustness`, `asked`, `planner`, `less` (None, or the planner that is
     subtracted), `limit`, `cases`, `clusters`, `success` (the success or the paired difference) with `_low` and `_high`
     (95%, over clusters), and for differences `holm`, p by Holm's correction over all differences. The differences are
-    REFERENCE minus every other planner on the same terms; two variants of REFERENCE have a single difference.
+    REFERENCE minus every other planner on the same terms; between two variants of REFERENCE there is only one
+    difference.
     """
     found: list[dict[str, Any]] = []
     by_planner: dict[tuple[str, bool], dict[str, dict[int, pd.Series[float]]]] = {}
@@ -361,8 +362,8 @@ def _row(
 SUCCESS = "success, %"
 _COUNTED = "completions and scoring passes per case, of the acting model and the judge"
 _AT = (
-    "success at a limit: that of the best result which the planner had found by then, and would then have returned; "
-    "a case without a result by then counts as not resolved"
+    "success at a limit: the success of the best result that the planner had found by then, and would have returned at "
+    "that point; a case without a result by then counts as not resolved"
 )
 
 
@@ -379,19 +380,19 @@ def pass_tables(place: Mapping[str, str], frame: pd.DataFrame, query: str) -> li
         for key, own in ordered.groupby(keys, sort=False, observed=True)
     ]
     differences = (
-        "; less: success minus that of another planner on the same terms, in percentage points, paired over cases, "
-        f"with 95% intervals ({intervals.TOLD}); *: the interval excludes 0, †: significant also after Holm's "
-        "correction over all these differences"
+        "; less ...: success minus that of the named planner, which is on the same terms, in percentage points, "
+        f"paired over cases, with 95% intervals ({intervals.TOLD}); *: the interval excludes 0, †: significant also "
+        "after Holm's correction over all these differences"
     )
     return [
         Table(
             name=name("passes", place),
-            title=f"{title(place)}: planners at equal model calls",
+            title=f"{title(place)}: planners at equal numbers of model calls",
             by=[*_LABELS, Column("of", lambda line: f"less {line['less']}" if line["less"] else SUCCESS)],
             columns=[Column(str(limit), partial(_at, limit)) for limit in limits],
             values=frame,
             query=query,
-            about=f"{terms(place)}; columns: limits of {_COUNTED}; {_AT}; in brackets 95% intervals, {intervals.SHARES}"
+            about=f"{terms(place)}; columns: limits on {_COUNTED}; {_AT}; in brackets {OF_SUCCESS}"
             f"{differences if (frame['less'].notna()).any() else ''}; {ASKED}",
             lines=lines,
             breaks=["robustness", "asked"],

@@ -19,7 +19,7 @@ from analysis.load.queries import LABELLED, Asked, ask
 from analysis.stats.intervals import CLUSTER, UNKNOWN, Interval, amount, interval, n_clusters, share
 from grid import store
 
-# The sizes of trees at their end: nodes, executions and rollouts (tooltree, figure 4).
+# The sizes of trees at the end of an episode: nodes, executions and rollouts (tooltree, figure 4).
 
 
 SIZES = {"nodes": "nodes", "executed_nodes": "executed", "rollouts": "rollouts", "pruned": "pruned"}
@@ -64,7 +64,7 @@ PARTS = {
     "steps": "executed calls", "llm_calls": "model calls", "tokens": "tokens", "seconds": "seconds",
     "cell_money": "dollars",
 }  # fmt: skip
-"""The parts of a budget that end an episode, with the names of what they count."""
+"""The parts of a budget that end an episode, with the names of the quantities that they limit."""
 PLACE = ["model", "dataset", "outline", "budget"]
 """The labels that compared planners share, besides the robustness setting."""
 ROW = [*PLACE, "robustness", "planner"]
@@ -88,10 +88,10 @@ _NOT_RECORDED = "not recorded"
 
 
 class Terms(NamedTuple):
-    """The terms of a setting's planner: place of the outline, budget in words, and limit on executed calls.
+    """The terms of a setting's planner: the dataset's outline key, budget in words, and limit on executed calls.
 
     `most_calls` is the budget's limit on completions and scoring passes. `restored` says whether the judge's decisions
-    were corrected from the reference.
+    were corrected with the reference.
     """
 
     outline: str
@@ -115,8 +115,8 @@ def read(root: Path) -> pd.DataFrame:
     """One row per cell from `load.episodes`, with `ROW` and further columns.
 
     `limit` is the number of executed calls that the cell's budget allows, `most_calls` the number of completions and
-    scoring passes; both are infinite if not recorded. `asked` is true if the cell's planner asked, in any case, whether
-    the case was resolved, or had a judge whose decisions were corrected (tooltree A.2).
+    scoring passes; both are infinite if not recorded. `asked` is true if the cell's planner asked, in at least one
+    case, whether the case was resolved, or had a judge whose decisions were corrected (tooltree A.2).
 
     Raises:
         StoreError: the folder cannot be read.
@@ -136,9 +136,9 @@ def read(root: Path) -> pd.DataFrame:
 
 
 def places(cells: pd.DataFrame) -> Iterator[tuple[dict[str, str], pd.DataFrame]]:
-    """The cells of each model, dataset, outline and budget, as planners with different budgets are never compared.
+    """The cells of each model, dataset, outline and budget; planners with different budgets are never compared.
 
-    Besides PLACE the labels have `where`, the SQL condition for these cells.
+    Besides PLACE, the labels have `where`, the SQL condition for these cells.
     """
     of_place = cells.groupby(PLACE[:2], sort=False, observed=True)["setting_id"].nunique().to_dict()
     for key, group in cells.groupby(PLACE, sort=False, observed=True):
@@ -177,7 +177,7 @@ def cases(group: pd.DataFrame, where: str = "true") -> Asked:
 
 
 def by_case(rows: pd.DataFrame, columns: list[str]) -> pd.DataFrame:
-    """Columns of rows of cases, indexed by cluster and case."""
+    """Columns of the cases' rows, indexed by cluster and case."""
     return rows.set_index(CASE)[columns]
 
 
@@ -196,7 +196,7 @@ def _terms(config: str) -> Terms:
 #
 # A planner reports every trajectory that is better than all earlier ones (table `improvements`), with the calls and
 # time used by then. If it is stopped at a limit, it returns the last of these trajectories. So the last improvement
-# within a limit is the result of a run with this limit, as long as the planner does not look at its budget.
+# within a limit is what a run with this limit would return, if the planner's decisions do not depend on its budget.
 
 
 LIMITS = (4, 8, 16, 32, 64, 128)
@@ -225,7 +225,7 @@ WHERE {where} AND e.success IS NOT NULL GROUP BY ALL ORDER BY ALL"""
 
 
 def improvements(root: Path) -> pa.Table:
-    """The rows of the table `improvements` that `at_limits` reads: the use of calls and time up to each improvement.
+    """The rows of the table `improvements` that `at_limits` reads: the calls and time used up to each improvement.
 
     Raises:
         StoreError: the folder cannot be read.
@@ -237,11 +237,11 @@ def improvements(root: Path) -> pa.Table:
 def at_limits(
     group: pd.DataFrame, improvements: pa.Table, limits: Sequence[int] = LIMITS, where: str = "true"
 ) -> Asked:
-    """One row per case with known success and limit (`most`) within the budget: means over trials.
+    """One row per limit (`most`) within the budget, and per case with known success: means over trials.
 
     A cell that executed no more calls than the limit counts with its own success. Any other cell counts with the
-    success of its last improvement within the limit, or 0 without such an improvement. Seconds are known at
-    improvements and at the end; between these points they are interpolated over executed calls.
+    success of its last improvement within the limit, or 0 if it has none. Seconds are known at improvements and at the
+    end; between these points they are interpolated over executed calls.
     """
     within = [limit for limit in limits if (group["limit"] >= limit).all()]
     query = _AT_LIMITS.format(labels=LABELLED, limits=f"{within}::INT[]", where=where)
@@ -275,9 +275,9 @@ def curve(cases: pd.DataFrame) -> pd.DataFrame:
 def marginal(means: pd.DataFrame, before: pd.DataFrame | None) -> Interval:
     """The marginal gain per second at a limit (tooltree §4.2): the gain in success divided by the gain in seconds.
 
-    Both gains are from the limit `before` to this limit, over the same cases; without `before`, from 0 calls and 0
-    seconds. The interval is Student's t of the ratio's linear part (delta method), because success may fall. NaN if no
-    time passes.
+    Both gains are from the limit `before` to this limit, over the same cases; if there is no `before`, they are from 0
+    calls and 0 seconds. The interval is a Student's t interval for the linearised ratio (delta method), because the
+    gain in success may be negative. The result is NaN if no time passes.
     """
     gained = (means - before if before is not None else means)[["success", "seconds"]].dropna()
     seconds = float(gained["seconds"].mean()) if len(gained) else 0.0
@@ -327,7 +327,7 @@ def compared(cases: pd.DataFrame) -> pd.DataFrame:
 def undominated(success: npt.NDArray[np.float64], cost: npt.NDArray[np.float64]) -> Flags:
     """For each planner, whether no other planner is better in success or cost and not worse in the other; shapes (n,).
 
-    A planner whose success or cost is not known neither dominates nor is undominated.
+    A planner whose success or cost is not known neither dominates others nor counts as undominated.
     """
     known = ~(np.isnan(success) | np.isnan(cost))
     as_good = (success[None, :] >= success[:, None]) & (cost[None, :] <= cost[:, None])
@@ -379,8 +379,8 @@ def _told(own: pd.DataFrame, plain: pd.DataFrame | None) -> dict[str, Any]:
 def plain_of(label: str, labels: Sequence[str]) -> str | None:
     """The label with which a variant is compared; None if the label is not a variant, or has nothing to compare with.
 
-    The label to compare with has no changes, or only changes to `true`: everything that can be switched off is on. Of
-    several such labels, it is the one with the same retriever and judge.
+    The label to compare with changes no key, or only sets keys to `true`, so everything that can be switched off is on.
+    Of several such labels, it is the one with the same retriever and judge.
     """
     plain = [other for other in labels if _is_plain(other)]
     if label in plain:

@@ -28,36 +28,43 @@ _HEADERS = {"success": "success", "tool_match_rate": "tool match", "action_accur
 """The headers of rates."""
 _FAILED = "failed: cells that ended in an error"
 _DEVIATIONS = "±: standard deviation over trials"
-_PARTIAL = "cells: for a setting that is not complete, finished/planned cells"
+_PARTIAL = "cells: for an incomplete setting, shown as finished/planned"
 _BASELINES = (
-    f"{FIRST}: always calls the first tool that is offered; {CHANCE}: takes any option with the same probability; "
-    f"both need no model, and give no arguments that could succeed; {CEILING}: is right whenever the reference's "
-    "tool is offered"
+    f"{FIRST}: always calls the first tool that is offered; {CHANCE}: takes each option with equal probability; "
+    "neither of these two needs a model or gives arguments that could succeed; "
+    f"{CEILING}: is right whenever the reference's tool is offered"
 )
 _OF_SOLVABLE = "solvable: success on the solvable cases"
-_SOLVABLE = f"{SOLVABLE}: share of cases whose arguments can all be found in what the planner sees"
+_SOLVABLE = f"{SOLVABLE}: share of cases whose needed arguments can all be found in what the planner sees"
 _CONSTANTS = (
-    f"{CONSTANT}: the commonest answer of the training questions; {BY_FUNCTION}: the same for training questions "
-    "whose program ends in the same function, which the baseline is told; neither reads the question"
+    f"{CONSTANT}: always gives the commonest answer to the training questions; {BY_FUNCTION}: is told the last "
+    "function of the question's program and gives the commonest answer to the training questions whose programs end "
+    "in that function; neither reads the question"
 )
 _ENDS = (
     f"{NOTHING}: ends without a call; {TRANSFER}: hands the user over to a person and does nothing else; neither asks "
     "a model"
 )
 _UNKNOWN = {
-    unknowns.LEFT_OUT: "unknown: cells whose success is not known; success leaves them out",
+    unknowns.LEFT_OUT: "unknown: cells whose success is not known; they are left out of success",
     unknowns.FAILURE: "unknown: cells whose success is not known; they count as failures",
 }
 _BOUNDS = "bounds"
 _BOUNDED = (
-    f"{_BOUNDS}: success if all unknown cells failed, and if all succeeded; shown if they are more than "
-    f"{100 * unknowns.MOST:.0f}% of the row's cells"
+    f"{_BOUNDS}: success if all unknown cells had failed, and if all had succeeded; shown if more than "
+    f"{100 * unknowns.MOST:.0f}% of the row's cells are unknown"
 )
 _UNREADABLE = "unreadable: share of the acting model's answers that could not be read"
-_CUT = "cut: share of the acting model's answers that a limit on tokens, or a filter, cut off"
-_STOPPED = "stopped: cells whose budget (budget.*) was used up; they are scored as they stood"
-_CLUSTERS = "clusters: groups of cases that are not independent, such as cases of one domain; intervals are over them"
-_MONEY = "USD: US dollars per case, all roles together, by the prices of their models; engines inside the task are free"
+_CUT = "cut: share of the acting model's answers that were cut off by a token limit or a filter"
+_STOPPED = "stopped: cells whose budget (budget.*) was used up; they are scored on their best result so far"
+_CLUSTERS = (
+    "clusters: groups of cases that are not independent, such as cases of one domain; intervals are computed over "
+    "clusters"
+)
+_MONEY = (
+    "USD: cost per case in US dollars, summed over all roles, by the prices of their models; engines inside the task "
+    "are free"
+)
 
 
 def table(results: pd.DataFrame, baselines: pd.DataFrame, cases: pd.DataFrame, query: str) -> Table:
@@ -96,7 +103,7 @@ def table(results: pd.DataFrame, baselines: pd.DataFrame, cases: pd.DataFrame, q
 
 
 def _by_setting(cases: pd.DataFrame, trials: int) -> dict[tuple[str, str], Mapping[Any, Any]]:
-    """Map robustness setting and planner to the row of `rates` over all trials; empty if cases have single trials."""
+    """Map robustness setting and planner to the row of `rates` over all trials; empty if each case has one trial."""
     if trials < _SEVERAL:
         return {}
     frame = rates(cases, trials)
@@ -111,7 +118,7 @@ def _of_baselines(baselines: pd.DataFrame, shown: Sequence[str]) -> list[str]:
 
 
 def _columns(results: pd.DataFrame, trials: int) -> list[Column]:
-    """The columns for which any row has a value; a terminal leaves out more of them if there is more to warn about."""
+    """The columns for which any row has a value; a terminal leaves out more of them if there are more warnings."""
     partial = bool((results["cells"] < results["planned"]).any())
     unreadable_too, cut, stopped = (_many(results, share) for share in ("unreadable", "cut", "stopped"))
     bounded = bool(_bounded(results).any())
@@ -146,7 +153,7 @@ def _columns(results: pd.DataFrame, trials: int) -> list[Column]:
 
 
 def _column(header: str, text: Callable[[Row], str], said: str = "", printed: bool = True) -> Column:
-    """A column for which baselines without a model have no value."""
+    """A column in which baselines without a model have no value."""
     return Column(header, lambda row: MISSING if _WITHOUT in row else text(row), printed=printed, said=said)
 
 
@@ -192,7 +199,7 @@ def _bounded(results: pd.DataFrame) -> pd.Series[bool]:
 
 
 def _left_open(row: Row) -> str:
-    """The text of a row's success if all unknown cells failed, and if all succeeded."""
+    """A text with the two values that a row's success would have if all unknown cells failed or all succeeded."""
     if not row["unknown"] > unknowns.MOST * row["cells"]:
         return MISSING
     return bounds(row[unknowns.LEAST], row[unknowns.LARGEST])
@@ -209,7 +216,7 @@ def _joined(results: pd.DataFrame, baselines: pd.DataFrame) -> pd.DataFrame:
 
 
 def _notes(results: pd.DataFrame) -> list[str]:
-    """Notes on settings without deviations, because all their trials are equal, in all rates or in some of them."""
+    """Notes on settings that have no deviations because all their trials are equal, in all rates or in some."""
     found: dict[str, list[str]] = {}
     rows = results.to_dict("records")
     for row in rows:
@@ -219,9 +226,10 @@ def _notes(results: pd.DataFrame) -> list[str]:
         if equal:
             found.setdefault(of, []).append(f"{row['planner']} ({row['robustness']})")
     if len(found.get("", [])) == len(rows):
-        return ["no ±, because in every setting all trials of a case are equal"]
+        return ["no ±, because in every setting all trials of a case gave equal results"]
     return [
-        f"no ±{of} for settings in which all trials of a case are equal{' in this' * bool(of)}: {', '.join(labels)}"
+        f"no ±{of} for settings in which all trials of a case gave equal {'values' if of else 'results'}: "
+        f"{', '.join(labels)}"
         for of, labels in found.items()
     ]
 
@@ -236,21 +244,21 @@ _EVERY = 8
 """Each k up to this value has columns; above it, only 16, 32, ... and the number of trials have columns."""
 _CAPTION = (
     "in % of cases; for a case with c successes in n trials, pass^k is the chance that k trials, drawn without "
-    "replacement, all succeed, C(c, k) / C(n, k) (τ-bench, Yao et al. 2024), and pass@k the chance that any of them "
-    f"succeeds, 1 − C(n − c, k) / C(n, k); pass^1 is the success rate over these cases; with more than {_EVERY} "
-    f"trials, k is 1 to {_EVERY}, then 16, 32 and so on, and the number of trials; in brackets 95% intervals: "
+    "replacement, all succeed, C(c, k) / C(n, k) (τ-bench, Yao et al. 2024), and pass@k the chance that at least "
+    "one of them succeeds, 1 − C(n − c, k) / C(n, k); pass^1 is the success rate over these cases; with more than "
+    f"{_EVERY} trials, k is 1 to {_EVERY}, then 16, 32 and so on, and the number of trials; in brackets 95% intervals: "
     f"{intervals.SHARES}; for k above 1 the effective number of cases is at most their actual number if few cases "
     "are above 0% or few are below 100%"
 )
 _SHORT = (
     "% of cases; pass^k: k trials of a case, drawn from those that ran, all succeed (τ-bench, Yao et al. 2024); "
-    "pass@k: any of them succeeds; pass^1 is the success rate"
+    "pass@k: at least one of the k trials succeeds; pass^1 is the success rate"
 )
 
 
 def brief(k: int) -> str:
     """The caption if only one k is shown."""
-    return f"pass@{k}: any of {k} trials succeeds, pass^{k}: all do (% of cases with {k} known trials)"
+    return f"pass@{k}: at least one of {k} trials succeeds; pass^{k}: all do (% of cases with {k} known trials)"
 
 
 def all_of(successes: int, trials: int, k: int) -> float:
@@ -306,7 +314,7 @@ def tables(cases: pd.DataFrame, query: str) -> list[Table]:
     (model, dataset), frame = place_of(cases), rates(cases, most)
     table = Table(
         name=f"pass^k {model} {dataset}",
-        title=f"{model} on {dataset}: all of k trials (pass^k), and any of them (pass@k)",
+        title=f"{model} on {dataset}: success of all of k trials (pass^k), or of at least one (pass@k)",
         by=_LABELS,
         columns=_trial_columns(frame, most),
         values=frame,

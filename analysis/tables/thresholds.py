@@ -1,12 +1,12 @@
 """The entropy above which a planner should branch, learned from a pilot: the threshold that maximises Youden's J.
 
 J (Youden 1950) of a threshold is the share of wrong decisions that are above it minus the share of right decisions that
-are above it. With an outline, the right choice at each step is known. Then each first-pass decision counts for which
-the reference's tool was offered, because otherwise no branch can be right. Without an outline, it is not known which
-decision was wrong. Then a whole first pass counts as one decision, which has the pass's highest entropy and is wrong if
-the pass failed; it counts only if all the reference's tools were retrieved.
+are above it. With an outline, the right choice at each step is known. In this case, a first-pass decision counts if the
+reference's tool was offered, because otherwise no branch can be right. Without an outline, it is not known which
+decision was wrong. In this case, a whole first pass counts as one decision, which has the pass's highest entropy and is
+wrong if the pass failed; it counts only if all the reference's tools were retrieved.
 
-Only entropies of exact choices (`egb_logits`, `egb_names`) count, from each case's first trial.
+Only entropies of exact choices (`egb_logits`, `egb_names`) in each case's first trial count.
 """
 
 from __future__ import annotations
@@ -74,14 +74,14 @@ def decisions(root: Path) -> Asked:
     )
     if found.rows.empty:
         raise AnalysisError(
-            f"{root}: the folder has no first pass of exact choices; to run a pilot: planner=egb_logits "
-            "planner.trajectories=1 trials=1"
+            f"{root}: the folder has no first pass by a planner that makes exact choices; to run a pilot: "
+            "planner=egb_logits planner.trajectories=1 trials=1"
         )
     return Asked(found.rows, of_files(root, found.query))
 
 
 def best(entropy: Floats, error: npt.NDArray[np.bool_], weights: Floats | None = None) -> Best:
-    """The threshold with the largest J, halfway between two entropies; the lowest if there are several.
+    """The threshold with the largest J, halfway between two entropies; the lowest if several have the largest J.
 
     Args:
         entropy: in nats, shape (n,).
@@ -128,7 +128,9 @@ def learned(found: pd.DataFrame, draws: int = DRAWS) -> pd.DataFrame:
 
 
 def _bootstrap(entropy: Floats, error: npt.NDArray[np.bool_], cluster: npt.NDArray[np.intp], draws: int) -> Floats:
-    """Thresholds and J of resamples of as many clusters, drawn with replacement; shape (draws, 2).
+    """Thresholds and J of resamples; shape (draws, 2).
+
+    Each resample draws as many clusters as the data has, with replacement.
 
     The array is empty for a single cluster, or if the threshold is NaN.
     """
@@ -158,10 +160,11 @@ def table(frame: pd.DataFrame, query: str) -> Table:
         ],
         values=frame,
         query=query,
-        about="threshold: in nats, chosen so that J is largest; J: share of wrong decisions above the threshold "
-        "minus share of right ones (Youden 1950), on the decisions from which the threshold was learned; in brackets "
-        "95% intervals, a bootstrap over clusters of cases; branching: % of decisions above the threshold; wrong "
-        f"above, wrong below: % of the decisions above and below it that were wrong; {UNITS}; only first trials count",
+        about="threshold: in nats, chosen so that J is largest; J: share of wrong decisions that are above the "
+        "threshold minus share of right decisions that are above it (Youden 1950), on the decisions from which the "
+        "threshold was learned; in brackets 95% intervals from a bootstrap over clusters of cases; branching: % of "
+        "decisions above the threshold; wrong above, wrong below: % of the decisions above and below it that were "
+        f"wrong; {UNITS}; only first trials count",
     )
 
 
@@ -173,7 +176,7 @@ UNITS = (
 
 
 def overlap(pilot: Path, tested: Path) -> dict[str, tuple[int, int]]:
-    """For each dataset with tested cases in the pilot: the number of these cases, and of all tested cases.
+    """For each dataset that shares cases with the pilot: the number of shared cases, and of all tested cases.
 
     Raises:
         StoreError: a folder cannot be read.

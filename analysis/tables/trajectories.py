@@ -73,7 +73,7 @@ _TOLD = {
     "below 100 if the list names a tool twice; (set): share of the reference's set of tools",
     "usage": "usage: share of the tools called by both the planner and the reference that have the right arguments",
     "retrieval_rate": "retrieval rate: share of the reference's list of tools that was on offer",
-    "tool_precision": "precision, recall: of the set of tools called",
+    "tool_precision": "precision, recall: of the set of called tools, compared with the set of the reference's tools",
     "traj_satisfy": "traj-satisfy: an evaluator's grade from 0 to 10",
     "accuracy": "accuracy: share of answers that an evaluator calls right",
     "correct_path": "correct path: the calls include all of the reference's, in the reference's order",
@@ -83,11 +83,11 @@ _TOLD = {
     "evaluation)",
     "milestones": "milestones: share of the case's milestones that were reached",
     "forbidden_calls": f"forbidden calls: calls that the case forbids; their interval: {intervals.AMOUNTS}",
-    "passed": "pass rate: share that an evaluator passes; unsure counts half",
+    "passed": "pass rate: share of cases that an evaluator passes; the verdict unsure counts half",
 }
 _CHANCE = (
-    f"{CHANCE}: as many different tools as the reference has calls, drawn from the tools on offer at the first "
-    "decision; EM compares sets"
+    f"{CHANCE}: draws as many different tools as the reference has calls from the tools on offer at the first "
+    "decision; its EM compares sets"
 )
 
 
@@ -121,7 +121,7 @@ def tables(root: Path, cells: pd.DataFrame) -> list[Table]:
 
 
 def measured(cases: pd.DataFrame) -> pd.DataFrame:
-    """One row per setting: `cases`, `clusters`; for each of METRICS, mean, `_low`, `_high`, `_cases` (known cases)."""
+    """One row per setting: `cases`, `clusters`; mean, `_low`, `_high` and `_cases` (known cases) of each of METRICS."""
     rows = []
     for group in by_case(cases, SETTING, [*METRICS]):
         row: dict[str, Any] = dict(zip(SETTING, map(str, group.key), strict=True))
@@ -306,7 +306,7 @@ def curve(cells: pd.DataFrame) -> Asked:
 
 
 def scaling_tables(root: Path, cells: pd.DataFrame) -> list[Table]:
-    """Figure 2 as a table per model: a row per setting, a column per number of tools; none without TRAJECT-Bench."""
+    """Figure 2 as a table per model, only for TRAJECT-Bench: a row per setting, a column per number of tools."""
     found, query = curve(cells)
     if found.empty:
         return []
@@ -360,13 +360,13 @@ FROM (SELECT *, unnest(map_entries(counts)) AS one, generate_subscripts(map_keys
 GROUP BY ALL ORDER BY ALL"""
 _KINDS_CAPTION = (
     "F1 in %, from hits, calls made and gold calls summed over all cells; macro: mean over the kinds with gold calls "
-    "(F1 of the other kinds is none); GTA counts a gold call as a hit if its tool was called at all, so its F1 can "
+    "(other kinds have no F1); GTA counts a gold call as a hit if its tool was called at all, so its F1 can "
     "exceed 100"
 )
 
 
 def kind_tables(root: Path) -> list[Table]:
-    """A table for each model and dataset whose calls of tools are counted by kind."""
+    """A table for each model and dataset whose tool calls are counted by kind."""
     cells = load.episodes(root, [COUNTS_COLUMN], pc.field(COUNTS_COLUMN).is_valid())
     found = []
     for model, dataset, own in load.places(cells):
@@ -412,8 +412,8 @@ def _kinds_table(model: str, dataset: str, own: pd.DataFrame, query: str) -> Tab
 
 PATTERNS_COLUMN = "failure_patterns"
 _PATTERNS_CAPTION = (
-    "share of cells with each pattern, in %; a cell may have several patterns; none: the calls are the reference's "
-    "calls or some of them, in any order; the rules are in grid/metrics/failure_patterns.py"
+    "share of cells with each pattern, in %; a cell may have several patterns; none: the calls are all or "
+    "some of the reference's calls, in any order; the rules are in grid/metrics/failure_patterns.py"
 )
 
 

@@ -31,7 +31,7 @@ _PANEL, _CELL, _FRAME, _LEAST = 4.0, (0.62, 0.4), (0.9, 1.1), 3.0  # widths and 
 
 
 def drawings(root: Path) -> list[Drawing]:
-    """A figure for each planner with two numbers that vary; none without such a planner.
+    """A figure for each planner with two numbers that vary; no figure if there is no such planner.
 
     Raises:
         StoreError: the folder cannot be read.
@@ -47,7 +47,8 @@ def _drawing(root: Path, grid: Grid, every: pd.DataFrame, number: int) -> Drawin
         name=_called(grid),
         title=title(grid),
         caption=f"{told}success in % of cases, with 95% intervals in brackets and as bars ({intervals.SHARES}); "
-        f"curves: one number varies, and the other is held at its middle value ({held[0]}, then {held[1]})",
+        f"curves: one number varies, and the other is held at its middle value (first curve: {held[0]}; second: "
+        f"{held[1]})",
         svg=_svg(grid, f"varied-{number}"),
         query=queries.of_files(root, grid.query),
         section=SECTION,
@@ -68,7 +69,7 @@ def _svg(grid: Grid, name: str) -> str:
 
 
 def _heat(axis: Axes, grid: Grid) -> None:
-    """One cell per pair of values, empty if it did not run; all figures have the same scale, from 0 to 100%."""
+    """One cell per pair of values, empty if the pair did not run; all figures have the same scale, from 0 to 100%."""
     rows, columns = grid.values(grid.first), grid.values(grid.second)
     found = [[grid.at(first, second) for second in columns] for first in rows]
     values = np.array([[one.mean if one else np.nan for one in row] for row in found])
@@ -111,12 +112,12 @@ def _curve(axis: Axes, grid: Grid, along: str, held: str) -> None:
 # The table next to the heat map: success over two numbers of a planner.
 
 
-SECTION = "Two numbers of a planner"
+SECTION = "Two numeric keys of a planner"
 _FIGURES = {("egb_sampling", "samples", "trajectories"): " (egb_slate, figure 6)"}
 
 
 def tables(root: Path) -> list[Table]:
-    """A table for each planner with two numbers that vary; none without such a planner.
+    """A table for each planner with two numbers that vary; no table if there is no such planner.
 
     Raises:
         StoreError: the folder cannot be read.
@@ -158,7 +159,8 @@ def _table(root: Path, grid: Grid) -> Table:
         values=values,
         query=queries.of_files(root, grid.query),
         about=f"success in %, with 95% intervals in brackets ({intervals.SHARES}); one row per value of "
-        f"{grid.first}, one column per value of {grid.second}; {cases} each; {MISSING}: no such setting ran",
+        f"{grid.first}, one column per value of {grid.second}; {cases} per setting; "
+        f"{MISSING}: this setting did not run",
         lines=[{grid.first: first} for first in grid.values(grid.first)],
         section=SECTION,
     )
@@ -171,7 +173,7 @@ def _at(grid: Grid, second: float, line: Mapping[str, float]) -> str:
     return f"{number(found.mean, '.0f', 100)} {bounds(found.low, found.high, '.0f', missing='')}".rstrip()
 
 
-# The settings that are one planner with two of its numbers varied, and their success.
+# The settings of one planner that differ only in two of its numbers, and their success.
 
 
 LEAST = 4

@@ -29,7 +29,7 @@ _ASKED = """WITH c AS (SELECT cell_id, evaluator, against, rule, win, decided_by
 SELECT {labels}, c.evaluator, against, rule, cluster, case_id, avg(win) AS win, count(*) AS pairs,
   count(*) FILTER (win IS NULL) AS unreadable, count(*) FILTER (decided_by = 'judge') AS asked
 FROM c JOIN e USING (cell_id) GROUP BY ALL ORDER BY ALL"""
-"""The query for the last comparison of each pair by each evaluator; a cell that ran again counts as another cell."""
+"""The query for the last comparison of each pair by each evaluator; a cell that ran again counts as a new cell."""
 _PLACE = ["model", "dataset", "evaluator", "against", "rule"]
 _LABELS = ["robustness", "planner"]
 
@@ -56,7 +56,7 @@ def win_rates(cases: pd.DataFrame) -> pd.DataFrame:
         cases: the rows of `by_case`; `win` of a pair is 1, 0.5 or 0, or null if the evaluator named neither side. A
             pair with null counts only as `unreadable`.
 
-    The reference has 0.5 by definition, and no interval.
+    The reference has a win rate of 0.5 by definition, and no interval.
     """
     rows = []
     for key, group in cases.groupby([*_PLACE, *_LABELS], sort=False, observed=True):
@@ -88,10 +88,10 @@ def _table(rates: pd.DataFrame, query: str) -> Table:
         ],
         values=rates,
         query=query,
-        about=f"win rate: in % of pairs on the same case, a win counts 1 and a tie 0.5; rule: {first['rule']}; each "
-        "pair is shown to the evaluator in both orders, and the results are averaged; asked: pairs that the "
-        "evaluator decided (in other pairs, texts are equal word for word or only one is solved); unreadable: the "
-        f"evaluator named neither; 95% interval: {intervals.SHARES}",
+        about=f"win rate: share of pairs on the same case, in %; a win counts 1 and a tie 0.5; rule: {first['rule']}; "
+        "asked: pairs that the evaluator saw, in both orders, with the results averaged (in other pairs, the texts are "
+        "equal word for word or only one episode is solved); unreadable: pairs for which the evaluator gave no usable "
+        f"answer in at least one order; 95% interval: {intervals.SHARES}",
         lines=lines,
     )
 
@@ -112,11 +112,11 @@ LEAST = 2
 """Ranks need at least this number of data sets, and of planners."""
 DRAWS, SEED = 2_000, 20_261_128
 _CAPTION = (
-    "rank: by success among the planners that ran on all these data sets (1 is the best, ties share a rank), as a "
-    f"mean over data sets; in brackets 95% intervals: percentiles of {DRAWS:,} bootstrap draws of clusters of cases "
-    "within each data set, so other data sets may rank planners differently; mean: success averaged over data sets, "
-    "each with the same weight; other columns: success on each data set, in %, with 95% intervals "
-    f"({intervals.SHARES}); without disturbances"
+    "rank: place by success among the planners that ran on all these data sets (1 is the best, ties share a place), "
+    f"as a mean over data sets; in brackets 95% intervals: percentiles of {DRAWS:,} bootstrap draws of clusters of "
+    "cases within each data set, so other data sets may rank planners differently; mean: success averaged over data "
+    "sets, each with the same weight; other columns: success on each data set, in %, with 95% intervals "
+    f"({intervals.SHARES}); only cells without disturbances count"
 )
 Floats = npt.NDArray[np.float64]
 
@@ -135,8 +135,8 @@ def rank_tables(root: Path, episodes: pd.DataFrame) -> list[Table]:
 def ranks(episodes: pd.DataFrame, where: str = "true") -> Asked:
     """One row per planner that ran on all data sets, by mean rank: `rank`, `mean` and `on DATA`, each with bounds.
 
-    The frame is empty if there are fewer than LEAST data sets, or fewer than LEAST such planners. `episodes` are
-    undisturbed episodes of one model.
+    The frame is empty if there are fewer than LEAST data sets, or fewer than LEAST planners that ran on all of them.
+    `episodes` are undisturbed episodes of one model.
     """
     asked = ask(episodes, queries.of_cases(["success"], where))
     cases = asked.rows.dropna(subset=["success"]).sort_values(["dataset", "planner", "case_id"], kind="stable")

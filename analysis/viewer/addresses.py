@@ -137,14 +137,14 @@ OUTCOMES = {
 UNKNOWN = {"left_out": "left out", "failure": "counted as failures"}
 """The ways to count cells whose success is not known; the first is the default."""
 OTHER = "(other folder)"
-"""A value in place of a planner's label: compare cells with cells of the same planner in the other folder."""
+"""A value for `against` by which cells are compared with cells of the same planner in the other folder."""
 _LONGEST = 500  # maximum length of a value, in characters
 _PAGES = 1_000_000
 
 
 @dataclass(frozen=True)
 class Filters:
-    """The filters of a page; `run` is "" for the first folder, `2` for the other. Empty texts do not filter.
+    """The filters of a page; `run` is "" for the first folder, `2` for the second. An empty string means no filter.
 
     `failure` and `outcome` apply to the cells of `planner`, or to all cells if `planner` is empty. `against` is a
     planner's label or OTHER. `case` is a part of a case's id; `page` counts from 1.
@@ -172,7 +172,7 @@ class Filters:
 
     @property
     def cells(self) -> str:
-        """The view of `Index` that counts unknown cells as `unknown` says."""
+        """The view of `Index` that counts unknown cells in the way that `unknown` names."""
         return self.unknown or next(iter(UNKNOWN))
 
     @property
@@ -181,7 +181,7 @@ class Filters:
         return any((self.failure, self.category, self.depth, self.outcome, self.case))
 
     def but(self, **changes: Any) -> Filters:
-        """The filters with changes, at their first page unless another page is given."""
+        """The filters with some changes; they start at page 1 again unless another page is given."""
         return replace(self, **{"page": 1, **changes})
 
 
@@ -227,7 +227,7 @@ SWEEPS, CASES, EPISODE, TREE, ASKED, STATIC = "/", "/cases", "/episode", "/tree"
 
 
 def link(model: str = "", dataset: str = "", robustness: str = "", planner: str = "", case: str = "") -> str:
-    """The path of the cases of these labels, for the tables of a report: `/cases?model=...`.
+    """The path of the page of cases with these labels, for links in the tables of a report: `/cases?model=...`.
 
     If a label is left out, the viewer chooses the first existing one. Filters apply to the cells of `planner`; `case`
     is a part of a case's id.
@@ -248,7 +248,7 @@ def address(path: str, query: Mapping[str, object]) -> str:
     return f"{path}?{urlencode(given)}" if given else path
 
 
-# A model, a dataset and a robustness setting, and the planners that are shown side by side there.
+# A place is a model, a dataset and a robustness setting, whose planners are shown side by side.
 
 
 REFERENCE = "react"
@@ -276,7 +276,7 @@ def in_place(filters: Filters, setting: Setting) -> Filters:
 
 
 def summed_up(run: Run, index: Index, filters: Filters) -> list[dict[str, Any]]:
-    """For each place, its filters and the summaries of its settings; unknown cells are counted as in the filters."""
+    """For each place, its filters and the summaries of its settings; unknown cells are counted as the filters say."""
     summaries, found = index.summed_up(filters.cells), []
     for place in index.places:
         settings = index.of_place(place)

@@ -106,7 +106,7 @@ POLICY = (
     "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 )
 TOKEN = "token"  # noqa: S105
-"""The parameter with the token in the first address.
+"""The parameter that holds the token in the first address.
 
 Afterwards the token is in a cookie. The cookie's name contains the port, because browsers do not separate cookies of
 different ports.
@@ -157,7 +157,7 @@ class Guard:
             host = headers.get("host", "").rpartition(":")
             name = host[0] if host[0] and host[2].isdigit() else headers.get("host", "")
             if name.lower() not in _NAMES:
-                return PlainTextResponse("This viewer answers to 127.0.0.1 and localhost only.\n", 403)
+                return PlainTextResponse("This viewer answers only requests to 127.0.0.1 or localhost.\n", 403)
             return None
         query = parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True)
         given = next((value for name, value in query if name == TOKEN), None)
@@ -169,7 +169,7 @@ class Guard:
             return found
         if _same(_cookies(headers.get("cookie", "")).get(self._cookie, ""), self._token):
             return None
-        return PlainTextResponse("Open the address with its token, as the viewer printed it.\n", 403)
+        return PlainTextResponse("Open the address that the viewer printed, including its token.\n", 403)
 
 
 def _same(given: str, token: str) -> bool:

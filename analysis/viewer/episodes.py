@@ -19,7 +19,7 @@ SAME, OTHER, LACKING, FURTHER = "same", "different", "missing", "not in the refe
 
 @dataclass(frozen=True)
 class Argument:
-    """An argument's value in both calls, None if a call lacks it; `mark` compares both, "" without a reference."""
+    """An argument's value in each call, None if the call lacks it; `mark` compares both ("" without a reference)."""
 
     name: str
     chosen: str | None
@@ -38,7 +38,7 @@ class Compared:
 
     @property
     def tool_differs(self) -> bool:
-        """Whether the tool differs from the reference's; it also differs if only one of both calls no tool."""
+        """Whether the tool differs from the reference's; it also differs if only one of the two calls a tool."""
         return self.known and (self.tool or NO_TOOL) != (self.reference or NO_TOOL)
 
     @property
@@ -75,8 +75,8 @@ def written(step: Mapping[str, Any]) -> dict[str, str]:
 def aligned(steps: Sequence[Mapping[str, Any]], calls: Sequence[Mapping[str, Any]], followed: bool) -> list[int | None]:
     """For each step, the index of the reference's call with which it is compared.
 
-    If an outline is followed, this is the call of the step's substep; else the first call of the same tool that no
-    earlier step has.
+    If an outline is followed, this is the call of the step's substep; otherwise the first call of the same tool that is
+    not compared with an earlier step.
     """
     if followed:
         places = {call["substep_id"]: place for place, call in enumerate(calls)}
@@ -108,7 +108,7 @@ def _values(found: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _loaded(text: str | None) -> Any:
-    """The value of a JSON text in a column; a text that is not JSON, because it was cut to fit, stays a text."""
+    """The value of a JSON text in a column; a text that is not JSON because it was cut to fit stays a string."""
     if text is None:
         return None
     try:
@@ -234,7 +234,7 @@ def _steps(index: Index, row: Row) -> list[dict[str, Any]]:
 
 
 def _shown(steps: Sequence[Row], branch: int | None) -> list[Row]:
-    """The decisions of a branch; without a branch, of the scored path or, if there is none, the first pass."""
+    """The decisions of the branch or, if none is given, of the scored path or, if there is none, of the first pass."""
     if branch is None and any(step["on_path"] for step in steps):
         return sorted((step for step in steps if step["on_path"]), key=lambda step: int(step["step"]))
     return [step for step in steps if step["branch"] == (branch or 0)]

@@ -28,10 +28,10 @@ class _Chosen:
 
 
 def export(runs: Sequence[Run], folder: Path, most: int, only: Sequence[str] = ()) -> str:
-    """Write the pages of at most `most` episodes, only complete cases; return a sentence about the export.
+    """Write the pages of complete cases, at most `most` episodes in all; return a sentence about the export.
 
-    Every place gets an equal share of episodes and at least one case, beginning with the cases that most planners
-    failed. If `only` names cells, the cases of these cells are written instead, whatever `most` says.
+    Every place gets an equal share of episodes and at least one case, starting with the cases that the largest number
+    of planners failed. If `only` names cells, the cases of these cells are written instead, whatever `most` says.
 
     Raises:
         StoreError: the folder is not empty or cannot be written to, or no cell of `only` exists.
@@ -45,10 +45,10 @@ def export(runs: Sequence[Run], folder: Path, most: int, only: Sequence[str] = (
         chosen += _of_cells(run, index, only) if only else _failed_first(runs, run, index, most // len(runs))
     cells = {(one.filters.run, cell) for one in chosen for cell in one.cells}
     if only and not cells:
-        raise StoreError(f"--cell={only[0][:80]}: there is no such episode here")
+        raise StoreError(f"--cell={only[0][:80]}: there is no such episode in these results")
     note = (
         f"{len(cells):,} of {total:,} episodes are in this export: "
-        + ("those of the chosen cases" if only else "for each setting the cases that most planners failed")
+        + ("those of the chosen cases" if only else "for each setting, those of the cases that most planners failed")
         + ". Filters, other branches and refreshing need the viewer: agent-grid view."
     )
     try:

@@ -44,7 +44,7 @@ FROM {{rows}}"""
 _LABELS = f"""
 SELECT hash({_APART}) AS key, {", ".join(f'first("{name}") AS "{name}"' for name in APART)}, first(config) AS config
 FROM {{rows}} GROUP BY key HAVING key IN (SELECT setting FROM e)"""
-"""The query for settings' labels, without settings whose cells all ran again with other code."""
+"""The query for settings' labels, except settings whose cells have all been run again with different code."""
 _ORDER = ", ".join(f"{name} DESC" for name in LATEST)
 _AGAIN = f"""
 DELETE FROM e WHERE rowid IN (
@@ -61,7 +61,7 @@ DELETE FROM n WHERE setting NOT IN (
       AND hash({_APART}) IN (FROM n)) AS r
   ON e.cell_id = r.cell_id AND e.attempt_id IS NOT DISTINCT FROM r.attempt_id)"""
 _UNKNOWN = "UPDATE e SET unknown = true WHERE success IS NULL AND setting NOT IN (FROM n)"
-"""The rule of `analysis.load.unknowns.applied`; `n` has the settings without success, if there are any."""
+"""The rule of `analysis.load.unknowns.applied`; `n` has the settings without success values, if any."""
 _VIEWS = """
 CREATE OR REPLACE VIEW left_out AS SELECT * FROM e;
 CREATE OR REPLACE VIEW failure AS SELECT * REPLACE (success AND NOT unknown AS success) FROM e"""
@@ -122,7 +122,7 @@ class Index:
         self.seconds = time.monotonic() - began
 
     def _load(self, names: Sequence[str], rows: str) -> frozenset[str]:
-        """Read the cells; this function is called again if files were replaced meanwhile."""
+        """Read the cells; this function is called again if files were replaced in the meantime."""
         if not names:
             raise StoreError(f"{self.root}: the folder has no episodes yet")
         run = self._connection.execute
@@ -148,7 +148,7 @@ class Index:
         return frozenset(names)
 
     def _keep_latest(self) -> None:
-        """Keep only the row that counts of each cell that ran again.
+        """For each cell that ran again, keep only the row that counts.
 
         Such cells are found by sorting the keys, which takes a fraction of the time of grouping by keys.
         """
@@ -160,7 +160,7 @@ class Index:
             self._connection.unregister("several")
 
     def classify(self, classes: pa.Table) -> None:
-        """Use these classes of failures (`runs.Classes`) as the kinds of their cells from now on."""
+        """From now on, use these failure classes (`runs.Classes`) as the kinds of failure of their cells."""
         cursor = self._connection.cursor()
         cursor.register("given", classes)
         cursor.execute("CREATE OR REPLACE TABLE f AS SELECT cell_id, failure, failure_detail, failure_step FROM given")
@@ -178,7 +178,7 @@ class Index:
         return self._connection.cursor().execute(query, dict(values or {})).fetchall()
 
     def arrow(self, query: str, values: Mapping[str, Any] | None = None, **tables: pa.Table) -> pa.Table:
-        """The result of a query as a table, otherwise as `ask`; the query can read further `tables` by their names."""
+        """The result of a query, as in `ask`, but as a table; the query can also read `tables` by their names."""
         cursor = self._connection.cursor()
         for name, table in tables.items():
             cursor.register(name, table)

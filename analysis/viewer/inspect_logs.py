@@ -353,7 +353,7 @@ def _decision(step: Mapping[str, Any], name: str, model: str) -> Iterator[Messag
         told["options"] = {cut(one["tool"]): one["probability"] for one in step["options"]}
     said, tool = step["thought"] or "", step["chosen_tool"]
     if tool is None or tool == NO_TOOL:
-        content = said or (NO_TOOL if tool else step["written"] or "(nothing that can be read)")
+        content = said or (NO_TOOL if tool else step["written"] or "(no readable answer)")
         yield _said(cut(content), model, name, metadata=told)
         return
     given, wrong = arguments(step["arguments"])
@@ -378,7 +378,7 @@ def events(requests: Sequence[Request | None], row: Mapping[str, Any]) -> list[M
 def _event(request: Request, model: str, when: dt.datetime) -> ModelEvent:
     asked: list[Message] = []
     for section in request.sections:
-        content = "(lost with a damaged file)" if section is None else cut("\n".join(section.lines()))
+        content = "(lost, because its file is damaged)" if section is None else cut("\n".join(section.lines()))
         kind = ChatMessageSystem if section is not None and section.kind in _STATIC else ChatMessageUser
         asked.append(kind(content=content))
     by = model if request.role == "actor" else request.role

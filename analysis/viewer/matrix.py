@@ -41,15 +41,15 @@ _OUTCOMES = {
     "unknown": "(success IS NULL OR unknown)",
     "broken": "NOT ok",
 }
-"""SQL conditions for cells with an outcome; unknown cells are found as unknown, however they are counted."""
+"""SQL conditions for cells with an outcome; unknown cells are found by `unknown`, however they are counted."""
 
 
 @dataclass(frozen=True)
 class Cell:
-    """The outcome of one planner in one case: of the trials with `known` success, `resolved` resolved the case.
+    """One planner's outcome in one case: success is known for `known` trials, and `resolved` of them solved it.
 
-    `first` is the episode to look at first, a failed episode if there is any. `flip` is `gained`, `lost` or "",
-    compared with the reference's cells. `kinds` are the kinds of failures.
+    `first` is the episode to look at first: a failed episode if the cell has one. `flip` compares this outcome with the
+    reference's: `gained`, `lost` or "". `kinds` are the kinds of failures.
     """
 
     resolved: int
@@ -184,7 +184,7 @@ class Matrix:
 def against_planner(
     index: Index, settings: Sequence[Setting], reference: Setting | None, cells: str = "left_out"
 ) -> pa.Table:
-    """A view of the shares with which each setting's cells are compared: the reference's share on the same case."""
+    """A view of the shares that each setting's cells are compared with: the reference's share on the same case."""
     if reference is None:
         return _NO_BASE
     others = [one.key for one in settings if one != reference]
@@ -196,7 +196,7 @@ def against_planner(
 
 
 def against_other(index: Index, settings: Sequence[Setting], other: Index, cells: str = "left_out") -> pa.Table:
-    """The shares with which each setting's cells are compared: the shares of its counterpart in another folder.
+    """The shares that each setting's cells are compared with: the shares of its counterpart in another folder.
 
     Only cases that both folders have are included.
     """
@@ -273,7 +273,7 @@ def classes(root: Path) -> pa.Table:
 
 
 def _begin(parent: int) -> None:
-    """Run at a low priority, and end when the viewer ends, however it ends."""
+    """Run at a low priority, and end when the viewer ends for whatever reason."""
     os.nice(_NICE)
 
     def look() -> None:

@@ -121,12 +121,12 @@ class Pages:
     def cases(
         self, addresses: Addresses, filters: Filters, wrong: Sequence[str] = (), codes: Sequence[int] | None = None
     ) -> Found:
-        """The page of cases against planners for one place: cases that match the filters, in order, or `codes`."""
+        """A place's page of cases against planners: `codes` or, if None, the cases that match the filters, in order."""
         run = self.run(filters)
         index = run.index()
         place = places.place_of(index, filters)
         if place is None:
-            return self.missing(addresses, "There is no such model, dataset and robustness setting in this folder.")
+            return self.missing(addresses, "This folder has no setting with this model, dataset and robustness.")
         filters = filters.but(page=filters.page, model=place[0], dataset=place[1], robustness=place[2], run=run.key)
         table, told = self.matrix(run, index, filters)
         order = table.order() if codes is None else codes
@@ -162,7 +162,7 @@ class Pages:
         )
 
     def matrix(self, run: Run, index: Index, filters: Filters) -> tuple[matrix.Matrix, list[str]]:
-        """The matrix of a place's cases, and sentences if the comparison is not possible."""
+        """The matrix of a place's cases; if the comparison is not possible, also sentences that say so."""
         run.classify()
         settings = index.of_place((filters.model, filters.dataset, filters.robustness))
         told: list[str] = []
@@ -173,13 +173,13 @@ class Pages:
             base = matrix.against_other(index, settings, other, filters.cells)
             if not len(base):
                 told.append(
-                    f"{run.name} and {beside.name} have no case of these planners in common, so nothing can be "
+                    f"For these planners, {run.name} and {beside.name} have no case in common, so nothing can be "
                     "compared."
                 )
         else:
             base = matrix.against_planner(index, settings, reference, filters.cells)
             if filters.against and (reference is None or reference.planner != filters.against):
-                told.append(f"There is no planner {filters.against[:80]} here to compare with.")
+                told.append(f"In this setting there is no planner {filters.against[:80]} to compare with.")
         ranked = places.ranked(index.summed_up(filters.cells), settings, reference)
         return matrix.Matrix(index, ranked, filters, base, other), told
 
@@ -280,7 +280,7 @@ class Pages:
 
     def _no_episode(self, addresses: Addresses, cell: str) -> Found:
         name = cell if len(cell) <= 80 else f"{cell[:80]}… ({len(cell):,} characters)"
-        return self.missing(addresses, f"There is no episode {name} here; perhaps it was run again with other code.")
+        return self.missing(addresses, f"This folder has no episode {name}; perhaps it was run again with other code.")
 
     def _of_episode(
         self,
@@ -302,7 +302,7 @@ class Pages:
 
 
 def _finalized(value: object) -> object:
-    """Texts without characters that cannot be shown as they are; HTML comes only from templates."""
+    """Strings, with characters that cannot be shown replaced by escapes; HTML comes only from templates."""
     return shown_lines(value) if type(value) is str else "–" if value is None else value
 
 
@@ -319,7 +319,7 @@ def _figure(value: float | None) -> str:
 
 
 def _shown(row: Mapping[str, Any], known: Mapping[str, Metric]) -> dict[str, Any]:
-    """An episode's columns as its page lists them; metrics have their unit and their better direction."""
+    """An episode's columns as its page lists them; metrics have their unit and the direction that is better."""
     own = {name: value for name, value in row.items() if value not in (None, "", []) and name not in MAPS}
     return {_told(name, known.get(name)): value for name, value in own.items()}
 
@@ -409,7 +409,7 @@ def _kept(rows: Sequence[Mapping[str, Any]], root: str, most: int) -> set[str]:
 
 
 def _placed(nodes: Mapping[str, Node], top: Node) -> tuple[list[Node], list[tuple[Node, Node]]]:
-    """The placed nodes, from the root on, and their edges.
+    """The placed nodes, starting at the root, and their edges.
 
     Leaves form a column, and a parent is level with its first child.
     """

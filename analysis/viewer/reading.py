@@ -1,4 +1,4 @@
-"""DuckDB over a results folder's files whose rows count; the store verifies them, and replaced files are read again."""
+"""Runs DuckDB over a results folder's current files, which the store verifies; files that were replaced are reread."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def connect(root: Path) -> duckdb.DuckDBPyConnection:
 
 
 def files(root: Path, table: Table) -> list[str]:
-    """The files of a table whose rows count, each as a pattern that matches only this file.
+    """The current files of a table, each as a pattern that matches only this file.
 
     Raises:
         StoreError: the folder is gone, or a file is damaged, cannot be read or has a schema version that cannot be
@@ -66,8 +66,8 @@ def _rows(root: Path, table: Table, found: Sequence[File], names: Sequence[str] 
 def again(root: Path, table: Table, use: Callable[[Sequence[str], str], T], names: Sequence[str] | None = None) -> T:
     """The result of `use`, which gets a table's files and the SQL text for their rows.
 
-    `use` is called again if a file was replaced by a larger file meanwhile. `names` are the columns of the joined form
-    that `use` needs; None means all columns, which take 15 ms to parse per query.
+    `use` is called again if a file was replaced by a larger file in the meantime. `names` are the columns of the joined
+    form that `use` needs; None means all columns, which take 15 ms to parse per query.
 
     Raises:
         StoreError: as for `files`; or files vanish repeatedly.
@@ -86,7 +86,7 @@ def again(root: Path, table: Table, use: Callable[[Sequence[str], str], T], name
 def ask(
     connection: duckdb.DuckDBPyConnection, root: Path, table: Table, query: str, values: Mapping[str, Any]
 ) -> pa.Table | None:
-    """The result of a query over a table's rows (`FILES`), including the rows of all attempts; None if it has no files.
+    """The result of a query over a table's rows (`FILES`) from all attempts; None if the table has no files.
 
     Raises:
         StoreError: as for `again`.

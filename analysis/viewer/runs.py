@@ -29,7 +29,7 @@ _FOLDER, _SECRET = ".../", "***"  # placeholders for folders and secrets in a ru
 
 @dataclass(frozen=True)
 class Progress:
-    """The progress of a sweep: a line of text, and whether it still runs."""
+    """The progress of a sweep: a line of text, and whether the sweep is still running."""
 
     line: str
     running: bool
@@ -48,7 +48,7 @@ def _nothing() -> None:
 
 
 def _with_values(command: str, values: Mapping[str, str]) -> tuple[str, list[str]]:
-    """A sweep's command with these values, and those of its other arguments that runs do not keep in full.
+    """A sweep's command with these values, and a list of its other arguments that runs do not keep in full.
 
     The argument for a results folder whose path is not kept is left out, so the new results go to the current folder.
     """
@@ -99,8 +99,8 @@ class Run:
     def again(self, case_ids: Sequence[str], dataset: str) -> tuple[str, list[str]] | None:
         """The newest run's command with these cases of a data set (its label) and a new name.
 
-        The second result has the arguments that must be filled in, as runs do not keep folders and secrets. The result
-        is None if no run is known, or if a case's id has unusual characters.
+        The second result has the arguments that must be filled in, because runs do not keep folders and secrets. The
+        result is None if no run is known, or if a case's id has unusual characters.
         """
         try:
             ran = runs(self.root)["runs"]

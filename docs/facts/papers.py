@@ -73,7 +73,7 @@ def render(paper: str) -> str:
 def _row(item: Item) -> tuple[str, ...]:
     of = files.find(item.table) if item.table else None
     about = item.about or (of.title if of else "")
-    where = item.where or ("the report, published beside ours" if of else "")
+    where = item.where or ("the report, with published values beside ours" if of else "")
     differs = [item.differs] if item.differs else []
     differs += map(prose, of.notes) if of and not item.about else []
     if item.absent:

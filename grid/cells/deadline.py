@@ -1,4 +1,4 @@
-"""The time that counts as a case's own, and the deadline of a case in its own time.
+"""Measures the time that counts as a case's own, and applies a case's deadline to this time.
 
 A case's own time is the time of its computations, of computations done for it (for example at replicas), and of its own
 waiting. Time does not count while other cases use the event loop, while a request waits at a replica, or while the
@@ -30,9 +30,9 @@ _LATE_SECONDS = 2.0  # between two pulses; during any longer time, the process w
 
 
 class LoopClock:
-    """A clock of an event loop's thread; it stops while the thread waits for a CPU and while the process is stopped.
+    """A clock for an event loop's thread; it stops while the thread waits for a CPU and while the process is stopped.
 
-    Any thread may read the clock. `idle` is the number of seconds in which the loop had nothing to do. `running` has
+    Any thread may read the clock. `idle` is the number of seconds in which the loop had nothing to do. `running` holds
     the case whose step is running, and the time when the step began.
     """
 
@@ -79,7 +79,7 @@ class LoopClock:
         return int(os.pread(self._delays, 64, 0).split()[1]) / 1e9 if self._delays is not None else 0.0
 
     def _late(self) -> float:
-        """The seconds since the last pulse in which nothing ran, minus the time that a busy machine explains."""
+        """The seconds of inactivity since the last pulse, minus the part that a busy machine explains."""
         if self._pulse is None:
             return 0.0
         when, computed = self._pulse
@@ -88,7 +88,7 @@ class LoopClock:
 
 
 class CaseLoop(asyncio.SelectorEventLoop):
-    """An event loop with a clock. The time of tasks that a case starts counts as the case's time."""
+    """An event loop with a clock. If a case starts tasks, their time counts as the case's time."""
 
     def __init__(self) -> None:
         self.clock = LoopClock()
@@ -96,7 +96,7 @@ class CaseLoop(asyncio.SelectorEventLoop):
         self.set_task_factory(_task)
 
     async def subprocess_exec(self, *arguments: Any, **options: Any) -> Any:
-        """As in Python's own event loops, even if a library has set a different policy."""
+        """Start a process as Python's own event loops do, even if a library has set a different policy."""
         with _own_policy():
             return await super().subprocess_exec(*arguments, **options)
 
@@ -113,7 +113,10 @@ class CaseLoop(asyncio.SelectorEventLoop):
 
 @contextmanager
 def _own_policy() -> Iterator[None]:
-    """Use Python's own policy: uvloop's policy (which Ray sets if vLLM is installed) only watches uvloop's children."""
+    """Use Python's own policy, because uvloop's policy watches only the children of uvloop.
+
+    Ray sets uvloop's policy if vLLM is installed.
+    """
     before = asyncio.get_event_loop_policy()
     asyncio.set_event_loop_policy(None)
     try:
@@ -152,7 +155,7 @@ class CaseTime:
         return self.used + (self._clock.now() - self._now if self._running else 0.0)
 
     async def counted(self, work: Coroutine[Any, Any, T]) -> T:
-        """The work's result; its steps count as the case's steps, and tasks that it leaves running are cancelled."""
+        """The result of the work, whose steps count as the case's; tasks that the work leaves running are cancelled."""
         token = _CASE.set(self)
         try:
             return await _steps(self, work)
@@ -162,7 +165,7 @@ class CaseTime:
             _CASE.reset(token)
 
     async def limited(self, work: Coroutine[Any, Any, T]) -> T:
-        """The result of `work`; raises TimeoutError when the case has used its seconds, and the case is `expired`.
+        """The result of `work`; raises TimeoutError when the case has used up its seconds; the case is then `expired`.
 
         The time is first checked when `work` waits for the first time; before that, nothing can end the work.
         """
@@ -176,7 +179,10 @@ class CaseTime:
 
     @contextmanager
     def asking(self) -> Iterator[Callable[[float], None]]:
-        """A context for waiting for others; call the yielded function with the seconds they computed for the case."""
+        """A context in which the case waits for work that is done elsewhere.
+
+        Pass the seconds of computing for this case to the yielded function.
+        """
         self._advance()
         self._asking += 1
         try:
@@ -202,7 +208,7 @@ class CaseTime:
             self._look()
 
     def _computed(self, seconds: float) -> None:
-        """Count the seconds of a request, but at most the time since the last answer: parallel requests count once."""
+        """Count a request's seconds, but at most the time since the last answer; so parallel requests count once."""
         self._advance()
         counted = min(seconds, self._asked)
         self.used += counted
@@ -219,7 +225,7 @@ class CaseTime:
         self._now, self._idle = now, idle
 
     def _look(self) -> None:
-        """End the work if the case's time is used up; otherwise check again when it may be used up."""
+        """End the work if the case's time is used up; otherwise check again as soon as it could be used up."""
         self._advance()
         self._rest()
         left = self.seconds - self.used
@@ -281,7 +287,7 @@ class _Selector(selectors.DefaultSelector):
 
 @types.coroutine
 def _steps(case: CaseTime, work: Coroutine[Any, Any, T]) -> Generator[Any, Any, T]:
-    """Like `await work`, with calls of `enter` and `leave` around each step of the work."""
+    """Like `await work`, but calls `enter` before and `leave` after each step of the work."""
     go_on: Callable[[], Any] = partial(work.send, None)
     while True:
         case.enter()
@@ -302,7 +308,7 @@ def _steps(case: CaseTime, work: Coroutine[Any, Any, T]) -> Generator[Any, Any, 
 
 
 def _task(loop: asyncio.AbstractEventLoop, work: Any, **options: Any) -> asyncio.Task[Any]:
-    """Make a task; the time of a task that a case makes counts as the case's time."""
+    """Create a task; if a case creates it, the task's time counts as the case's time."""
     case = _CASE.get()
     if case is None:
         return asyncio.Task(work, loop=loop, **options)
@@ -328,7 +334,7 @@ _watching = threading.Lock()
 
 @dataclass(frozen=True)
 class Limits:
-    """The seconds of own time after which a case times out, and the gibibytes at which a worker is ended.
+    """A case's own time, in seconds, after which it times out, and the memory, in GiB, at which a worker is ended.
 
     The process also ends if a case blocks the event loop for `grace_seconds` beyond its time.
     """

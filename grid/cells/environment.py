@@ -55,7 +55,9 @@ class Environment:
         return {name: part.failures if part else None for name, part in unread.items()}
 
     async def around(self, built: Built, problem: Problem) -> Problem:
-        """The problem with these models in its world. If a model plays the user, its first message becomes the query.
+        """The given problem, with a world that uses these models.
+
+        If a model plays the user, its first message becomes the query.
 
         Raises:
             ModelError: no first message can be read.

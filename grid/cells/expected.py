@@ -26,7 +26,7 @@ async def expected_success(built: Built, problem: Problem, case: Case) -> float 
     """The probability of success in closed form; None if there is no closed form.
 
     There is a closed form if the engine's skill is given by its config, the planner decides every step once, no outline
-    is drafted, and the tools behave as in the dataset, by rules alone.
+    is drafted, and the tools behave as in the dataset and use no model.
     """
     if not can(type(built.engine), Informed) or built.dataset.outline == DRAFTED or built.compares_texts:
         return None
@@ -57,7 +57,7 @@ async def expected_success(built: Built, problem: Problem, case: Case) -> float 
 
 
 def _as_stated(world: World, stated: World) -> bool:
-    """Whether the tools behave as in the dataset, except for names that the dataset does not have."""
+    """Whether the tools behave as in the dataset, except perhaps for names that the dataset does not have."""
     return type(world.inner if isinstance(world, MatchingWorld) else world) is type(stated)
 
 

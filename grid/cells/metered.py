@@ -20,12 +20,15 @@ class Meter(Protocol):
     """The object through which requests go."""
 
     async def asked(self, role: Role, calls: int, request: Callable[[], Awaitable[T]]) -> T:
-        """The answer to a request for `calls` completions or a scoring pass; raises an error if it may not be sent."""
+        """The answer to a request for `calls` completions or a scoring pass.
+
+        Raises an error if the request may not be sent.
+        """
         ...
 
 
 class Metered:
-    """An engine of a role whose requests go through a meter."""
+    """A role's engine whose requests go through a meter."""
 
     def __init__(self, engine: Engine, role: Role, meter: Meter) -> None:
         self.name, self.provides, self.version = engine.name, engine.provides, engine.version
@@ -67,7 +70,7 @@ class _Informed(_Knowing):
 
 
 def metered(built: Built, meter: Meter, roles: Collection[Role]) -> Built:
-    """The setting, with the engines of these roles going through one meter."""
+    """The setting, in which all requests to the engines of these roles go through one meter."""
     engines = {role: _of(role, engine, meter) if role in roles else engine for role, engine in built.engines.items()}
     return replace(built, engine=engines.pop(ACTOR), roles=engines)
 

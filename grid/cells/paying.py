@@ -1,4 +1,4 @@
-"""The money of cells: with `budget.money`, each request is recorded before it is sent and when it is answered.
+"""The money that cells spend: with `budget.money`, each request is recorded before it is sent and when it is answered.
 
 An attempt at a chunk has its own file in the results folder, until a row says how much the attempt spent. The file has
 one line per event and is opened anew for each line. So the file survives if the worker or the driver is killed and, on
@@ -40,7 +40,7 @@ _WAIT_SECONDS, _MOST_SECONDS = 0.1, 2.0  # first and longest wait before asking 
 
 
 class Line(BaseModel):
-    """An event of a request for `calls` calls: sent, answered at a cost, or failed.
+    """An event in the life of a request for `calls` calls: sent, answered at a cost, or failed.
 
     `seconds` is the time since the attempt began.
     """
@@ -110,7 +110,7 @@ class Ledger:
             self.path.parent.mkdir(parents=True, exist_ok=True)
 
     def write(self, event: Literal["asked", "answered", "failed"], role: Role, calls: int = 1, **more: Any) -> None:
-        """Write a line. It begins with a line break, so that a truncated line before it does no harm."""
+        """Write a line, preceded by a line break, so that a truncated line before it does no harm."""
         line = Line(event=event, role=role, calls=calls, seconds=round(time.monotonic() - self._began, 3), **more)
         with suppress(OSError), self.path.open("a") as file:
             file.write(f"\n{line.model_dump_json(exclude_defaults=True)}\n")
@@ -143,7 +143,7 @@ class Till(Protocol):
     """An object that tracks how much money is left for the requests of all workers."""
 
     async def may(self, request: int, role: Role, calls: int) -> bool | None:
-        """Whether a request may be sent; None: it has to wait until other requests are answered."""
+        """Whether a request may be sent; None if it has to wait until other requests are answered."""
         ...
 
     def ended(self, request: int, dollars: float | None) -> None:
@@ -165,7 +165,7 @@ class Paying:
         self.roles = {role for role, price in prices.items() if price and not price.free}
 
     def cell(self, built: Built) -> tuple[Built, PaidCell]:
-        """The setting with engines whose requests are paid for one cell, and the record of the cell's payments."""
+        """The setting with engines whose requests are charged to one cell, and the record of the cell's payments."""
         paid = PaidCell(self)
         return metered(built, paid, self.roles), paid
 
@@ -208,7 +208,7 @@ class Paying:
 
 
 class PaidCell:
-    """A cell's requests. After one is `refused`, all later requests are refused, and the cell has no result."""
+    """A cell's requests. After one request is `refused`, all later requests are refused, and the cell has no result."""
 
     def __init__(self, paying: Paying) -> None:
         self._paying, self.refused = paying, False
@@ -227,10 +227,10 @@ class PaidCell:
 
 
 class PaidEpisode(Episode):
-    """An episode that ends when planner and environment together have spent its US dollars (`budget.cell_money`)."""
+    """An episode that ends when planner and environment together have spent `budget.cell_money` US dollars."""
 
     def __init__(self, prices: Prices, most: float, beside: Sequence[Requests], *args: Any, **keys: Any) -> None:
-        """`most` is the limit in US dollars; `beside` are the requests of the environment, which count too."""
+        """`most` is the limit in US dollars; `beside` are the environment's requests, which count towards the limit."""
         self._prices, self._most, self._beside = prices, most, beside
         super().__init__(*args, **keys)
 
@@ -270,7 +270,10 @@ def settle(root: Path) -> list[str]:
 
 
 def _each(root: Path, tabs: Mapping[Path, Tab]) -> dict[tuple[str, Role | None], float]:
-    """The mean cost of a call by setting and role, from the files; under role None, over all roles, from the rows."""
+    """The mean cost of a call by setting and role, computed from the files.
+
+    For role None, this is the mean over all roles, computed from the rows.
+    """
     money, calls = Counter[tuple[str, Role | None]](), Counter[tuple[str, Role | None]]()
     for path, tab in tabs.items():
         for role, dollars in tab.money.items():
@@ -301,7 +304,7 @@ def _told(rows: list[dict[str, Any]], unheard: int, unknown: int, unreadable: in
         dollars = sum(row["money"] or 0.0 for row in rows)
         line = f"a run of this name was killed: {len(rows):,} chunks of its cells had spent {dollars:.6g} US dollars"
         if unheard:
-            line += f"; {unheard:,} calls were at servers at that time, and count with the mean cost of other calls"
+            line += f"; {unheard:,} calls were in flight at that time, and each counts at the mean cost of other calls"
         if unknown:
             line += f", except {unknown:,} calls whose cost cannot be estimated"
         lines.append(line)

@@ -37,7 +37,7 @@ class Estimate:
 
 @dataclass(frozen=True)
 class Forecast:
-    """The estimated costs of a setting's cells to run; an unknown cost is None."""
+    """The estimated costs of the cells that a setting has to run; an unknown cost is None."""
 
     input_tokens: Estimate | None
     output_tokens: Estimate | None
@@ -102,7 +102,7 @@ class Took:
 
 @dataclass(frozen=True)
 class Batch:
-    """Cells that were run together, at most `side` of them in parallel; `seconds` is the time until the last had ended.
+    """Cells that were run together, at most `side` of them in parallel; `seconds` is the time until all had ended.
 
     `calls` is the mean number of calls in flight. `cpu` is the processor time in seconds of this process and of
     programs that it started and that have ended, such as MCP servers.
@@ -122,11 +122,11 @@ class Batch:
 
 @dataclass(frozen=True)
 class Pilot:
-    """The result for a setting, or the reason `why` there is none. `calls` also counts the calls of capped cells.
+    """The result for a setting, or the reason `why` there is none. `calls` includes calls of cells that a cap ended.
 
-    `start` is the time in seconds from the order to the first cell, for starting a worker, imports, and reading the
-    dataset. `broken_off`: the calls were used up in the middle of cells; these cells do not count, and may be longer
-    than the others.
+    `start` is the time in seconds from ordering the pilot to its first cell; it includes starting a worker, imports,
+    and reading the dataset. `broken_off`: the calls were used up while cells were running; these cells do not count,
+    and may be longer than the others.
     """
 
     batches: Sequence[Batch] = ()
@@ -171,16 +171,16 @@ def trial_of(plan: Plan, setting: Setting, done: CellIds, calls: int | None, sid
 
 
 def spread(items: Sequence[T], most: int) -> list[T]:
-    """At most `most` items, evenly spaced; the first few of them, however many, are evenly spaced too."""
+    """At most `most` items, evenly spaced; for every n, the first n of these items are evenly spaced too."""
     places = sorted(range(len(items)), key=lambda place: place * _GOLDEN % 1)
     return [items[place] for place in places[:most]]
 
 
 def piloted(trial: Trial, built: Built) -> Pilot:
-    """Run a trial in this process: one cell, then twice as many each time, as long as the calls left should suffice.
+    """Run a trial in this process: one cell, then twice as many each time, until the remaining calls seem too few.
 
-    So the cap on calls rarely interrupts a cell. A batch with such a cell does not count, because its long cells would
-    be missing.
+    So the cap on calls rarely interrupts a cell. A batch with an interrupted cell does not count, because its long
+    cells would be missing.
     """
     cap = Cap(trial.calls)
     return deadline.run(_run(trial, metered(built, cap, built.engines), cap))
@@ -242,14 +242,18 @@ def _took(row: Mapping[str, Any]) -> Took:
 
 
 def pilots_here(plan: Plan, settings: Iterable[Setting], done: CellIds) -> dict[str, Pilot]:
-    """For each setting id, a pilot of CASES cells in this process, or the reason if engines run outside the task."""
+    """Each setting's pilot of CASES cells, run in this process, by setting id.
+
+    If a setting has engines that run outside the task, its pilot only gives the reason why there is no result.
+    """
     found = {}
     for setting in settings:
         built = build(setting, plan.budget)
         elsewhere = sorted({engine.name for engine in built.engines.values() if engine.home != "task"})
         if elsewhere:
             why = (
-                f"set dry_run.pilot=N, a limit on calls, because calls of {' and '.join(elsewhere)} take time or money"
+                f"calls of {' and '.join(elsewhere)} cost time or money, so a pilot needs a limit on calls: set "
+                "dry_run.pilot=N"
             )
             found[setting.id] = Pilot(why=why)
         else:
@@ -278,11 +282,11 @@ class Cap:
     def take(self, calls: int) -> None:
         """Use up `calls` calls; raise CapError if fewer calls are left."""
         if calls > self.left:
-            raise CapError(f"dry_run.pilot={self.calls} calls are used up")
+            raise CapError(f"the calls that dry_run.pilot={self.calls} allows do not suffice")
         self.left -= calls
 
     async def asked(self, role: Role, calls: int, request: Callable[[], Awaitable[Answer]]) -> Answer:
-        """The request's answer, counted for all roles alike. Raises like `take`."""
+        """The request's answer; the request's calls count towards the limit, whatever its role. Raises like `take`."""
         self.take(calls)
         began = time.monotonic()
         try:

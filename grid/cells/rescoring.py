@@ -1,9 +1,9 @@
 """Score stored episodes again with today's scorers, without asking the acting model.
 
-A folder keeps an episode's calls, their results, and the episode's answer. The trajectory is rebuilt from these. The
-state after the trajectory is rebuilt by making the same calls again, if the tools are not live and still answer as they
-did. Models that answered for tools repeat their answers from the transcripts. A part that is neither kept nor
-recoverable is Unknown. A scorer that reads an Unknown part gives no value; a reason is given instead.
+A folder keeps an episode's calls, their results, and the episode's answer. The trajectory is rebuilt from these parts.
+The state after the trajectory is rebuilt by making the same calls again, if the tools are not live and still answer as
+they did. If models answered in place of tools, their answers are taken from the transcripts. A part that is neither
+kept nor recoverable is Unknown. A scorer that reads an Unknown part gives no value; a reason is given instead.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ from grid.text.objects import UnreadableError
 from grid.worlds import layers
 
 Value = float | str
-"""A value as in tables, where flags are 0 and 1, and lists are JSON."""
+"""A value in the form in which tables store it: a flag as 0 or 1, a list as JSON."""
 RETRIEVED = "retrieval_rate"
 """Our only metric that depends on the tools that were offered."""
 SILENCE = "no answer of an evaluator or a judge could be read"
@@ -114,7 +114,7 @@ class Again:
 
 
 def was_scored(episode: Mapping[str, Any]) -> bool:
-    """Whether a cell has scores, which it has if it ended well, or with a failure of the agent (UNRESOLVED)."""
+    """Whether a cell has scores, that is, whether it ended well or with a failure of the agent (UNRESOLVED)."""
     return not episode["error_kind"] or ErrorKind(episode["error_kind"]) in UNRESOLVED
 
 
@@ -135,7 +135,7 @@ def recorded(built: Built) -> frozenset[str]:
 async def score_again(
     built: Built, stored: Stored, disturbance_seed: int, evaluation: Evaluation | None = None
 ) -> Again:
-    """The scores of a cell that `was_scored`, under today's code.
+    """The scores of a cell that `was_scored`, computed with today's code.
 
     `evaluation`, if given, makes the judgements that need a model.
 
@@ -149,7 +149,7 @@ async def score_again(
     try:
         problem = built.problem(episode["case_id"], disturbance_seed)
     except (KeyError, GridError) as error:
-        return Again(why=f"its case cannot be made: {one_line(error, 200)}")
+        return Again(why=f"its case cannot be built: {one_line(error, 200)}")
     try:
         return await _Scorer(built, stored, problem, kind, evaluation).scores()
     except (EngineError, UnfinishedError):
@@ -157,7 +157,7 @@ async def score_again(
     except NotStoredError as error:
         return Again(why=str(error))
     except Exception as error:  # noqa: BLE001 - of a data set that changed, or a plugin's
-        return Again(why=f"a scorer broke: {type(error).__name__}: {one_line(error, 200)}")
+        return Again(why=f"a scorer failed: {type(error).__name__}: {one_line(error, 200)}")
     finally:
         await layers.close(problem.world)
 
@@ -177,7 +177,7 @@ class _Scorer:
         built, alone, live = self._built, self._problem, not self._problem.world.branches
         problem = await as_then(built, self._stored, self._evaluation).around(built, alone)
         if case_row(problem)["digest"] != self._stored.episode["case_digest"]:
-            raise NotStoredError("its case has changed: query, outline or reference")
+            raise NotStoredError("its case has changed (query, outline or reference)")
         nothing = {} if live else {NOTHING: alone.world.resolved(alone.world.start())}
         told = {**nothing, **alone.baselines(), "solvable": solvable(alone)}
         found = await trajectory_of(built, problem, self._stored)
@@ -200,7 +200,10 @@ class _Scorer:
         return Again(again, dict(self._lacking(again)))
 
     def _measured(self, problem: Problem, trajectory: Trajectory) -> Mapping[str, Any]:
-        """The benchmark's own metrics: all, those that need no unrefined draft or, if too much is unknown, none."""
+        """The benchmark's own metrics.
+
+        If too much is unknown, only the metrics that need no unrefined draft are computed, or none.
+        """
         for seen in (trajectory, replace(trajectory, unrefined=None)):
             try:
                 return problem.measure(seen)
@@ -211,7 +214,7 @@ class _Scorer:
     def _scored(
         self, problem: Problem, trajectory: Trajectory, resolved: bool, said: Mapping[str, Any]
     ) -> dict[str, Any]:
-        """All metrics; without those of milestones if a milestone needs the last state and that state is unknown."""
+        """All metrics, except those of milestones if a milestone needs the last state and that state is unknown."""
         try:
             return scored(problem, _plain(trajectory), resolved, said)
         except NotStoredError as error:
@@ -244,7 +247,7 @@ class _Scorer:
             return None
 
     def _not_asked(self, problem: Problem) -> frozenset[str]:
-        """The names of metrics that an evaluator gave at the time, if no evaluator is asked now."""
+        """The names of metrics that an evaluator gave when the cell ran, if no evaluator is asked now."""
         asked = problem.examine and EVALUATOR in self._built.roles and self._kind is None
         if not asked or self._evaluation is not None or not can(type(self._built.dataset), Judged):
             return frozenset()
@@ -261,7 +264,7 @@ class _Scorer:
     def _lacking(self, again: Mapping[str, Value]) -> Iterator[tuple[str, str]]:
         """The names of stored metrics that have no value now, each with the reason.
 
-        There is no reason if scorers simply no longer give a metric.
+        If there is no reason (scorers simply no longer give these metrics), the names are left out.
         """
         asked = EVALUATOR in self._built.roles
         silent = self._evaluation is not None and self._evaluation.failures
@@ -272,7 +275,7 @@ class _Scorer:
 
 
 def _flat(values: Mapping[str, Any]) -> dict[str, Value]:
-    """Values in the form of tables, including success."""
+    """Values in the form in which tables store them, including success."""
     columns = score_columns(values)
     success = {} if columns[SUCCESS] is None else {SUCCESS: float(columns[SUCCESS])}
     return {**success, **columns[SCORES], **columns[TEXT]}
@@ -334,7 +337,7 @@ async def trajectory_of(built: Built, problem: Problem, stored: Stored) -> Remad
     return Remade(found, unknown, offered_unknown, shown)
 
 
-NOT_OFFERED = "the tools that its decisions were offered are not stored and cannot be found again"
+NOT_OFFERED = "the tools offered at its decisions are not stored and cannot be found again"
 
 
 class _Making:
@@ -379,17 +382,18 @@ class _Making:
     def whole(
         self, row: Mapping[str, Any], before: Sequence[Step] | None = None, seen: Observation | None = None
     ) -> Step:
-        """The step of a row, which follows the steps `before` (None: unknown), with the current result of its call."""
+        """The step of a row, taken after the steps `before` (None: unknown), with the current result of its call."""
         if seen is None and row["observation"] is not None:
             seen = Observation(_json(row["observation"]), bool(row["failed"]))
         step = replace(self.step(row), observation=seen)
         return replace(step, candidates=self._offered(step, row, before))
 
     def _offered(self, step: Step, row: Mapping[str, Any], before: Sequence[Step] | None) -> tuple[str, ...]:
-        """The tools that the retriever finds for a step, as many as there were: for its substep or for the whole query.
+        """The tools that the retriever finds for a step's substep or the whole query, as many as were once offered.
 
         A set of tools fits if it has the stored number of tools and matches the stored place of the reference's tool.
-        The tools are Unknown if neither set fits, or if both sets fit but differ and no such place is stored.
+        The tools are Unknown if neither set fits, or if both sets fit but differ and no place of the reference's tool
+        is stored.
         """
         most = row["n_options"]
         if most is None:
@@ -422,7 +426,7 @@ def _json(text: str | None) -> Any:
 async def _replayed(
     made: _Making, rows: Sequence[Mapping[str, Any]], episode: Mapping[str, Any]
 ) -> tuple[tuple[Step, ...], State, str | None]:
-    """The steps of a path, the state after the steps, and, for an Unknown state, the reason."""
+    """The steps of a path, the state after the steps, and, if this state is Unknown, the reason."""
     case, world = made.problem.case, made.problem.world
     steps, turns = list[Step](case.done), len(case.messages)
     why = None if world.branches else "its tools are live, and their state is not stored"
@@ -472,15 +476,15 @@ async def _applied(
     except Exception as error:  # noqa: BLE001 - whoever answered then is not there now
         return None, None, f"its calls cannot be made again: {type(error).__name__}: {one_line(error, 200)}"
     if storable({"text": seen.text()})["text"] != row["observation"] or seen.failed != row["failed"]:
-        return None, None, "its tools give other answers now, so the states after its calls are not known"
+        return None, None, "its tools give different answers now, so the states after its calls are not known"
     return after, seen, None
 
 
-# Models that answered for tools and now repeat their stored answers.
+# Models that answered on behalf of tools and now repeat their stored answers.
 
 
 class _Recorded:
-    """Replaces a role's engine: at the first attempt at a request, gives the stored answer of the last attempt.
+    """Replaces a role's engine: a request's first attempt gets the answer that is stored for its last attempt.
 
     Raises:
         ModelError: no attempt had a readable answer.
@@ -516,7 +520,7 @@ class _Recorded:
 
 
 def _behind(built: Built) -> list[Role]:
-    """The roles whose models answer for a setting's tools."""
+    """The roles whose models answer on behalf of a setting's tools."""
     return [role for role in (USER, SIMULATOR) if role in built.roles] + [JUDGE] * built.tools_ask
 
 
@@ -533,7 +537,7 @@ def as_then(built: Built, stored: Stored, evaluation: Evaluation | None) -> Envi
 
 _NOT_RUN = "its plan, as it was before the run, is not stored"
 _WORDS = "the words of its plan are not stored (store.transcripts)"
-_DRAFT = "the draft before a critique is not stored"
+_DRAFT = "the draft of its plan from before the critique is not stored"
 _PLANS = ("chain", "messages")
 """The kinds of answers that are plans with reasons (`Request.wanted`)."""
 

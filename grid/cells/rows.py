@@ -1,4 +1,4 @@
-"""The rows of a cell (its steps, case, requests and costs) and of an attempt, and the limits of values in all rows."""
+"""The rows of a cell (its steps, case, requests and costs) and of an attempt, and limits on the values in all rows."""
 
 from __future__ import annotations
 
@@ -45,13 +45,13 @@ def step_rows(
     ranked: Ranked,
     forgiving: bool = False,
 ) -> list[dict[str, Any]]:
-    """One row per decision, compared with the reference if planners follow it.
+    """One row per decision, which is compared with the reference if planners follow the reference.
 
     `step` is the position in the outline or, without an outline, the decision's position on its path. `n_options` also
     counts `no_tool` or `finish`. `reference_rank` is the position of the reference's tool among the retrieved tools,
-    from 0. From these two columns, one can compute without a model how often the retriever's first tool, or a random
-    tool, would match. `replaced` has the names that `forgiving` tools used in place of unknown names, in the form
-    `{parameter: [given, taken]}`.
+    from 0. From `n_options` and `reference_rank`, one can compute without a model how often the retriever's first tool,
+    or a random tool, would match. `replaced` has the names that `forgiving` tools used in place of unknown names, in
+    the form `{parameter: [given, taken]}`.
     """
     on_path = {id(step) for step in trajectory.steps}
     outline = reference.calls if reference.followed else dict.fromkeys(s.substep.id for s in trajectory.decisions)
@@ -207,7 +207,8 @@ def _case_row(problem: Problem) -> dict[str, Any]:
     return {"digest": hashlib.sha256(text).hexdigest()[:_DIGITS], **row}
 
 
-# Requests and answers for the tables: which cells' requests are kept; each section of a prompt is stored about once.
+# Requests and answers for the tables, and which cells' requests are kept; a section of a prompt is seldom stored more
+# than once.
 
 
 Row = dict[str, Any]
@@ -219,9 +220,9 @@ _MOST_KNOWN = 200_000  # digests; beyond that, all are dropped, as a section wri
 
 
 class Room:
-    """The space for a sweep's transcripts: once `most` bytes are written, `Keep.rest` says which cells are kept.
+    """The space for a sweep's transcripts: after `most` bytes, `Keep.rest` says which cells' requests are kept.
 
-    `since` has the time when the space was used up, and the number of this run's cells until then.
+    `since` has the time when the space was used up, and the number of this run's cells that had ended by then.
     """
 
     def __init__(self, root: Path, keep: Keep, most: int) -> None:
@@ -240,7 +241,7 @@ class Room:
 def transcript_rows(
     cell_id: str, attempt_id: str, messages: Sequence[Message], known: set[str]
 ) -> dict[str, list[store.Values]]:
-    """Rows of `messages`, in the order of requests, and of `sections` that are not in `known`, which are added to it.
+    """Rows of `messages`, in the order of requests, and of `sections` not in `known`, which are added to `known`.
 
     The rows have no column names, because rows with names would take twice the time.
     """
@@ -293,7 +294,7 @@ def _verbatim(what: str, texts: Sequence[str]) -> tuple[Sequence[str], str | Non
             told.append(f"{what} {place} is cut after {_TRANSCRIPTS_MAX_TEXT:,} of {len(text):,} characters")
             text = text[:_TRANSCRIPTS_MAX_TEXT]
         if not text.isascii() and _HALF_PAIR.search(text):
-            told.append(f"half surrogate pairs of {what} {place} are written as ?")
+            told.append(f"unpaired surrogates in {what} {place} are written as ?")
             text = _HALF_PAIR.sub("?", text)
         kept.append(text)
     return kept, "; ".join(told) or None
@@ -310,7 +311,7 @@ def _kind(answer: str) -> str:
     return "_".join(words).lower()
 
 
-# The costs of each role for a cell, and the cell's end, in the form of its row.
+# The costs of each role for a cell, and how the cell ended, as columns of its row.
 
 
 _NONE = Usage()
@@ -348,7 +349,7 @@ def spent_by_columns(row: Mapping[str, Any]) -> dict[Role, Usage]:
 
 
 def summed(spent: Iterable[Mapping[Role, Usage]]) -> dict[Role, Usage]:
-    """The total usage of each role, as planners and tools may ask the same role."""
+    """The total usage of each role; planners and tools may ask the same role."""
     total: dict[Role, Usage] = {}
     for part in spent:
         for role, usage in part.items():
@@ -371,7 +372,7 @@ _MAX_MESSAGE = 2000  # maximum length of an error message, in characters
 def outcome_columns(
     episode: Episode | None, trajectory: Trajectory, status: Status, kind: ErrorKind | None, message: str | None
 ) -> dict[str, Any]:
-    """The columns about how an episode ended, and about what it had done by then."""
+    """The columns about how an episode ended, and about its work until the end."""
     return {
         "status": status,
         "error_kind": kind,
@@ -399,7 +400,7 @@ def taken(episode: Episode | None, trajectory: Trajectory) -> dict[str, Any]:
 
 
 def source_columns(sources: Iterable[Source]) -> dict[str, str | None]:
-    """The columns that say which model answered as the acting model, by its server; several names are joined."""
+    """The columns that say which model answered as the acting model, as its server states; several names are joined."""
     told = zip(*sources, strict=True)
     joined = [BETWEEN.join(sorted(set(filter(None, names)))) or None for names in told]
     return dict(zip(SOURCE, joined or [None] * len(SOURCE), strict=True))
@@ -450,8 +451,8 @@ SILENT = ("judge_failures", "evaluator_failures")
 class ChunkResult:
     """The sums over a chunk's ended cells, and the rows of these cells until the rows are taken.
 
-    `unknown` counts the cells that are `untold`, `kept` the cells whose requests are kept. `sections` has the digests
-    of cases and of prompt sections that already have rows.
+    `unknown` counts the cells that are `untold`, and `kept` counts the cells whose requests are kept. `sections` has
+    the digests of cases and of prompt sections that already have rows.
     """
 
     cells: int = 0

@@ -76,8 +76,8 @@ CONCURRENT_CELLS = 16
 class Stamp:
     """The facts in every row of a run: the sweep's name, the code's commit, and the row's time.
 
-    `after` is the time of the newest row so far. New rows get later times, because the latest of a cell's rows counts;
-    this holds even if a clock was set back or the clocks of machines differ.
+    `after` is the time of the newest row so far. New rows get later times, even if a clock was set back or the clocks
+    of machines differ, because the latest of a cell's rows counts.
     """
 
     sweep: str
@@ -91,7 +91,7 @@ class Stamp:
         return now if self.after is None or now > self.after else self.after + dt.timedelta(microseconds=1)
 
     def columns(self, passed: float, own: float) -> dict[str, Any]:
-        """The columns of a row with its sweep, commit and time, and the seconds that the cell took."""
+        """The columns with a row's sweep, commit and time, and with the seconds that the cell took."""
         return time_columns(passed, own, self.now()) | {"sweep": self.sweep, "git_commit": self.git_commit}
 
 
@@ -246,7 +246,7 @@ async def _run_cell(
 
 
 def _of_the_run(error: BaseException) -> bool:
-    """Whether an error ends more than a cell: the cell's task was cancelled, or Ray was told to end the process.
+    """Whether an error ends more than one cell: the cell's task was cancelled, or Ray was told to end the process.
 
     Other errors of these kinds come from the code of planners or tools: a CancelledError without a request to cancel,
     an exit, or a KeyboardInterrupt.
@@ -348,7 +348,7 @@ def _declared(found: Mapping[str, Any], built: Built) -> dict[str, Any]:
 
 
 def unsolved(built: Built, case_id: str) -> Mapping[str, Any]:
-    """The judged metrics of an episode that broke off, if the setting has an evaluator; its case counts as unsolved."""
+    """The judged metrics of an episode that broke off, if the setting has an evaluator; the case counts as unsolved."""
     judged = EVALUATOR in built.roles and can(type(built.dataset), Judged)
     return cast(Judged, built.dataset).unsolved(case_id) if judged else {}
 
@@ -378,10 +378,10 @@ def episode_of(
 ) -> Episode:
     """The episode in which the setting's planner works on a problem.
 
-    Engines that need a reference get it here and nowhere else. For such engines, a case has a difficulty that is
-    derived from the sweep's seed, the dataset's version and the case, so it is the same for all planners and trials. If
-    there is an `audit`, the judge's answers to planners go through it. The requests in `beside` also count towards the
-    episode's money.
+    Engines that need a reference get it here and nowhere else. For engines that need a reference, a case has a
+    difficulty that is derived from the sweep's seed, the dataset's version and the case, so it is the same for all
+    planners and trials. If there is an `audit`, the judge's answers to planners go through it. The requests in `beside`
+    also count towards the episode's money.
     """
     dollars = built.cell_money
     kind = Episode if dollars is None else partial(PaidEpisode, built.prices, dollars, beside)
@@ -419,8 +419,8 @@ def _informed(engine: Any, built: Built, problem: Problem, sweep_seed: int) -> A
 async def solve(built: Built, episode: Episode) -> Trajectory:
     """The planner's trajectory. If the dataset says so, the model drafts an outline first.
 
-    If the budget is used up, or if the work ends because no answer of a judge can be read, it is the best trajectory so
-    far.
+    If the budget is used up, or if the work ends because no answer of a judge can be read, the best trajectory so far
+    is returned.
     """
     try:
         if built.dataset.outline == DRAFTED:
@@ -515,15 +515,15 @@ def kind_columns(problem: Problem | None) -> dict[str, Any]:
     return {} if kind is None else {name: getattr(kind, name) for name in _KIND}
 
 
-# The rows of a search tree's nodes, and of the best trajectories by their cost.
+# The rows of a search tree's nodes, and a row for each trajectory that was the best so far, with the cost until then.
 
 
 def node_rows(
     cell_id: str, attempt_id: str, nodes: Sequence[Node], returned: Trajectory, right: Mapping[str, bool]
 ) -> list[dict[str, Any]]:
-    """One row per node, in the order in which the nodes were made; the root is the first and has no call.
+    """One row per node, in the order in which the nodes were created; the root is the first and has no call.
 
-    `right` says for each request to the judge whether the judged call is right.
+    For each request to the judge, `right` says whether the judged call is right.
     """
     on_path = {id(step) for step in returned.steps}
     return [

@@ -32,13 +32,13 @@ class Answering:
 
 @contextmanager
 def answering(asked: Answering, say: Say) -> Iterator[Engine]:
-    """Yield the engine. If it runs in replicas, these are ready to answer; any other engine is not loaded yet.
+    """Yield the engine. If the engine runs in replicas, they are ready to answer; any other engine is not loaded yet.
 
     Raises:
         ConfigError: not enough GPUs, an engine that can never work, or packages that the engine needs are not
             installed.
         EngineError: no replica becomes ready.
-        UnfinishedError: Ray does not start here.
+        UnfinishedError: Ray does not start on this machine.
     """
     engine = build_engine(asked.model)
     if engine.home != "replica":

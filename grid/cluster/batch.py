@@ -1,4 +1,4 @@
-"""Running a plan on Ray: chunks of cells become tasks, a limited number is in flight, and cells of dead tasks rerun."""
+"""Runs a plan on Ray: chunks of cells become tasks, a limited number at a time; cells of dead tasks are run again."""
 
 from __future__ import annotations
 
@@ -247,7 +247,7 @@ class Run:
         return replace(work, cells=work.cells[:count]) if count else None
 
     def _paid(self, money: Money, setting: Setting, most: int) -> int:
-        """The number of cells of a setting that there is money for, `most` at the most."""
+        """The number of cells of a setting that there is money for, but at most `most`."""
         tries = [one for each in self._lanes for one in each.in_flight.values()]
         spends = [(one.work.setting.id, len(one.work.cells), one.sign.money if one.sign else 0.0) for one in tries]
         beside = [one.id for each in self._lanes if each.loaded for one in each.settings if one.id in money.done]
@@ -277,7 +277,8 @@ class Run:
             self._compact(report.writes)
             if report.left and not self.stopping:
                 raise UnfinishedError(
-                    f"{self._plan.root}: files that the running sweep needs there are gone; run the sweep again"
+                    f"{self._plan.root}: files that the running sweep needs are gone from this folder; run the sweep "
+                    "again"
                 )
         self._signs.forget(tried.attempt_id)
 
@@ -289,7 +290,7 @@ class Run:
     def _died(self, lane: Lane, tried: Try, why: str) -> None:
         """Handle a task that ended without an answer.
 
-        Each half of its cells runs again as a task of its own, so that one deadly case does not affect the others.
+        Each half of the task's cells runs again as a separate task, so that one deadly case does not affect the others.
         """
         work, seconds = tried.work, time.monotonic() - tried.started
         tab = tab_of(self._plan.root, work.setting.id, tried.attempt_id)
@@ -385,7 +386,10 @@ class Run:
 
 
 def said(error: Any) -> str:
-    """The error of a task in one line; for a group of errors, the first one, as the group's text ends with a frame."""
+    """The error of a task in one line; for a group of errors, the first error.
+
+    The first error is used because the traceback of a group ends with a ruled line.
+    """
     cause = error.cause
     while isinstance(cause, BaseExceptionGroup):
         cause = cause.exceptions[0]

@@ -30,7 +30,10 @@ class Router:
         self._loads = dict.fromkeys(names, 0)
 
     def pick(self, key: str, avoid: str | None = None) -> str:
-        """The replica with the highest hash of key and name (rendezvous hashing), or the least loaded one."""
+        """The replica with the highest hash of key and name (rendezvous hashing).
+
+        If that replica is overloaded, the least loaded replica is returned instead.
+        """
         names = [name for name in self._loads if name != avoid] or list(self._loads)
         favourite = max(names, key=lambda name: hashlib.sha256(f"{key}/{name}".encode()).digest())
         least = min(names, key=lambda name: self._loads[name])
@@ -46,7 +49,7 @@ class Router:
             self._loads[name] = load
 
     def lost(self, name: str) -> None:
-        """Record that a replica ended, and so processes no requests."""
+        """Record that a replica ended, which means that it no longer processes any requests."""
         if name in self._loads:
             self._loads[name] = 0
 
@@ -115,7 +118,10 @@ class PooledEngine:
             raise EngineError(f"no replica answered in {TRIES} attempts; the last error: {last}")
 
     async def _lost(self, name: str, why: str) -> str:
-        """Handle the end of a replica's process; returns the replica's name. Raises UnfinishedError if none is left."""
+        """Handle the end of a replica's process; returns the replica's name.
+
+        Raises UnfinishedError if no replica is left.
+        """
         import ray
 
         self._router.lost(name)

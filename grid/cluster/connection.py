@@ -1,4 +1,4 @@
-"""The Ray cluster of a sweep, which starts it on this machine or joins an existing one."""
+"""Starts the Ray cluster of a sweep on this machine, or joins an existing cluster."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ os.register_at_fork(after_in_child=_tell_child)
 def held(cluster: ClusterConfig) -> Iterator[str]:
     """Let all sweeps of this process share one cluster, because starting one takes seconds; a context manager.
 
-    It yields the text that `connect` returns. If a cluster is already held, it does nothing more.
+    It yields the text that `connect` returns. If a cluster is already held, nothing more is done.
 
     Raises:
         ConfigError: as for `connect`.
@@ -80,10 +80,10 @@ def connect(cluster: ClusterConfig) -> str:
     undoes all changes that `connect` made: environment variables, the SIGTERM handler, and the settings of Ray's logs.
 
     Raises:
-        ConfigError: no cluster answers at the address, the cluster refuses us, or the Ray that runs here cannot be
-            used.
+        ConfigError: no cluster answers at the address, the cluster refuses our requests, or the Ray that this process
+            has already initialised cannot be used.
         GridError: Ray has run in the process that this one was forked from.
-        UnfinishedError: Ray does not start here.
+        UnfinishedError: Ray does not start on this machine.
     """
     global _used
     if _held:
@@ -110,9 +110,10 @@ def _initialised() -> bool:
 
 
 def _users_own(cluster: ClusterConfig) -> str:
-    """A line about a Ray that this process initialised itself; empty without one. Raises ConfigError for a wrong one.
+    """A line about a Ray that this process initialised itself; empty if there is no such Ray.
 
-    It is wrong if it is a Ray client or has a different address, or if `cluster.cpus` or plugins are given.
+    Raises ConfigError if that Ray is a Ray client or has a different address, or if `cluster.cpus` or plugins are
+    given.
     """
     if not _initialised():
         return ""
@@ -163,7 +164,7 @@ def _as_it_was() -> Iterator[None]:
 
 @contextmanager
 def _in_our_words() -> Iterator[None]:
-    """A context manager that replaces Ray's long messages about machines and workers by one line; a log keeps them."""
+    """A context manager that logs Ray's long messages about machines and workers, and prints one line instead."""
     import ray
 
     worker: Any = ray._private.worker
@@ -200,7 +201,7 @@ def _variables() -> dict[str, str]:
 
 
 def _read_authentication() -> None:
-    """Make Ray read its authentication mode and token from the environment again, as it would only read them once."""
+    """Make Ray read its authentication mode and token from the environment again, because it reads them only once."""
     import ray
 
     raylet: Any = ray._raylet
@@ -243,7 +244,7 @@ def _start(cluster: ClusterConfig, undo: ExitStack) -> str:
 
 
 def _begun(**how: Any) -> Any:
-    """Call `ray.init`, a second time if its node was not up within 30 s, because Ray has no setting for that limit.
+    """Call `ray.init`, and call it again if its node was not up within 30 s, because Ray has no setting for that limit.
 
     If the terminal closes, only this process gets SIGHUP. Ray's processes do not get it, so they can finish their work.
     """
@@ -263,7 +264,7 @@ def _begun(**how: Any) -> Any:
 
 
 class _Known(list[str]):
-    """Folders that workers search for modules first, limited to folders that this process searches too.
+    """The folders that workers search for modules first; only folders that this process searches too can be added.
 
     Ray adds the current folder. If that folder contained a folder with our package's name, workers would import it.
     """
@@ -275,7 +276,7 @@ class _Known(list[str]):
 
 
 def _job() -> Any:
-    """The description of this process, as a driver, for Ray."""
+    """The description that this process gives Ray of itself as a driver."""
     from ray.job_config import JobConfig
 
     job = JobConfig()
@@ -304,7 +305,7 @@ def _guarded(folder: Path) -> str:
 
 def _join(cluster: ClusterConfig) -> str:
     if why := _no_answer(cluster.address or ""):
-        raise ConfigError("cluster.address", cluster.address, f"no Ray cluster answers there ({why})")
+        raise ConfigError("cluster.address", cluster.address, f"no Ray cluster answers at this address ({why})")
     import ray
 
     logging.getLogger("ray").setLevel(logging.ERROR)
@@ -312,7 +313,7 @@ def _join(cluster: ClusterConfig) -> str:
     try:
         ray.init(address=cluster.address, job_config=_job(), **_with_plugins(inherited=False), **_QUIET)
     except (ConnectionError, RuntimeError, ValueError) as error:
-        allowed = f"must be a Ray cluster with the same versions of Ray and Python ({error})"
+        allowed = f"must be a Ray cluster with the same versions of Ray and Python as this process ({error})"
         raise ConfigError("cluster.address", cluster.address, allowed) from None
     return f"joined the Ray cluster at {cluster.address}"
 

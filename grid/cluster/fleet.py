@@ -51,7 +51,7 @@ class Totals:
 
     @property
     def stats(self) -> ReplicaStats:
-        """The figures of all processes together: sums, the mean batch over busy time, and the peak of the KV cache."""
+        """The figures of all processes together: sums, the mean batch size in busy time, and the KV cache's peak."""
         parts = list(self.processes.values())
         last = parts[-1]
         busy = sum(part.busy_seconds for part in parts)
@@ -126,7 +126,7 @@ class Fleet:
         ready_seconds: how long each model may wait for GPUs, and then take to load.
         say: called with a line of text from time to time.
         cells: the number of cells of each setting, by its id, if known; teams with more work may begin first.
-        grows_to: the number of GPUs in a cluster that starts machines by itself, when all its machines run.
+        grows_to: if the cluster starts machines by itself, the number of its GPUs when all machines run.
 
     Raises:
         ConfigError: the cluster's GPUs can never hold all models of a setting at once, or an engine can never work.
@@ -208,13 +208,16 @@ class Fleet:
         return self._lost.get(team)
 
     def done(self, team: Team) -> None:
-        """End a team that has no cells left; if other teams wait, models that only this team needs free their GPUs."""
+        """End a team that has no cells left; if other teams wait, free the GPUs of models that only this team needs."""
         if team in self._turns.begun:
             self._release(self._turns.end(team))
             self.advance()
 
     def advance(self) -> None:
-        """Begin teams that find room, and handle models whose loading ended. The caller has to call this repeatedly."""
+        """Begin teams for which there is room, and handle models whose loading ended.
+
+        The caller has to call this repeatedly.
+        """
         self._take_ended()
         if not self._turns.waiting or time.monotonic() - self._looked < _LOOK_AGAIN_SECONDS:
             return
@@ -251,7 +254,7 @@ class Fleet:
         return {key for key, one in self.pools.items() if not all(told.get(name, True) for name in one.names)}
 
     def told(self) -> str:
-        """The end of a line: the replicas' answers so far, and the models that load or wait; empty without replicas."""
+        """The end of a line: the replicas' answers so far, and models that load or wait; empty if there are neither."""
         stats = [total.stats for total in list(self._totals.values()) if total.processes]
         told = ""
         if stats:
@@ -315,7 +318,7 @@ class Fleet:
         if self._in_turns:
             told = "; ".join(f"{self._told_of(team)}, {self._cells[team]:,} cells" for team in order)
             have = sum(map(sum, machines))
-            self._say(f"models take turns on {have:g} GPUs, because all of them together need {sum(every):g}: {told}")
+            self._say(f"models take turns on {have:g} GPUs, because together they need {sum(every):g}: {told}")
 
     def _shrink(self, team: Team) -> None:
         """Reduce the replicas of a team's models to the number that the whole cluster can hold."""
@@ -328,7 +331,8 @@ class Fleet:
             most.replicas -= 1
         for key, count in asked.items():
             if (one := self._models[key]).replicas < count:
-                self._say(f"{one.label}: {one.replicas} of {count} replicas, because the cluster's GPUs hold no more")
+                told = f"only {one.replicas} of {count} replicas, because the cluster's GPUs hold no more"
+                self._say(f"{one.label}: {told}")
 
     def _shares_of(self, key: str) -> list[float]:
         """The GPU shares of all processes of a model's replicas; empty on CPUs, or if the pool was joined."""
@@ -355,7 +359,11 @@ class Fleet:
         return self._grown or gpus.every()
 
     def _begin_first(self) -> None:
-        """Begin the first teams. Raises ConfigError if others keep the GPUs for longer than a replica takes to end."""
+        """Begin the first teams.
+
+        Raises ConfigError if other processes still hold the GPUs for these teams after the time that a replica takes to
+        end.
+        """
         until = time.monotonic() + gpus.SETTLE_SECONDS
         while self._turns.waiting and not self._turns.begun:
             self._looked = 0.0
@@ -366,7 +374,10 @@ class Fleet:
             time.sleep(0 if self._turns.begun else _LOOK_AGAIN_SECONDS / 2)
 
     def _wait_loaded(self, always: Sequence[str]) -> None:
-        """Wait until all models being loaded are ready and some cells can run. Raises the loading error if none can."""
+        """Wait until all models being loaded are ready and some cells can run.
+
+        Raises the loading error if no cell can run.
+        """
         while True:
             self.advance()
             for key, error in self._errors.items():
@@ -400,7 +411,7 @@ class Fleet:
         self.gpus = max(self.gpus, sum(sum(self._shares_of(each)) for each in self._loads))
 
     def _loaded(self, one: Hosted, found: Pool) -> Mapping[str, Late]:
-        """Wait for a pool's GPUs, then until it is loaded; returns its replicas that are not ready."""
+        """Wait until a pool has its GPUs and is loaded; returns the pool's replicas that are not ready."""
         began, tell = time.monotonic(), gpus.SETTLE_SECONDS
         while one.bundles and not found.detached and not pool.placed(found):
             waited = time.monotonic() - began
@@ -460,7 +471,7 @@ class Fleet:
         return bool(keys)
 
     def _wait_for_others(self, free: Sequence[Sequence[float]]) -> None:
-        """Print that the first waiting team has no room because others hold GPUs; give it up after `ready_seconds`."""
+        """Print that other processes hold GPUs for the first waiting team; give the team up after `ready_seconds`."""
         now, team = time.monotonic(), self._turns.waiting[0]
         if not self._waits:
             self._waits = now
@@ -496,7 +507,7 @@ class Fleet:
                         seen[name] = now
 
     def _load_again(self, name: str, end: bool) -> Any:
-        """Call `load` again on a replica that is not ready; `end`: end its process first."""
+        """Call `load` again on a replica that is not ready; `end`: whether to end its process first."""
         (one,) = (one for one in list(self.pools.values()) if name in one.handles)
         if end:
             pool.restart(one, name)

@@ -58,7 +58,10 @@ def check(label: str, replicas: int, shares: Sequence[float]) -> None:
 
 
 def no_room(wanted: Mapping[str, Sequence[float]], now: Sequence[Sequence[float]]) -> ConfigError:
-    """The error for models that do not fit in the GPUs free `now`; `wanted`: their processes' GPUs, by label."""
+    """The error for models that do not fit in the GPUs that are free `now`.
+
+    `wanted`: the GPUs of the models' processes, by label.
+    """
     asked = ", ".join(f"{sum(shares):g} for {label}" for label, shares in wanted.items())
     total = sum(map(sum, wanted.values()))
     told = f"{sum(map(sum, now)):g} of {sum(map(sum, every())):g} GPUs are free"

@@ -31,9 +31,10 @@ _WAIT_SECONDS = 0.25
 class Work:
     """Some cells of a setting, and how many times they failed to run.
 
-    `deaths` counts the deaths of workers that had only these cells, `waited` the times that no worker began them soon
-    enough. The run numbers the cells of each setting as they begin: `first` is the number of a chunk's first cell,
-    `last` the number after its last cell. If parts of a chunk run again, each part keeps both numbers.
+    `deaths` is the number of workers that died while they had only these cells, and `waited` is the number of times
+    that no worker began them soon enough. The run numbers the cells of each setting as they begin: `first` is the
+    number of a chunk's first cell, `last` the number after its last cell. If parts of a chunk run again, each part
+    keeps both numbers.
     """
 
     setting: Setting
@@ -95,7 +96,10 @@ class Lane:
 
     @property
     def at_once(self) -> int:
-        """The number of cells that a chunk runs side by side. With replicas, two chunks or more reach the target."""
+        """The number of cells that a chunk runs side by side.
+
+        With replicas, at least two chunks are needed to reach the target.
+        """
         return min(CONCURRENT_CELLS, -(-self.target // 2)) if self.keys else CONCURRENT_CELLS
 
     @property
@@ -119,7 +123,7 @@ class Lane:
         self.loaded = True
 
     def has_room(self, chunks: int) -> bool:
-        """Whether another chunk may begin: at most `chunks` without replicas, `target` cells with replicas."""
+        """Whether another chunk may begin; the limit is `chunks` chunks or, with replicas, `target` cells in flight."""
         if not self.keys:
             return len(self.in_flight) < chunks
         return sum(min(self.at_once, one.unfinished) for one in self.in_flight.values()) < self.target
@@ -141,8 +145,8 @@ class Lane:
     def hear(self, tried: Try, sign: Sign | None, passed: float, busy: bool) -> None:
         """Record a worker's sign, `passed` seconds after the last check.
 
-        An attempt whose worker has not begun is waiting for a CPU. This counts as silence only if the worker of a later
-        attempt has begun, or if no worker is `busy`.
+        An attempt whose worker has not begun is waiting for a CPU. Such a wait counts as silence only if the worker of
+        a later attempt has begun, or if no worker is `busy`.
         """
         news = sign is not None and sign != tried.sign
         if sign is not None:
@@ -156,7 +160,9 @@ class Lane:
             self._cost[setting_id] = seconds / cells
 
     def size(self, setting: Setting, first: int, chunks: int) -> int:
-        """The number of cells in a setting's next chunk: `first`, or enough for some seconds if a cell's time is known.
+        """The number of cells in a setting's next chunk.
+
+        This is `first` or, if the time of a cell is known, the number of cells that together take some seconds.
 
         Towards the end, chunks become smaller so that all workers end at about the same time. With replicas a chunk has
         at least `at_once` cells.
@@ -171,7 +177,7 @@ class Lane:
 
 
 def lanes_of(plan: Plan, done: CellIds, fleet: Fleet) -> list[Lane]:
-    """A lane for each set of models in replicas that settings ask, and one lane for all settings without replicas.
+    """One lane for all settings without replicas, and one for each set of models in replicas that a setting asks.
 
     The caller still has to set `fresh`. Lanes that need no GPUs are already open.
     """

@@ -9,7 +9,7 @@ from grid.core.types import Usage
 from grid.engines.hosted import Occupancy
 
 GAUGES = {
-    "grid_replica_running_requests": "requests that are computed now (the batch size)",
+    "grid_replica_running_requests": "requests being computed now (the batch size)",
     "grid_replica_waiting_requests": "requests in the queue",
     "grid_replica_kv_cache_use": "share of the KV cache in use, 0 to 1",
 }

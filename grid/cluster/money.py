@@ -36,7 +36,10 @@ class Purse:
         self._dollars: dict[str, float] = {}
 
     def may(self, attempt_id: str, request: int, whose: str, calls: int) -> bool | None:
-        """Whether a request may be sent; if so, it counts as sent. None means: wait for the requests at servers."""
+        """Whether a request may be sent; if so, it counts as sent.
+
+        None means that the caller has to wait for the requests at servers.
+        """
         each = self._each(whose)
         left = self._limit * (1 + _ROUNDING) - self._spent
         left -= sum(number * (self._each(other) or 0.0) for other, number in self._open.items())
@@ -73,7 +76,7 @@ class Purse:
 
 @dataclass(frozen=True)
 class Till:
-    """The access to a `Purse` from one attempt at a chunk."""
+    """Gives one attempt at a chunk access to a `Purse`."""
 
     actor: Any
     setting_id: str
@@ -90,7 +93,7 @@ class Till:
         return answer
 
     def ended(self, request: int, dollars: float | None) -> None:
-        """Call the actor's `ended`; it reaches the actor before this attempt's next request."""
+        """Call the actor's `ended`; the call reaches the actor before this attempt's next request."""
         self.actor.ended.remote(self.attempt_id, request, dollars)
 
     def _whose(self, role: Role) -> str:
@@ -98,12 +101,12 @@ class Till:
 
 
 class Money:
-    """The driver's record of what is spent. In this context manager, requests beyond a `hard` limit are refused.
+    """The driver's record of the money spent. Inside this context manager, requests beyond a `hard` limit are refused.
 
     `dollars` is the money spent by attempts that have ended. `known` has the cost and the number of cells of each
     setting. `unpaid` is the number of cells that began but have no row because some of their requests were refused.
-    `done` has the number of each setting's cells that need not run any more, and the number of all its cells
-    (`expect`).
+    For each setting, `done` has the number of cells that need not run any more, and the number of all cells; `expect`
+    sets both, and `count` adds to the first.
     """
 
     def __init__(self, limit: float, hard: bool, dollars: float, known: Mapping[str, tuple[float, int]]) -> None:
@@ -163,7 +166,7 @@ class Money:
         Each attempt is given as its setting, its number of cells, and its spending so far. As long as the cost of a
         setting's cells is unknown, only one of its cells begins. A mean over few cells is trusted less: half of the
         money is kept back after the first cell, a third after two cells. The money is shared by all `settings` whose
-        cells can begin now: no setting gets more cells than each of them could have.
+        cells can begin now: no setting goes beyond the number of cells that each of these settings could reach.
         """
         left, taken, flying = self.limit - self.dollars, 0.0, Counter[str]()
         for other, cells, spent in in_flight:
@@ -180,7 +183,7 @@ class Money:
         return min(most, max(int(sure + _ROUNDING), int(next_one)))
 
     def _level(self, begun: Mapping[str, int], dollars: float, each: float) -> float:
-        """The number of cells, including the `begun` ones, that each setting could have with this much more money.
+        """The number of cells, including the `begun` ones, that each setting could have if `dollars` more were spent.
 
         `each`: the cost assumed for a cell whose setting has no known cost.
         """

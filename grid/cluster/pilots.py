@@ -29,7 +29,8 @@ class Side:
 
     `cells`: with replicas, the number of cells that run side by side; without replicas, the number of tasks.
     `capacity`: the number of calls that the replicas answer at once, if a call's time does not depend on the number of
-    other calls; None if it does, or if there are no replicas. `cpus`: the CPUs that all cells share.
+    other calls; None if the time depends on that number, or if there are no replicas. `cpus`: the CPUs that all cells
+    share.
     """
 
     settings: Sequence[Setting]

@@ -55,7 +55,8 @@ def start(
 ) -> Pool:
     """Create the actors of a pool; nothing is loaded yet. Needs a connection to Ray.
 
-    The processes of a replica with GPUs are placed close together. In a cluster that can grow, they wait for room.
+    The processes of a replica with GPUs are placed close together. In a cluster that can grow, these processes wait
+    until there is room.
 
     Args:
         label: the model's name as shown to people.
@@ -90,7 +91,7 @@ def start(
 
 
 def count(engine: HostedEngine, asked: int) -> int:
-    """The number of replicas of a model: 1 for a gateway; else the number in its config or, without one, `asked`."""
+    """The number of replicas of a model: 1 for a gateway, else the number in its config or, if it has none, `asked`."""
     if engine.home == "gateway":
         return 1
     return getattr(engine, "replicas", None) or asked
@@ -110,7 +111,7 @@ def _place(name: str, shares: Sequence[float], lifetime: str | None) -> Any:
 
 
 def _where(engine: HostedEngine, place: Any) -> dict[str, Any]:
-    """The options that place an actor; if several processes need GPUs, these are left to the engine's processes."""
+    """The options that place an actor; if several processes need GPUs, the GPUs are left to the engine's processes."""
     from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
     if place is None:
@@ -133,7 +134,7 @@ def running() -> dict[str, list[str]]:
 
 
 def named(stem: str, label: str = "", model: Mapping[str, Any] | None = None) -> Pool | None:
-    """The detached pool with a name, if it runs."""
+    """The detached pool with the given name, if it is running."""
     import ray
 
     names = sorted(running().get(stem, []))
@@ -142,7 +143,7 @@ def named(stem: str, label: str = "", model: Mapping[str, Any] | None = None) ->
 
 
 def find(label: str, model: Mapping[str, Any]) -> Pool | None:
-    """The detached pool of a model, if it runs."""
+    """The detached pool of a model, if it is running."""
     return named(pool_name(model), label, model)
 
 
@@ -232,7 +233,7 @@ def spent(pool: Pool, attempt_id: str, seconds: float = 5.0) -> Usage:
 
 
 def stats_of(pools: Sequence[Pool], seconds: float = 5.0) -> dict[str, ReplicaStats | None]:
-    """The figures of each replica; None for one that does not answer."""
+    """The figures of each replica; None for a replica that does not answer."""
     import ray
 
     asked = {name: _control(pool.handles[name].stats) for pool in pools for name in pool.names}

@@ -1,4 +1,4 @@
-"""Waiting until replicas are loaded. If only some of them fail, the sweep continues with the others."""
+"""Waiting until replicas are loaded. If only some replicas fail, the sweep continues with the others."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _PATIENCE = 3.0, 60.0  # time for the rest: a multiple of the time until every p
 
 @dataclass(frozen=True)
 class Late:
-    """A replica that the sweep no longer waits for: the reason, and the call that loads it (None if it failed)."""
+    """A replica that the sweep no longer waits for: the reason, and the call that loads it (None if loading failed)."""
 
     why: str
     task: Any = None
@@ -77,7 +77,7 @@ class _Loading:
                 self.pending[self._handles[name].load.remote(self._probes[name])] = name
 
     def _warn(self, label: str, share: float | None) -> None:
-        """Print a warning, once, about a model whose choices leave much of the probability on none of the options."""
+        """Print a warning, once, about a model whose choices put much of the probability outside the options."""
         told = warning(label, share)
         if told and label not in self._warned:
             self._warned.add(label)
@@ -98,7 +98,7 @@ def wait(pools: Sequence[Pool], seconds: float, say: Say) -> dict[str, Late]:
     Raises:
         ConfigError, UnfinishedError: an error that keeps an engine from ever working.
         EngineError: all replicas of a pool failed, or no replica was ready within `seconds`. The error contains the
-            replicas' errors or the ends of their logs. It is raised as soon as the last replica has failed.
+            replicas' errors or the ends of their logs. The error is raised as soon as the last replica has failed.
     """
     import ray
 

@@ -31,8 +31,9 @@ class ReplicaStats:
     """The figures of one process of a replica since it started.
 
     `busy_seconds` is the time in which the engine was computing, `batch` the mean number of requests that it computed
-    at once during this time. `kv_cache` is the highest share in use, None if the engine does not report it. `failed`
-    does not include cancelled requests. `counts`: whether the engine can count the tokens of its answers.
+    at once during this time. `kv_cache` is the highest share of the KV cache that was in use; it is None if the engine
+    does not report this share. `failed` does not include cancelled requests. `counts`: whether the engine can count the
+    tokens of its answers.
     """
 
     name: str
@@ -81,7 +82,8 @@ class Replica:
 
     def __init__(self, name: str, model: Mapping[str, Any], hosting: Hosting) -> None:
         # This must come before torch is imported. Ray sets 1 thread for actors without CPUs. A waiting thread spins for
-        # about 0.1 ms: without spinning, a small model's step takes twice as long; with more, other processes stall.
+        # about 0.1 ms: without spinning, a small model's step takes twice as long; with longer spinning, other
+        # processes stall.
         os.environ.update(hosting.environment, OMP_NUM_THREADS=str(hosting.threads), GOMP_SPINCOUNT="20000")
         os.environ.setdefault("VLLM_ENGINE_READY_TIMEOUT_S", str(math.ceil(hosting.ready_seconds)))
         import ray
@@ -167,7 +169,7 @@ class Replica:
         return hosted.tail(lines)
 
     async def _load(self) -> float | None:
-        """Load the engine, and try a choice; if loading fails for a possibly temporary reason, load once more."""
+        """Load the engine, and let it choose once; if loading fails for a possibly temporary reason, load once more."""
         try:
             try:
                 await self._engine.load()

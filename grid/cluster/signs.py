@@ -2,7 +2,7 @@
 
 Each file has one writer, which overwrites it in place; readers open it anew each time, so that network file systems
 show the new content. In an object store the files are objects, and each request costs money, so workers write and read
-them less often.
+these files less often.
 """
 
 from __future__ import annotations
@@ -48,7 +48,10 @@ class Sign:
 
 
 class Signs:
-    """The driver's side, for one run. A context manager: it removes other runs' files and, at its end, its own."""
+    """The driver's side of the exchange of messages, for one run.
+
+    As a context manager, it removes other runs' files and, at its end, its own.
+    """
 
     def __init__(self, root: Path) -> None:
         self.run_id = uuid.uuid4().hex
@@ -94,7 +97,7 @@ class Signs:
 
 
 class Speaker:
-    """The worker's side, for one attempt at a chunk."""
+    """The worker's side of the exchange of messages, for one attempt at a chunk."""
 
     def __init__(self, root: Path, run_id: str, attempt_id: str) -> None:
         self._order = root / FOLDER / run_id

@@ -1,8 +1,8 @@
-"""Which models are loaded together, and in which order, if the GPUs cannot hold all of them at once.
+"""Decides which models are loaded together, and in which order, if the GPUs cannot hold all of them at once.
 
 A team is the set of models that one setting asks; all of them are loaded before a cell of the setting begins. GPUs are
-lists of the free share of each GPU, by machine: `[[1, 1], [0.5]]` are two machines, the first with two free GPUs, the
-second with half a GPU free.
+given as one list per machine, with the free share of each GPU: `[[1, 1], [0.5]]` are two machines, the first with two
+free GPUs, the second with half a GPU free.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _LEAST = 1e-6  # a smaller share of a GPU is a rounding error
 
 
 def machine(gpus: float) -> list[float]:
-    """The GPUs of a machine as a list: 1 for each whole free GPU, then the free share of one more."""
+    """The GPUs of a machine as a list: 1 for each GPU that is wholly free, then the free share of one further GPU."""
     whole, rest = divmod(gpus + _LEAST, 1)
     return [1.0] * int(whole) + ([rest] if rest > 2 * _LEAST else [])
 
@@ -26,7 +26,7 @@ def placed(shares: Iterable[float], machines: Machines) -> list[list[float]] | N
     """The GPUs left free on each machine once processes have taken these shares; None if a share does not fit.
 
     The largest share is placed first. All whole GPUs of a process are on one machine. Each process goes to the machine
-    that then has the least left.
+    whose free shares then have the smallest sum.
     """
     left = [sorted(gpus) for gpus in machines]
     for share in sorted(shares, reverse=True):
@@ -39,7 +39,7 @@ def placed(shares: Iterable[float], machines: Machines) -> list[list[float]] | N
 
 
 def _in(share: float, gpus: list[float]) -> tuple[list[float], list[float]] | None:
-    """A machine's GPUs, before and after the share is taken; None if the share is not free there."""
+    """A machine's GPUs, before and after the share is taken; None if the machine does not have this share free."""
     if share >= 1:
         whole = [free for free in gpus if free > 1 - 2 * _LEAST]
         if len(whole) < round(share):
@@ -68,7 +68,7 @@ class Turns:
     """The models that are loaded or being loaded."""
 
     def missing(self, team: Team) -> list[str]:
-        """The models of a team that are not held."""
+        """The models of a team that are neither loaded nor being loaded."""
         return sorted(team - self.held)
 
     def next(self, free: Machines) -> tuple[Team, list[str], list[list[float]]] | None:
@@ -136,7 +136,7 @@ def ordered(
 def _end(
     order: Sequence[Team], work: Mapping[Team, float], shares: Mapping[str, Sequence[float]], machines: Machines
 ) -> float:
-    """The time at which the last team ends, if teams begin in order once they fit; infinite if one never fits."""
+    """The time when the last team ends if teams begin in order, each as soon as it fits; infinite if one never fits."""
     turns, now, running = Turns(shares, list(order)), 0.0, list[tuple[float, int, Team]]()
     serial = count()
     while turns.waiting or running:

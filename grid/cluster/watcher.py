@@ -1,8 +1,8 @@
 """A program that ends the remaining processes of a local Ray whose driver was killed: `python watcher.py SESSION`.
 
 It stands apart because it runs in a separate process that needs nothing but Python, and so starts immediately. Its
-standard input closes when the driver ends, for whatever reason. If the driver has ended Ray itself, it first writes the
-text `OVER` to this input.
+standard input closes when the driver ends, for whatever reason. A driver that has already ended Ray writes the text
+`OVER` to this input before it ends.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _TRIES, _BETWEEN_SECONDS = 20, 0.25  # a process may start another one while it 
 
 @contextmanager
 def watched(session: Path) -> Iterator[None]:
-    """A context manager: if this process is killed inside it, processes that write to the session's folder are too."""
+    """Inside the context, if this process is killed, processes that write to the session's folder are killed too."""
     command = [sys.executable, "-I", "-S", __file__, str(session)]
     nothing = subprocess.DEVNULL
     watcher = subprocess.Popen(  # noqa: S603 - our own

@@ -1,4 +1,4 @@
-"""A chunk of cells in a worker, which runs them, writes rows as they end, gives signs of life, and obeys a stop."""
+"""Runs a chunk of cells in a worker, which writes rows as cells end, gives signs of life, and obeys a stop."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _BLOCKED = 72  # the exit status of a process whose event loop is blocked
 
 @dataclass(frozen=True)
 class Chunk:
-    """Cells of one setting, and all that a worker needs to run them, `at_once` of them side by side.
+    """Cells of one setting, and everything that a worker needs to run them, `at_once` of them side by side.
 
     `pools` has the replicas by model and name. `money` is the budget for all cells of the sweep, in US dollars, and the
     actor that refuses requests beyond the budget (None if requests are never refused).
@@ -63,11 +63,11 @@ class Report:
     """The results of one attempt at a chunk; if its cells have no rows, `error` says why.
 
     `unknown` is the number of cells whose success cannot be determined (`rows.untold`). `left` counts the cells that
-    did not begin or have no row; `unpaid` counts the cells among these for which there was no money. `writes` is the
-    number of times the attempt wrote rows, `transcripts` the size in bytes of its cells' transcripts, and `kept` the
-    number of cells with a transcript. `money` is in US dollars, without cells whose answers are not counted; it is None
-    if a price is unknown. `usage`, `money` and `seconds` include unpaid cells and, if the worker died, cells that run
-    again.
+    did not begin or have no row; `unpaid` counts those of the `left` cells for which there was no money. `writes` is
+    the number of times the attempt wrote rows, `transcripts` the size in bytes of its cells' transcripts, and `kept`
+    the number of cells with a transcript. `money` is in US dollars, without cells whose answers are not counted; it is
+    None if a price is unknown. `usage`, `money` and `seconds` include unpaid cells and, if the worker died, cells that
+    run again.
     """
 
     setting_id: str
@@ -152,7 +152,7 @@ def _paying(chunk: Chunk, prices: Prices) -> Paying | None:
 
 @cache
 def _collect_seldom() -> None:
-    """Search less often for cycles, which rows do not have, as this took a sixth of the time; set once per process."""
+    """Search for cycles less often: rows have none, and searching took a sixth of the time; set once per process."""
     gc.freeze()
     gc.set_threshold(_ALLOCATIONS)
 
@@ -168,7 +168,7 @@ def with_pools(built: Built, setting: Setting, pools: Mapping[str, Mapping[str, 
 
 
 class _Pulse:
-    """A thread beside the event loop that keeps running even if a step blocks the loop. A context manager.
+    """A thread beside the event loop; it keeps running even if a step blocks the loop. A context manager.
 
     At its end all rows are written, even after an error.
     """

@@ -1,4 +1,4 @@
-"""The fixture for the folders of datasets. Here, a dataset's files are only looked for where its own YAML says."""
+"""The fixture for the folders of datasets. The contracts look for a dataset's files only where its YAML says."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ import pytest
 
 def pytest_configure(config: pytest.Config) -> None:
     """Register the marker `slow`, even when a user runs the contracts."""
-    config.addinivalue_line("markers", "slow: every pair at once, which takes minutes")
+    config.addinivalue_line("markers", "slow: tests of every pair at once, which take minutes")
 
 
 @pytest.fixture
 def folder_of() -> Callable[[str], str | None]:
-    """A function that returns the folder of a dataset whose YAML names none. Here it returns None for every dataset."""
+    """A function that returns the folder of a dataset whose YAML names no folder; in the contracts, always None."""
     return lambda dataset: None

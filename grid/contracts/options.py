@@ -1,4 +1,7 @@
-"""The option `--plugin`. pytest finds this module through an entry point, because options are read before tests."""
+"""The option `--plugin`.
+
+pytest finds this module through an entry point, because it reads options before it reads tests.
+"""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ Pair = tuple[tuple[int, str], tuple[int, str]]
 
 @dataclass(frozen=True)
 class Subject:
-    """The names of the files under test, by group. `ours` says whether they are our own or a plugin's."""
+    """The names of the files under test, by group. `ours` says whether the files are our own or a plugin's."""
 
     files: Mapping[str, Sequence[str]]
     ours: bool
@@ -58,8 +58,8 @@ class Subject:
     def points(self, with_files: Sequence[str] = ()) -> list[Point]:
         """All points: dataset, outline, planner, and the robustness setting and engine whose turn it is.
 
-        Each of our datasets is combined with each of our planners. Each file of a plugin is combined with enough of
-        ours. `with_files` are datasets whose files are available although their YAML names no path. The turn of a
+        Each of our datasets is combined with each of our planners. Each file of a plugin is combined with enough of our
+        files. `with_files` are datasets whose files are available although their YAML names no path. The turn of a
         plugin's planner depends on its name alone, so that other planners of the plugin do not change its points.
         """
         every = dict.fromkeys([*names("dataset"), *self.files["dataset"]])
@@ -124,7 +124,8 @@ def _is_light(model: str) -> bool:
     return cast(Engine, make("model", unpriced(yaml("model", model)))).home == "task"
 
 
-# A few points that contain every pair of values that occurs in any point; pairs reveal most errors that all points do.
+# A few points that contain every pair of values that occurs in any point; such pairs reveal most of the errors that all
+# points would reveal.
 
 
 def pairs_of(point: Sequence[str]) -> Iterable[Pair]:
@@ -133,7 +134,9 @@ def pairs_of(point: Sequence[str]) -> Iterable[Pair]:
 
 
 def covering(points: Sequence[P], known: Sequence[P] = ()) -> list[P]:
-    """Some of the points, in order. Together with `known`, they contain every pair of values that any point has.
+    """Some of the points, in order.
+
+    Together with `known`, these points contain every pair of values that any point has.
 
     Pairs that occur in `known` are already covered. Pairs that few points have are covered first. Among the points with
     such a pair, the point that adds the most missing pairs is chosen. If several points add equally many, the point
@@ -181,7 +184,7 @@ def file_of(group: str, name: str) -> Path:
 
 
 def yaml(group: str, name: str) -> dict[str, Any]:
-    """The values in a file. A missing value is '???', unless LEFT_OPEN has it."""
+    """The values in a file. A missing value is '???', unless LEFT_OPEN provides a value."""
     said = LEFT_OPEN.get(name, {}) if group in ("dataset", "planner") else {}
     return copy.deepcopy(_read(file_of(group, name))) | said
 

@@ -1,4 +1,7 @@
-"""Tests the promises of every YAML file in conf/, or in a plugin's folder. New files there are found automatically."""
+"""Tests the promises of every YAML file in conf/, or in a plugin's folder.
+
+New files in these folders are found automatically.
+"""
 
 from __future__ import annotations
 

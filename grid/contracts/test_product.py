@@ -53,15 +53,15 @@ READABLE = {"simulated": {"malformed": 0.0}}
 """Values that make all answers of an engine readable, because the contract does not cover decisions without an
 option."""
 OF_ALL_OPTIONS = ("self_consistency", "egb_sampling")
-"""The planners whose entropy is over all options in the table, not only over options above a threshold."""
+"""The planners whose entropy is computed over all options in the table, not only over options above a threshold."""
 TOOL_FIRST = (TreeSearch, EntropyGuidedBranching)
-"""The planners that choose a tool before its arguments. They may choose a tool that needs a result when there is no
-result."""
+"""The planners that choose a tool before its arguments. They may choose a tool that needs an earlier result even if
+there is none."""
 
 
 MOST = {"max_calls": 8, "max_failed_calls": 40}
-"""The limits of a path without an outline. Here, cases only have to run, not to be solved. No planner gives up
-earlier."""
+"""The limits of a path without an outline. In these tests, cases only have to run, not to be solved. No planner gives
+up before it reaches these limits."""
 
 
 class Where(NamedTuple):
@@ -88,7 +88,7 @@ class Where(NamedTuple):
 
 
 def fitting(dataset: str, values: dict[str, Any]) -> dict[str, Any]:
-    """The values whose keys are in a dataset's file."""
+    """Those of the given values whose keys occur in a dataset's file."""
     return {key: value for key, value in values.items() if key in yaml("dataset", dataset)}
 
 
@@ -124,7 +124,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 def parametrize(metafunc: pytest.Metafunc, with_files: Sequence[str], may_lack: Collection[str] = ()) -> None:
     """Make a test for each point.
 
-    `with_files` are the datasets whose files `folder_of` has. For datasets in `may_lack`, the test is skipped if the
+    `with_files` are the datasets whose files `folder_of` finds. For datasets in `may_lack`, the test is skipped if the
     machine lacks the files.
     """
     subject = subject_of(metafunc.config)
@@ -188,14 +188,16 @@ def test_every_point_runs_and_repeats_itself(
             first = [row for row in rows["steps"] if row["branch"] == 0]
             assert all(row["entropy"] is not None for row in first), f"{where}: each step must have an entropy"
             assert all(math.fsum(o["probability"] for o in row["options"]) == pytest.approx(1) for row in first), (
-                f"{where}: the probabilities of all options must have the sum 1"
+                f"{where}: the probabilities of all options must add up to 1"
             )
         if (model, robustness) == (repeated, "none"):
             assert lasting(run(built, setting, chunk)) == lasting(rows), (
                 f"{where}: the same seed must give the same rows; a second run of the same cell gave others. Draw "
                 "random numbers from derive_seed(episode.seed, ...), and keep nothing from one case to the next"
             )
-    assert every_engine or not left_out, "each of the few points must run with every engine"
+    assert every_engine or not left_out, (
+        "if a point is tested with one engine only, none of its settings may be left out"
+    )
     if len(left_out) > len(engines):
         pytest.skip(left_out[0])
 
@@ -222,8 +224,8 @@ def check_episode(row: dict[str, Any], outline: str, silent: bool, where: Where)
     assert not negative, f"{where}: counts must be 0 or more: {negative}"
     asked = row["llm_calls"] + row["forward_passes"]
     assert (asked == 0) == silent, (
-        f"{where}: the planner asked a model {asked} times; a planner whose `needs` name a verb of an engine asks, "
-        "another one does not"
+        f"{where}: the planner asked a model {asked} times; a planner whose `needs` name a verb of an engine "
+        "must ask a model, and any other planner must not"
     )
     for rate in RATES:
         known = outline == GIVEN and row["unsolvable_kind"] is None  # if the case should be refused, no call is right
@@ -245,7 +247,7 @@ def check_steps(built: Built, cell: Cell, rows: list[dict[str, Any]], outline: s
     else:
         first = len(problem.case.done) or (1 if outline == DRAFTED else 0)
         expected = [str(number) for number in range(first, first + len(path))]
-    assert path == expected, f"{where}: the path's steps must be the substeps {expected} in their order, not {path}"
+    assert path == expected, f"{where}: the path's steps must be the substeps {expected} in this order, not {path}"
     known = {substep.id: substep for substep in problem.case.plan.substeps}
     for row in rows:
         at = f"{where}, case {cell.case_id}, step {row['substep_id']}"
@@ -263,14 +265,12 @@ def check_steps(built: Built, cell: Cell, rows: list[dict[str, Any]], outline: s
             f"or {NO_TOOL if row['substep'] else FINISH}"
         )
         others = {option["tool"] for option in row["options"]} - offered
-        assert not others, f"{at}: `options` of the decision has tools that are not on offer: {sorted(others)}"
+        assert not others, f"{at}: the `options` of the decision have tools that are not on offer: {sorted(others)}"
         if outline != GIVEN:
             of_reference = (row["tool_required"], row["reference_tool"], row["tool_matches"])
             assert of_reference == (None, None, None), f"{at}: only steps of a given outline have a reference"
         if row["entropy"] is not None:
             total = math.fsum(option["probability"] for option in row["options"])
-            assert total <= 1 + 1e-9, (
-                f"{at}: the probabilities of the options have the sum {total}, at most 1 is allowed"
-            )
+            assert total <= 1 + 1e-9, f"{at}: the probabilities of the options add up to {total}; at most 1 is allowed"
             most = math.log(len(offered)) + 1e-9
             assert 0 <= row["entropy"] <= most, f"{at}: entropy={row['entropy']} nats; 0 to {most:.4f} are possible"

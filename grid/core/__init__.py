@@ -7,7 +7,7 @@ models are asked), `metric` (the meaning of each metric), `errors`, `places` (wh
 
 The rest is small. `untrusted` reads and shows texts from models, files and servers. `util` caches values that are
 computed once, derives seeds from names, and checks the values that YAML passes to a class. `labels` creates the labels
-of settings. `surroundings` prepares commands for an output that cannot show all letters and for a cache that is not
+of settings. `surroundings` prepares commands for an output that cannot show all characters, and for a cache that is not
 writable. `beside` finds `analysis` and `launch`, even if the user has folders with these names. `moved` contains the
 former names of modules.
 """

@@ -37,7 +37,10 @@ class _Beside(MetaPathFinder):
 
 
 def find() -> None:
-    """Make the project's packages importable. A user's package of the same name comes first if already imported."""
+    """Make the project's packages importable.
+
+    A user's package of the same name comes first if it has already been imported.
+    """
     if any(isinstance(finder, _Beside) for finder in sys.meta_path):
         return
     sys.meta_path.insert(0, _Beside())
@@ -65,4 +68,4 @@ def _modules(folder: Path) -> set[str]:
 def _warn(names: Sequence[str], folder: Path, what: str) -> None:
     if names:
         shown = ", ".join(f"{name}.py" for name in names)
-        warnings.warn(f"{what} {shown} of {folder}; rename this folder to avoid the conflict", stacklevel=2)
+        warnings.warn(f"{what} {shown} in {folder}; rename this folder to avoid the conflict", stacklevel=2)

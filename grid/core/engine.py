@@ -44,7 +44,7 @@ def verdict_properties(answer: VerdictAnswer, reasoning: dict[str, Any]) -> dict
 class ChainAnswer:
     """A JSON object `{"plan", "tool_chain": [{"name", "parameter_description", "reason"}, ...]}` is wanted (C.3).
 
-    The chain has `least` to `most` entries in order. `may_decline`: an entry may name no tool. `may_refuse`:
+    The chain has `least` to `most` entries in order. `may_decline`: an entry need not name a tool. `may_refuse`:
     `{"status": "REJECT", "reason"}` is also a valid answer, instead of a plan. `free`: the plan is diagnosed and not
     run, so the schema allows any names and arguments, and only the prompt tells the model which tools exist.
     """
@@ -95,7 +95,8 @@ def shown_as(history: History | None, tools: Tools) -> History:
 
 
 PLAIN_SAMPLER = '{"top_p":1,"top_k":null,"min_p":0,"repetition_penalty":1}'
-"""Tokens are drawn from softmax(logits / temperature), unmodified; every engine does this if it can."""
+"""Tokens are drawn from the unmodified distribution softmax(logits / temperature); every engine that can do this does
+it."""
 
 
 _SHORT = 1000  # maximum length, in characters, of a section whose digest is cached by its content
@@ -175,8 +176,8 @@ class ToolCallAnswer:
 class PlanAnswer:
     """A JSON object `{"plan": [{"tool", "arguments"}, ...]}` is wanted: `least` to `most` calls to `tools` in order.
 
-    `may_decline`: an entry may have no tool. `thought`: as in ToolCallAnswer; one thought comes before the whole plan.
-    `native`: as in ToolCallAnswer; one answer contains all calls.
+    `may_decline`: an entry need not have a tool. `thought`: as in ToolCallAnswer; one thought comes before the whole
+    plan. `native`: as in ToolCallAnswer; one answer contains all calls.
     """
 
     tools: tuple[ToolSpec, ...]
@@ -240,7 +241,7 @@ JsonAnswer = (
 
 @dataclass(frozen=True)
 class ChoiceAnswer:
-    """The number of one of `options` is wanted; option k is the text numbered k (from 0).
+    """The number of an option (from `options`) is wanted; option k is the text numbered k (from 0).
 
     With `names` (a distinct name for each option, in the options' order), the option's name is wanted, in a tool call
     that starts with `{"action": {"tool": name`.
@@ -255,7 +256,7 @@ Answer = TextAnswer | JsonAnswer | ChoiceAnswer | FunctionsAnswer
 
 @dataclass(frozen=True)
 class Prompt:
-    """Sections in the order in which they are rendered (static ones first, so that prefixes are shared)."""
+    """Sections in the order in which they are rendered (static sections first, so that prefixes are shared)."""
 
     sections: tuple[Section, ...]
     answer: Answer
@@ -292,8 +293,8 @@ class Sampled:
 
     `cut` contains the indices of completions that the token limit cut off. If a server withheld a completion's text,
     the completion is empty, and `withheld` maps its index to the reason given by the server. `sources` says who
-    answered, if a server did. `reasoning` maps the index of a completion whose thought came in a separate key of the
-    server's message to this key and the thought.
+    answered, if a server did. If a completion's thought came in a separate key of the server's message, `reasoning`
+    maps the completion's index to this key and the thought.
     """
 
     completions: tuple[str, ...]
@@ -307,11 +308,11 @@ class Sampled:
 
 @dataclass(frozen=True)
 class Choice:
-    """The probability of each option, in the options' order (the sum is 1), and the cost of computing them.
+    """The probability of each option, in the options' order (the sum is 1), and the cost of their computation.
 
     `unassigned` is the model's probability mass that fell on no option. `error_bound` is the largest error, in total
-    variation, that options without a score can cause. Both are None if the engine is not a language model.
-    `computed_seconds`: the computing time in seconds, without waiting time. `sources`: as in Sampled.
+    variation, that options without a score can cause. `unassigned` and `error_bound` are None if the engine is not a
+    language model. `computed_seconds`: the computing time in seconds, without waiting time. `sources`: as in Sampled.
     """
 
     probabilities: tuple[float, ...]
@@ -353,7 +354,10 @@ class Engine(Protocol):
 
     @property
     def sampler(self) -> str | None:
-        """The parameters of the distribution from which tokens are drawn, as JSON; None without a language model."""
+        """The parameters of the distribution from which tokens are drawn, as JSON.
+
+        None if the engine is not a language model.
+        """
         ...
 
     async def sample(self, prompt: Prompt, *, n: int, temperature: float, max_tokens: int, seed: int) -> Sampled:
@@ -377,7 +381,7 @@ def option_numbers(count: int, padded: bool = False) -> tuple[str, ...]:
 Role = Literal["actor", "judge", "evaluator", "simulator", "critic", "user"]
 ACTOR: Role = "actor"
 JUDGE: Role = "judge"
-"""Gives scores to a planner that asks for them."""
+"""Gives a planner the scores that it asks for."""
 EVALUATOR: Role = "evaluator"
 """Decides for the environment which texts mean the same and how good a finished trajectory is; hidden from planners."""
 SIMULATOR: Role = "simulator"

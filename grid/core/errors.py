@@ -38,7 +38,7 @@ def one_line(text: object, limit: int = _LINE) -> str:
 
 
 def nearest(name: str, names: Sequence[str]) -> str:
-    """A phrase that suggests the name that may have been meant; empty if no name is similar to it or starts with it."""
+    """A phrase that suggests the name that was probably meant; empty if none is similar to `name` or starts with it."""
     close = difflib.get_close_matches(name, names, n=1) or [one for one in names if name and one.startswith(name)]
     return f" (did you mean {close[0]}?)" if close else ""
 

@@ -1,4 +1,4 @@
-"""Labels of settings for people: no longer than necessary to tell settings apart.
+"""Labels of settings for people to read, no longer than necessary to tell settings apart.
 
 Rows keep the labels with which they were written. A model behind a general interface is shown under the name that its
 server uses. If settings would still have the same name, their labels also show the differences between their configs,

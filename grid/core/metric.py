@@ -13,7 +13,8 @@ from typing import Any, Literal, cast, get_args
 from grid.core.errors import ConfigError, shown_value
 
 Kind = Literal["flag", "count", "tokens", "number", "text", "list"]
-"""The kind of a metric's values: true or false, whole numbers (`tokens`: large), numbers, texts, or lists of texts."""
+"""The kind of a metric's values: true or false, whole numbers (`tokens`: large ones), numbers, texts, or lists of
+texts."""
 Better = Literal["higher", "lower", "neither"]
 MOST = 256
 """Maximum number of metrics that one class may declare; each adds a row to tables and a value to each cell's row."""
@@ -29,9 +30,9 @@ class Metric:
     """A metric of cells: its name, and the facts needed to understand its values.
 
     Args:
-        name: lower-case letters, digits and _, at most 64.
+        name: at most 64 characters, only lower-case letters, digits and _.
         unit: the unit as shown in tables, such as `share`, `calls` or `0 to 10`; empty for a metric without a unit.
-        better: the direction that is better.
+        better: whether higher values, lower values or neither are better.
         paper: the source of the definition: a paper and its section, or a benchmark.
         kind: the kind of the metric's values.
         meaning: an explanation in one or two sentences.
@@ -73,7 +74,9 @@ def declared_by(part: object) -> tuple[Metric, ...]:
     names = [getattr(metric, "name", None) for metric in found if isinstance(metric, Metric)]
     if len(names) != len(found) or len(found) > MOST or len({*names}) != len(names):
         raise ConfigError(
-            f"{owner}.metrics", declared, f"a tuple of at most {MOST} values of grid.Metric, each only once"
+            f"{owner}.metrics",
+            declared,
+            f"a tuple of at most {MOST} objects of the class grid.Metric, each with a different name",
         )
     return found
 
@@ -95,7 +98,9 @@ def together(declared: Iterable[tuple[str, Iterable[Metric]]], reserved: Iterabl
     for owner, metrics in declared:
         for metric in metrics:
             if metric.name in taken:
-                raise ConfigError(f"{owner}: metric", metric.name, "must not be the name of a column of episodes")
+                raise ConfigError(
+                    f"{owner}: metric", metric.name, "must not be the name of a column of the table episodes"
+                )
             other, known = found.setdefault(metric.name, (owner, metric))
             if (known.unit, known.kind, known.better) != (metric.unit, metric.kind, metric.better):
                 raise ConfigError(
@@ -123,7 +128,7 @@ def checked(found: Mapping[str, Any], known: Mapping[str, Metric]) -> dict[str, 
 
 def _checked(name: str, value: Any, known: Mapping[str, Metric]) -> Any:
     if name not in known:
-        raise ValueError(f"metric {shown_value(name)} is not declared; declare a Metric of this name in `metrics`")
+        raise ValueError(f"metric {shown_value(name)} is not declared; declare a Metric with this name in `metrics`")
     kind = known[name].kind
     if kind == "list" and isinstance(value, (list, tuple)) and all(isinstance(part, str) for part in value):
         return [*value]
@@ -131,7 +136,9 @@ def _checked(name: str, value: Any, known: Mapping[str, Metric]) -> Any:
         number = float(value)
         if math.isfinite(number) and (kind != "flag" or number in (0.0, 1.0)):
             return bool(number) if kind == "flag" else number if kind == "number" else int(number)
-    raise ValueError(f"metric {name}: {shown_value(value)} is no {kind}" + ", or not finite" * (kind not in TEXTS))
+    raise ValueError(
+        f"metric {name}: {shown_value(value)} is not a {kind}" + ", or is not finite" * (kind not in TEXTS)
+    )
 
 
 def split(values: Mapping[str, Any]) -> tuple[dict[str, float], dict[str, str]]:

@@ -400,16 +400,17 @@ grid.robustness.tools_forgiving.ToolsForgiving
 grid.robustness.tools_strict.ToolsStrict
 """
 FIRST = {today(name): name for name in _CLASSES.split()}
-"""Maps the current name of each class whose module moved after rows were written to its first name, which ids keep."""
+"""Maps the current name of each class whose module moved after rows were written to the class's first name, which ids
+keep."""
 
 
 def named_today(config: Mapping[str, Any]) -> dict[str, Any]:
-    """The config with the current names of modules in all `_target_`s."""
+    """The config, in which all `_target_`s have the current names of modules."""
     return _named(config, today)
 
 
 def named_first(config: Mapping[str, Any]) -> dict[str, Any]:
-    """The config with the class names that ids and rows use in all `_target_`s."""
+    """The config, in which all `_target_`s have the class names that ids and rows use."""
     return _named(config, lambda name: FIRST.get(today(name), name))
 
 

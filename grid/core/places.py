@@ -61,7 +61,7 @@ def folder_at(given: str | Path) -> Path:
 
 
 def beside(root: Path) -> Path:
-    """The folder for result files that must be on this machine: `root`, or a folder in the cache for an address."""
+    """The folder for result files that must be on this machine: `root` or, for an address, a folder in the cache."""
     if not isinstance(root, Address):
         return root
     digest = hashlib.sha256(str(root).encode()).hexdigest()[:16]
@@ -69,7 +69,10 @@ def beside(root: Path) -> Path:
 
 
 def hand_over(draft: Path, target: Path) -> None:
-    """Move a file to `target`; raises OSError. The file is in the folder `beside` or in the file system of `target`."""
+    """Move a file to `target`; raises OSError.
+
+    The file is in the folder that `beside` returns, or in the file system of `target`.
+    """
     if isinstance(target, Address):
         target.put(draft)
     else:
@@ -91,7 +94,7 @@ def write_whole(path: Path, content: str, draft: Path) -> None:
 
 
 def unwritable(root: Path, error: OSError) -> str:
-    """An error message: a folder or an address for results cannot be written to, with a possible remedy."""
+    """The error message that says that a results folder or address cannot be written to, with a possible remedy."""
     what = "give this machine the store's credentials" if isinstance(root, Address) else "make room"
     here = f" from {socket.gethostname()}" if isinstance(root, Address) else ""
     return f"{root}: cannot be written to{here} ({error}); {what}, or choose another store.root=FOLDER"
@@ -225,7 +228,10 @@ class Address(PosixPath):
     # The operations of paths.
 
     def stat(self, *, follow_symlinks: bool = True) -> os.stat_result:
-        """Size and times; the inode is derived from the tag. A path that has only objects below it is a folder."""
+        """Size and times; the inode is derived from the tag.
+
+        A path that is no object itself, but has objects below it, counts as a folder.
+        """
         try:
             told = self._info()
         except FileNotFoundError:
@@ -364,7 +370,7 @@ _listings = _Listings()
 
 @contextmanager
 def steady() -> Iterator[None]:
-    """Inside the context, reuse listings for some seconds; for commands that only read."""
+    """Inside the context, reuse listings for a few seconds; this is for commands that only read."""
     _listings.steady = True
     try:
         yield

@@ -45,7 +45,7 @@ class Milestone:
     """A call that should be made on the way to a resolution, or that must not be made (`Reference.forbidden`).
 
     A successful call reaches the milestone if its arguments include `arguments` and its result includes `result`; each
-    value may have any equal form. A milestone can also be a state of the world, described by a call that shows the
+    value may be in any equal form. A milestone can also be a state of the world, described by a call that shows the
     state. A state that no call shows is described by `state`, a function of the world's last state; the milestone then
     has no `tool`. `after` names the milestones that earlier calls must have reached.
     """
@@ -67,11 +67,11 @@ class Reference:
     false, there are other ways to reach the resolution. `ordered`: the order of the calls matters; if false, the calls
     are a set (traject_bench §3.2, parallel queries). `answer` is the final answer, if there is one. `failing` are the
     substeps whose calls are right although they return a failure, as they did when the reference was recorded. In a
-    case without an outline, a call of None marks the end of a turn. `unsolvable`: a refusal is the right answer; any
-    calls are those that a planner makes if it overlooks this. `told`: a planner that ends the work has to give the
-    answer verbatim. `substitutes` maps the name of a tool that is out of service to its replacement. `milestones`
-    should be reached on the way to the resolution; `forbidden` calls should not be made. Milestones and forbidden calls
-    have their own metrics (`grid.metrics.milestones`), separate from success.
+    case without an outline, None in place of a call marks the end of a turn. `unsolvable`: a refusal is the right
+    answer; the calls, if there are any, are those that a planner makes if it overlooks this. `told`: a planner that
+    ends the work has to give the answer verbatim. `substitutes` maps the name of a tool that is out of service to its
+    replacement. `milestones` should be reached on the way to the resolution; `forbidden` calls should not be made.
+    Milestones and forbidden calls have their own metrics (`grid.metrics.milestones`), separate from success.
     """
 
     calls: Mapping[str, ToolCall | None]
@@ -124,7 +124,7 @@ class Retriever(Protocol):
 class Index(Protocol):
     """A library that is ready for search.
 
-    `query_top_k`: the maximum number of tools offered for a whole query, out of the tools for its substeps.
+    `query_top_k`: the maximum number of tools offered for a whole query, chosen from the tools for its substeps.
     """
 
     @property
@@ -134,7 +134,10 @@ class Index(Protocol):
 
     @property
     def mode(self) -> Mode:
-        """When `retrieve` is called. In later calls, the substep's text has the last thought, observation or both."""
+        """When `retrieve` is called.
+
+        After the first call, the substep's text contains the last thought, the last observation, or both.
+        """
         ...
 
     def retrieve(self, case: Case, substep: Substep) -> tuple[ToolSpec, ...]:
@@ -155,7 +158,10 @@ class Index(Protocol):
 
 @runtime_checkable
 class Told(Protocol):
-    """The extra method of an index that needs a case's reference. The run layer calls it; planners see no index."""
+    """The extra method of an index that needs a case's reference.
+
+    The run layer calls this method; planners see no index.
+    """
 
     def told(self, reference: Reference) -> Index:
         """The index for one case."""
@@ -168,7 +174,8 @@ DIAGNOSED = "diagnosed"
 TALKS = "talks"
 GIVEN, HIDDEN, DRAFTED = "given", "hidden", "drafted"
 Outline: TypeAlias = Literal["given", "hidden", "drafted"]
-"""The outline that planners follow: the case's plan, no outline (decide one call at a time), or a plan by the model."""
+"""The outline that planners follow: the case's plan, no outline (decide one call at a time), or a plan drafted by the
+model."""
 
 Resolution: TypeAlias = Literal["last", "all"]
 """The calls that resolve a case with looked-up outcomes: the last call, or all calls whose outcome no other call uses.
@@ -196,8 +203,8 @@ TEXTS, PLANS = "texts", "plans"
 Equivalence: TypeAlias = Literal["rules", "judge"]
 """How arguments with the same meaning are recognised if outcomes are looked up: by rules alone, or also by a model.
 
-The model (the role `evaluator`) is asked about free texts that differ by the rules. The rules alone decide whether a
-case is solvable.
+The model (the role `evaluator`) is asked about free texts that differ according to the rules. The rules alone decide
+whether a case is solvable.
 """
 
 
@@ -238,12 +245,15 @@ class Evaluator(Protocol):
         ...
 
     async def verdict(self, prompt: Prompt, *key: object, truth: Verdict | None = None) -> Verdict | None:
-        """The verdict on a plan; may be None, as in `score`. Only engines with a planted accuracy receive `truth`."""
+        """The verdict on a plan; None if no answer could be read after retries.
+
+        Only engines with a planted accuracy receive `truth`.
+        """
         ...
 
 
 Measure: TypeAlias = Callable[[Trajectory], Mapping[str, Any]]
-"""Computes a benchmark's own metrics of a trajectory, by name, without a model."""
+"""Computes, without a model, a benchmark's own metrics of a trajectory, by name."""
 Examine: TypeAlias = Callable[[Trajectory, Evaluator], Awaitable[Mapping[str, Any]]]
 """Computes, with the help of a model, a benchmark's own metrics of a finished trajectory, by name."""
 
@@ -255,7 +265,8 @@ def no_baselines() -> Mapping[str, bool]:
 
 NOTHING = "nothing_success"
 BASELINES = ("constant_success", "constant_by_function_success", NOTHING, "transfer_success")
-"""The columns of `episodes` that `Problem.baselines` may fill; if it does not fill NOTHING, the world does."""
+"""The columns of `episodes` that `Problem.baselines` may fill; the world fills the column NOTHING if `baselines` does
+not fill it."""
 
 
 def as_it_is(trajectory: Trajectory) -> Trajectory:
@@ -264,7 +275,7 @@ def as_it_is(trajectory: Trajectory) -> Trajectory:
 
 
 def no_measure(trajectory: Trajectory) -> Mapping[str, Any]:
-    """No metrics of the benchmark's own."""
+    """The `measure` of a benchmark that has no metrics of its own."""
     return {}
 
 
@@ -280,7 +291,7 @@ class Problem:
     the variables, by name (letters, digits and _), that a regression controls for in addition to the plan's shape and
     the dataset (planning_horizon B.3). Without `controls`, the regression controls for the plan's last tool. `kind` is
     the task of agent_planning_benchmark to which the case belongs, if any. If a robustness setting has its own tools or
-    states, `as_stated` translates a trajectory into the reference's terms; metrics are computed from the result.
+    states, `as_stated` translates a trajectory into the reference's terms; metrics are computed from the translation.
 
     The run layer sets how tools are retrieved. `parts` are the substeps whose candidates form the tools of the whole
     query, at most `query_tools` tools; without `parts`, tools are retrieved for the query's text. `retrieved`: when
@@ -332,7 +343,7 @@ class Dataset(Protocol):
     (`grid.roles.comparing.SOLVED_FIRST_RULE`).
 
     A dataset that needs an evaluator has `asks`, which maps a kind of question (TEXTS, PLANS) to the dataset's key that
-    enables it. Without `asks`, the dataset has no such questions.
+    enables it. Without `asks`, the dataset has no questions for an evaluator.
     """
 
     @property
@@ -342,7 +353,10 @@ class Dataset(Protocol):
 
     @property
     def outline(self) -> Outline:
-        """The configured outline. A problem always has the case's own plan; the run layer applies this value."""
+        """The configured outline.
+
+        A problem always has the case's own plan; the run layer applies the configured outline.
+        """
         ...
 
     @property
@@ -373,7 +387,7 @@ class Dataset(Protocol):
         ...
 
     def problem(self, case_id: str) -> Problem:
-        """One case. Its candidates are the whole library."""
+        """One case. The case's candidates are the whole library."""
         ...
 
 
@@ -384,6 +398,6 @@ class Judged(Protocol):
     def unsolved(self, case_id: str) -> Mapping[str, Any]:
         """The metrics of `examine` for an episode that ended early: by the benchmark's rule, the case is unsolved.
 
-        These metrics need no model. With them, judged rates cover the same cases as success.
+        These metrics need no model. With these metrics, judged rates cover the same cases as success.
         """
         ...

@@ -1,4 +1,4 @@
-"""The environment of our commands: the output may not support all letters, and the cache may not be writable.
+"""The environment of our commands: the output may not support all characters, and the cache may not be writable.
 
 This module stands apart from `util` because commands use it before they start, while the classes of cells use `util`.
 """
@@ -21,14 +21,15 @@ _CACHE = "XDG_CACHE_HOME"
 _LONGEST = 17  # characters of the folder for temporary files: a socket's path has at most 107, of which Ray needs 70
 _PLAIN = {"●": "o", "├": "|", "┤": "|", "│": "|", "─": "-", "━": "-", "—": "-", "–": "-", "−": "-", "…": "~", "×": "x"}
 _PLAIN |= {"≥": ">", "≤": "<", "±": "~", "·": ".", "•": "*", "†": "+", "‡": "#", "→": ">", "’": "'", "‘": "'", "²": "2"}
-"""Replacements of the same width for letters that an output cannot show; all other letters become a question mark."""
+"""Replacements of the same width for characters that an output cannot show; such a character becomes a question mark if
+it has no replacement."""
 
 
 @contextmanager
 def usable() -> Iterator[None]:
     """Inside the context, printing works in any output encoding, and the cache is in a writable place.
 
-    If the cache is not writable, this process and its child processes use a folder instead that only this user can
+    If the cache is not writable, this process and its child processes use a different folder, which only this user can
     enter, and a line says so. At the end of the context, the output and the environment are restored.
     """
     outputs = [one for one in (sys.stdout, sys.stderr) if isinstance(one, TextIOWrapper) and not _any_letter(one)]
@@ -39,7 +40,7 @@ def usable() -> Iterator[None]:
     cache, named = platformdirs.user_cache_path("agent-grid"), os.environ.get(_CACHE)
     if not _writable(cache):
         other = own_folder() / "cache"
-        print(f"{cache} cannot be written, so {other} is used instead", file=sys.stderr)
+        print(f"{cache} cannot be written to, so {other} is used instead", file=sys.stderr)
         os.environ[_CACHE] = str(other)
     try:
         yield
@@ -52,7 +53,10 @@ def usable() -> Iterator[None]:
 
 
 def own_folder() -> Path:
-    """The folder for temporary files, which only this user can enter; its path is short and usually the same."""
+    """The folder for temporary files, which only this user can enter.
+
+    Its path is short, and the same at every call unless somebody else has taken the folder's name.
+    """
     above = Path(tempfile.gettempdir())
     if len(str(above)) > _LONGEST:
         above = Path("/tmp")  # noqa: S108 - what follows is the user's own

@@ -17,7 +17,8 @@ REPLACE, ALTER, RETRY, REFUSE, OTHER = "replace", "alter", "retry", "refuse", "o
 BEHAVIOURS = (REPLACE, ALTER, RETRY, REFUSE, OTHER)
 """The possible behaviours of an agent after a tool broke (agent_planning_benchmark §4.2.3)."""
 ERRORS = ("E1", "E2", "E3", "E4", "E5", "E6")
-"""Errors: goal understanding, premature end or incompleteness, constraint, logic, tool use, hallucination (§3.3)."""
+"""The kinds of errors: goal understanding, premature end or incompleteness, constraint, logic, tool use, hallucination
+(§3.3)."""
 GRADES = (0.0, 0.2, 0.4, 0.6, 0.8, 1.0)
 """The possible grades of a plan (agent_planning_benchmark §3.3)."""
 Family: TypeAlias = Literal["holistic", "stepwise", "extraneous", "broken", "unsolvable", "costs", "stages"]
@@ -46,7 +47,7 @@ class Chain:
     `plan` contains the planner's own text: the summary before the calls, the text after the calls, or the text instead
     of calls.
 
-    `first` is the step number of the first call in references and texts.
+    `first` is the step number that references and texts use for the first call.
     """
 
     calls: tuple[ChainCall, ...]
@@ -97,7 +98,8 @@ class Verdict:
 
 Json: TypeAlias = "str | int | float | bool | list[Json] | dict[str, Json] | None"
 RESULT = "result"
-"""The type of arguments whose value is an earlier call's result; also the field of an observation with the result."""
+"""The type of arguments whose value is an earlier call's result; also the name of the field with an observation's
+result."""
 NO_TOOL = "no_tool"
 """The name of the option 'this substep needs no tool', also in tables."""
 MAX_SCORE = 10
@@ -308,8 +310,8 @@ class Step:
     ended the trajectory. If the case needs an answer, `written` is then the finish, and the observation is the answer
     as the world understood it. A finish that the world refused is a failed `call` and does not end the trajectory.
     `candidates` are the offered tools, in the order shown. They are the tools for the whole query (`whole_query`) or
-    for the substep; `sought` is the additional text used to retrieve them. Token counts are None if they were not
-    reported. `reasoning` contains the key under which the server's message contained a thought, and this thought.
+    for the substep; `sought` is the additional text used to retrieve these tools. Token counts are None if they were
+    not reported. `reasoning` contains the key under which the server's message contained a thought, and this thought.
     `with_last`: the call came in the same answer as the previous step's call.
     """
 
@@ -392,7 +394,7 @@ class Usage:
     uncounted_answers: int = 0
 
     def known(self) -> dict[str, int | None]:
-        """The counts by name. With uncounted answers, token counts are None, because they would be too low."""
+        """The counts by name. If some answers are uncounted, token counts are None, because they would be too low."""
         counts: dict[str, int | None] = {**vars(self)}
         return counts | dict.fromkeys(TOKENS) if self.uncounted_answers else counts
 

@@ -1,4 +1,4 @@
-"""Untrusted text from models, files and servers: read as JSON, and shown."""
+"""Reads untrusted text from models, files and servers as JSON, and shows it."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def _integer(text: str) -> int:
 
 
 def decoder(**options: Any) -> json.JSONDecoder:
-    """A decoder that accepts only finite numbers that a double can hold."""
+    """A decoder that accepts a number only if it is finite and a double can hold it."""
     return json.JSONDecoder(parse_constant=_refuse, parse_float=_real, parse_int=_integer, **options)
 
 
@@ -59,9 +59,9 @@ def loads(text: str | bytes, by: json.JSONDecoder = DECODER) -> Any:
 
 
 def loads_storable(text: str | bytes, once: bool = False) -> Any:
-    """Like `loads`, but raise ValueError for texts with half a surrogate pair, which tables and prompts do not allow.
+    """Like `loads`, but raises ValueError for texts with half a surrogate pair, which tables and prompts do not allow.
 
-    `once`: also refuse an object that contains a key twice; otherwise the key's last value is used, as in Python's
+    `once`: also refuses an object that contains a key twice; otherwise the key's last value is used, as in Python's
     decoder.
     """
     value = loads(text, _ONCE if once else DECODER)

@@ -44,7 +44,10 @@ R = TypeVar("R")
 
 
 class kept(Generic[R]):  # noqa: N801 - as functools.cached_property, for which it stands
-    """functools.cached_property without a lock, as in Python 3.12 and later; the lock costs more than most values."""
+    """functools.cached_property without a lock, as in Python 3.12 and later.
+
+    Locking takes longer than computing most values.
+    """
 
     def __init__(self, make: Callable[[Any], R]) -> None:
         self._make, self.__doc__ = make, make.__doc__
@@ -66,7 +69,7 @@ class kept(Generic[R]):  # noqa: N801 - as functools.cached_property, for which 
 
 
 def changed(thing: H, **fields: Any) -> H:
-    """Like dataclasses.replace but ten times as fast; for dataclasses without __post_init__ and `kept` values."""
+    """Like dataclasses.replace but ten times as fast; only for dataclasses without __post_init__ or `kept` values."""
     made = object.__new__(type(thing))
     made.__dict__.update(vars(thing), **fields)
     return made

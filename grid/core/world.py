@@ -8,7 +8,8 @@ from typing import NamedTuple, Protocol, TypeAlias, TypeVar, runtime_checkable
 from grid.core.types import Observation, Step, ToolCall
 
 State: TypeAlias = Hashable
-"""States are immutable, hashable and picklable; equal states behave alike. Planners store but never read states."""
+"""States are immutable, hashable and picklable; equal states behave alike. Planners store states but never read
+them."""
 T = TypeVar("T")
 
 
@@ -71,7 +72,10 @@ class Ending(Protocol):
         ...
 
     def ended(self, state: State, answer: str | None) -> State:
-        """The state after the planner itself ended the work with `answer`. Not for cases whose finish is a call."""
+        """The state after the planner itself ended the work with `answer`.
+
+        This is not used for cases whose finish is a call.
+        """
         ...
 
 
@@ -88,7 +92,7 @@ class Closing(Protocol):
 class Settling(Protocol):
     """The additional method of a world that has to examine the final state before `resolved` can answer.
 
-    After `settle`, `resolved` answers for the state that was examined; before `settle`, it is false.
+    After `settle`, `resolved` answers for the state that was examined; before `settle`, `resolved` is false.
     """
 
     async def settle(self, state: State) -> None:
@@ -116,7 +120,7 @@ class ComparesTexts(World, Protocol):
     """The world of a dataset that has the key `equivalence`."""
 
     def asking(self, same: Same) -> World:
-        """The same world, except that it asks `same` about free texts that differ by the world's own rules."""
+        """The same world, except that it asks `same` about free texts that differ under the world's own rules."""
         ...
 
 
@@ -132,8 +136,8 @@ class ByAnswer(Protocol):
 def resolved_by(world: World, steps: Sequence[Step], end: State, broken_off: bool = False) -> bool:
     """Whether a path of `steps` that leads to `end` resolves the case.
 
-    If doing nothing also resolves the case, the planner must have chosen to do nothing in an answer that could be read.
-    So in such a case a path does not count if it is empty, if its last answer could not be read, or if it was
+    If doing nothing also resolves the case, the planner must have chosen, in an answer that could be read, to do
+    nothing. So in such a case a path does not count if it is empty, if its last answer could not be read, or if it was
     `broken_off` before its own end. Nor does it count if there were answers before the last one and none of these could
     be read, since they may have been calls.
     """

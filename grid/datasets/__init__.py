@@ -6,9 +6,9 @@ Start with `dataset` (the shared base, which makes cases from records, skips unu
 Then read `ultratool` (one file) or `functions` (a JSON Lines file and Python functions), then the folder `slate`, whose
 `slate/dataset` generates its cases from a seed. `null` is for measurements. `files` reads untrusted files. `milestones`
 reads a task's milestones and forbidden calls from its line in a task file. Three modules are each shared by several
-data sets: `question_answering` (with demonstrations) by those that ask questions over facts, `parameters` by those
-whose tools come from JSON schemas, and `grading` (a model grades a final answer) by benchmarks that a model grades or
-whose tools are not available.
+data sets: `question_answering` (with demonstrations) by data sets that ask questions over facts, `parameters` by data
+sets whose tools come from JSON schemas, and `grading` (a model grades a final answer) by benchmarks that a model grades
+or whose tools are not available.
 
 Benchmarks that consist of one or more modules: `apb` and `apb_records`, `apibench` and `apibench_trees`, `bfcl` and
 `bfcl_records`, `gta`, `mcp` with `mcp_tasks`, `mcp_world`, `mcp_session` and `mcp_links`, `mnms` and `mnms_records`,

@@ -44,8 +44,8 @@ class Apb(RecordDataset[Record]):
     and decide nothing else.
 
     Args:
-        family: one of the tasks; null: all.
-        split: one of the released splits, by its name; null: all.
+        family: the only task whose cases are used; null: all tasks are used.
+        split: the name of the only released split that is used; null: all splits are used.
         judge_reference: whether the judge sees the known solution; if false, it judges blind (§D.1).
     """
 
@@ -121,7 +121,7 @@ class Apb(RecordDataset[Record]):
         return hashlib.sha256(query.encode()).hexdigest()[:12]
 
     def problem(self, case_id: str) -> Problem:
-        """One case. Its own tools include a tool with which a planner rejects the request."""
+        """One case. The case's own tools include a tool with which a planner rejects the request."""
         record = self.records[case_id]
         tools = dict(sorted({**record.tools, REJECT: REJECT_TOOL}.items()))
         task = judged_task(record)

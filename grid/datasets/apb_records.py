@@ -183,7 +183,7 @@ def _horizon(row: Mapping[str, Any]) -> int | None:
 
 
 def _stage(row: Mapping[str, Any], done: int) -> Stage | None:
-    """The third of the whole trajectory in which the prediction begins (figure 6); None if its length is unknown."""
+    """The third of the whole trajectory in which the prediction begins (figure 6); None if the length is unknown."""
     left = calls_of(_value(row, "reference_remaining_steps"))
     if not left:
         return None
@@ -192,7 +192,10 @@ def _stage(row: Mapping[str, Any], done: int) -> Stage | None:
 
 
 def _reference(row: Mapping[str, Any], done: tuple[Step, ...]) -> tuple[ToolCall, ...]:
-    """The calls after the prefix: the steps to predict, else the remaining steps, else the rest of the solution."""
+    """The calls after the prefix: the record's steps to predict, its remaining steps, or the rest of its solution.
+
+    The first of these three that the record has is used.
+    """
     for name in ("ground_truth_steps", "reference_remaining_steps"):
         found = calls_of(_value(row, name))
         if found:
@@ -388,7 +391,7 @@ def _read(text: str) -> Any:
 
 
 def _observed(outcome: Any, failed: bool) -> Observation:
-    """An outcome as an observation: an object's fields unchanged, or any other value; a long text is truncated."""
+    """An outcome as an observation: an object's fields unchanged, or else the whole value; a long text is truncated."""
     if isinstance(outcome, dict) and not failed:
         return Observation(outcome)
     if isinstance(outcome, str) and len(outcome) > MOST_OUTCOME:
@@ -417,7 +420,7 @@ def need(condition: object, reason: str) -> None:
 
 
 def tools_of(rows: Any) -> tuple[dict[str, ToolSpec], dict[str, int]]:
-    """The tools by name, in their original order, and the costs of those tools that have one. Raises UnusableError."""
+    """The tools by name, in their original order, and the costs of tools that have a cost. Raises UnusableError."""
     if isinstance(rows, dict):  # name to definition
         rows = [{"name": name, **row} if isinstance(row, dict) else row for name, row in rows.items()]
     need(isinstance(rows, list) and 0 < len(rows) <= MOST_TOOLS, f"the record has no list of 1 to {MOST_TOOLS} tools")

@@ -3,7 +3,7 @@
 The answer is one call. A planner answers by calling the tool made from an API's record, and writes the identifying
 values itself. The world records the call without saying whether it is right, and the last call counts. If a planner
 finishes with code, that code is the answer, and its calls do not count. The answer is compared with the hub's APIs in
-the authors' way: it is right if the called API has the reference's domain.
+the same way as in the authors' code, and is right if the called API has the reference's domain.
 
 Records with the same call and domain become one tool; TensorFlow Hub's 696 records, for example, describe 87 APIs.
 Records without a Python call (`./run.sh ...`) do not become tools. A reference that is not among the hub's records
@@ -50,19 +50,19 @@ from grid.worlds.schema import ERROR
 # An answer is compared with the hub's APIs in their order. For each API, the comparison uses the answer's sub-tree
 # whose first child is the API's function. The called API is the first one whose identifying argument values are all in
 # that sub-tree's text. The answer is right if that API has the reference's domain, and a hallucination if there is no
-# such API. Code that cannot be parsed is neither.
+# such API. Code that cannot be parsed is neither right nor a hallucination.
 #
 # If no sub-tree has the function, the last sub-tree visited (the innermost one on the left) is used instead, as in the
-# authors' code. In `load('bert-base-uncased')` that is the text in the brackets, so an answer with the right value
-# passes even if the name of its function is wrong. Values are searched for as substrings. In
-# `BartForConditionalGeneration.load('x')` the last sub-tree is the function. It contains `ner`, so the answer counts as
-# a call of `pipeline('ner')`. For this reason, some invented models on Hugging Face count as that API and not as
-# hallucinations.
+# authors' code. In `load('bert-base-uncased')`, the last sub-tree is the text in the brackets, so an answer with the
+# right value passes even if the name of its function is wrong. Values are searched for as substrings. In
+# `BartForConditionalGeneration.load('x')` the last sub-tree is the function. The function contains `ner`, so the answer
+# counts as a call of `pipeline('ner')`. For this reason, some invented models on Hugging Face count as calls of that
+# API and not as hallucinations.
 #
 # There is one addition: the reference's own record is compared first. Some calls are listed under several domains (3
-# calls on Hugging Face, 4 on TensorFlow Hub), of which the authors' scorer considers only the first, so even the
-# reference's own call could be wrong there. A call without any identifying value would be wrong too, because the
-# authors' scorer never finds it; a reference of that kind (1% of Hugging Face's) is recognized by its function.
+# calls on Hugging Face, 4 on TensorFlow Hub), and the authors' scorer considers only the first of these domains, so
+# even the reference's own call could be wrong there. A call without any identifying value would be wrong too, because
+# the authors' scorer never finds it; a reference of that kind (1% of Hugging Face's) is recognized by its function.
 
 
 Hub = Literal["huggingface", "tensorflow", "torchhub"]
@@ -192,10 +192,10 @@ def written_call(text: str) -> str | None:
 
 # APIs as tools: the call that a record documents, whose arguments the planner writes.
 #
-# A tool is one API of the hub. A planner sees the record's functionality (that of all records if an API has several),
-# domain, description and example call. The arguments that identify an API (a model's name, a repository, a handle) are
-# required, and the caller writes their values, as in code. The caller is not limited to the example's values, so it can
-# name an API that does not exist. A call is rendered as the code that it represents.
+# A tool is one API of the hub. A planner sees the record's functionality (the functionality of all records if an API
+# has several), domain, description and example call. The arguments that identify an API (a model's name, a repository,
+# a handle) are required, and the caller writes their values, as in code. The caller is not limited to the example's
+# values, so it can name an API that does not exist. A call is rendered as the code that it represents.
 
 
 RECORDED = "recorded"
@@ -208,8 +208,8 @@ _TEXTS = ("domain", "api_name", "api_call", "description")
 class Slot(NamedTuple):
     """One argument of a call: its parameter's name, and how its value is written as code.
 
-    `keyword`: the name is written in front. `quote`: the quotation mark around the value in the record; empty if that
-    value is not a string.
+    `keyword`: the name is written before the value. `quote`: the quotation mark around the value in the record; empty
+    if that value is not a string.
     """
 
     name: str
@@ -310,7 +310,7 @@ def _kind(value: ast.AST, text: str) -> tuple[str, str, Json]:
 def _value(value: Json, quote: str) -> str:
     """A value as code. A string gets the record's quotation marks.
 
-    If the record has none there, the string is code and is left as it is.
+    If the record has no quotation marks there, the string is code and is left as it is.
     """
     if not isinstance(value, str):
         return repr(value)
@@ -397,7 +397,7 @@ class APIBench(FileDataset[_Question]):
         return self._gold(case_id).code
 
     def problem(self, case_id: str) -> Problem:
-        """One pair. Its reference is the call of its own record."""
+        """One pair. The case's reference is the call in the pair's own record."""
         question, gold, tools = self.records[case_id], self._gold(case_id), tuple(self.tools.values())
         return Problem(
             case=Case(case_id, question.query, Plan(())),
@@ -438,7 +438,7 @@ class APIBench(FileDataset[_Question]):
     def _hub(self) -> tuple[dict[str, Record], dict[str, str | None], list[Skipped]]:
         """The records that are tools, the name of each API's tool, and the skipped records.
 
-        The hub's records come first, in the hub's order, followed by the pairs' own records. Tool names are listed by
+        The hub's records come first, in the hub's order, followed by the pairs' own records. Tool names are keyed by
         the API's `_key`; the name is None if the API's call cannot be read.
         """
         hub = [row for _, row in read_jsonl(self.files[0])]
@@ -467,13 +467,13 @@ def _key(row: Mapping[str, Any]) -> str:
 
 
 def _number(pair: Mapping[str, Any], line: int) -> int:
-    """A pair's own number, which stays the same if only a part of the file is used; its line number otherwise."""
+    """A pair's own number, which stays the same if only a part of the file is used, or else the pair's line number."""
     number = pair.get("question_id")
     return number if isinstance(number, int) and 0 < number < 1_000_000 else line
 
 
 def measure(reference: Api, apis: Sequence[Api], trajectory: Trajectory) -> Mapping[str, Any]:
-    """accuracy: the answer calls the right API. hallucinated: it calls an API that does not exist. No call: both False.
+    """accuracy: the answer calls the right API. hallucinated: the called API does not exist. No call: both False.
 
     The answer is the final answer if it contains a call that can be read, otherwise the last call that was made.
     """

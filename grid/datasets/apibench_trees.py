@@ -1,9 +1,11 @@
-"""Code as the sub-trees that Gorilla's scorer examines. The code is parsed with `ast`, within limits, and never run.
+"""Turns code into the sub-trees that Gorilla's scorer examines.
 
-The authors parse code with tree-sitter. Their sub-trees are the nodes that have children; the scorer uses the text of
-each such node and the text of its first child. Both texts can be derived from the positions of nodes in Python's own
-tree if three kinds of nodes are added: a call's list of arguments, a statement that is an expression, and a keyword
-with its name.
+The code is parsed with `ast`, within limits, and never run.
+
+The authors parse code with tree-sitter. The sub-trees are tree-sitter's nodes that have children; the scorer uses the
+text of each such node and the text of its first child. Both texts can be derived from the positions of nodes in
+Python's own tree if three kinds of nodes are added: a call's list of arguments, a statement that is an expression, and
+a keyword with its name.
 """
 
 from __future__ import annotations
@@ -22,14 +24,14 @@ _LEAVES = (ast.Name, ast.Pass, ast.Break, ast.Continue)
 
 
 class Subtree(NamedTuple):
-    """The text of a node; `head` is its first child's text, or empty for a bracket, a quotation mark or a keyword."""
+    """A node's text; `head` is its first child's text, empty if the child is a bracket, quotation mark or keyword."""
 
     head: str
     text: str
 
 
 class _Node(NamedTuple):
-    """A node: its start, the end of its first child (`head`) and its own end, in bytes, and the nodes inside it."""
+    """A node: its start, its first child's end (`head`) and its own end as byte offsets, and the nodes inside it."""
 
     start: int
     head: int
@@ -53,7 +55,7 @@ class Code:
     def subtrees(self) -> list[Subtree]:
         """Every node that has children; there is at least one such node.
 
-        A node comes before the nodes inside it, and these come in reverse order.
+        Each node comes before the nodes inside it, which are listed in reverse order.
         """
         pending: list[_Node] = [self._module()]
         found: list[Subtree] = []
@@ -140,7 +142,7 @@ def _compared(source: str) -> str:
 
 
 def _placed(node: ast.AST) -> Iterator[ast.AST]:
-    """The nearest nodes with a position among a node's descendants, in the order of the code."""
+    """A node's nearest descendants that have a position, in the order in which they occur in the code."""
     pending, found = list(ast.iter_child_nodes(node)), list[ast.AST]()
     for child in pending:  # `pending` grows in the loop
         if hasattr(child, "lineno"):
@@ -152,7 +154,7 @@ def _placed(node: ast.AST) -> Iterator[ast.AST]:
 
 
 def _is_leaf(node: ast.AST) -> bool:
-    """Whether the node has no children in tree-sitter, like names and numbers.
+    """Whether the node has no children in tree-sitter, as is the case for names and numbers.
 
     A string's children are its quotation marks.
     """

@@ -1,6 +1,7 @@
 """BFCL v4 (Berkeley Function-Calling Leaderboard): requests, each with functions and the accepted calls.
 
-The categories here are those that need Python only and no network: single turns, and several turns with simulated APIs.
+This module has the categories that need only Python and no network: single turns, and several turns with simulated
+APIs.
 """
 
 from __future__ import annotations
@@ -71,7 +72,7 @@ class BFCL(FileDataset[_Record]):
 
     A record offers its own functions (`Problem.own`). Because another record may define a function of the same name
     differently, the library `tools` has the first definition of each name, but a problem's library has the definitions
-    of its own record. `limit` draws a sample (`order`).
+    of its own record. With a `limit`, the cases are a sample unless `order` is `file`.
     """
 
     category: Category = "simple_python"
@@ -84,7 +85,7 @@ class BFCL(FileDataset[_Record]):
 
     @property
     def name(self) -> str:
-        """The name of the benchmark with the category."""
+        """The benchmark's name, followed by the category."""
         return f"bfcl-{self.category}"
 
     @cached_property
@@ -94,7 +95,7 @@ class BFCL(FileDataset[_Record]):
 
     @property
     def version(self) -> str:
-        """The base class's version and, for several turns, also the version of the simulated APIs."""
+        """The base class's version and, for cases with several turns, also the version of the simulated APIs."""
         return super().version + (f"-apis{installed()}" if is_multi_turn(self.category) else "")
 
     @cached_property
@@ -107,7 +108,7 @@ class BFCL(FileDataset[_Record]):
         return found
 
     def cluster(self, case_id: str) -> str:
-        """The names of the functions that the record offers; for several turns, the scenario."""
+        """The names of the functions that the record offers or, if the case has several turns, the scenario."""
         if is_multi_turn(self.category):
             return scenario(case_id)
         return " ".join(sorted(self.records[case_id].tools))
@@ -237,7 +238,7 @@ class Turn:
 def read_case(case_id: str, row: Mapping[str, Any], answer: Mapping[str, Any], wanted: Wanted, parallel: bool) -> Turn:
     """A record as a case. For each wanted call, the reference has the first call that the record accepts.
 
-    If the record accepts any call at all, the reference is an example call of the first function. The case can be
+    If the record accepts every call, the reference is an example call of the first function. The case can be
     resolved without that call, because the record does not say which call is right.
 
     Raises:
@@ -264,8 +265,8 @@ def _specs(functions: Mapping[str, Function]) -> tuple[ToolSpec, ...]:
 def measured(world: Recorder, trajectory: Trajectory) -> Mapping[str, Any]:
     """The metric `usage`: among the wanted functions that were called, the share whose first call has accepted values.
 
-    A function's first call is compared with the first wanted call of that function. If a record accepts any call at
-    all, there are no gold calls to compare with, and all metrics of tools and arguments are None.
+    A function's first call is compared with the first wanted call of that function. If a record accepts every
+    call, there are no gold calls to compare with, and all metrics of tools and arguments are None.
     """
     if world.wanted == "some":
         return dict.fromkeys(_WITHOUT_GOLD)
@@ -283,20 +284,20 @@ def measured(world: Recorder, trajectory: Trajectory) -> Mapping[str, Any]:
 # BFCL's multi-turn cases: base, missing functions, missing parameters, long context (BFCL v3 and v4).
 
 
-# The world of a BFCL case of several turns: the authors' classes, checked at the end of each turn, as by the authors.
+# The world of a BFCL case with several turns: the authors' classes, with the authors' check at the end of each turn.
 #
 # A turn without gold calls passes (bfcl_eval `multi_turn_checker`). Any other turn passes if a call was made in it, all
-# public attributes of all objects are equal to those after the gold calls, and the results of the turn's gold calls
-# occur, at least as often and in any order, among the results of all calls so far.
+# public attributes of all objects have the same values as after the gold calls, and the results of the turn's gold
+# calls occur, at least as often and in any order, among the results of all calls so far.
 
 
 @plain_dataclass(frozen=True)
 class Talk:
     """The state of a conversation. Two states are equal when the same calls were made in the same turns.
 
-    `past` is a hash of the calls, without those failed calls that do not affect the check of a turn. `called` says
-    whether a call was made in the current turn. `results` has those returned texts that equal gold results, for the
-    check of a turn. `passed` says whether all earlier turns passed.
+    `past` is a hash of the calls, except for failed calls that do not affect the check of a turn. `called` says whether
+    a call was made in the current turn. `results` has the returned texts that are equal to a gold call's result; the
+    check of a turn needs them. `passed` says whether all earlier turns passed.
     """
 
     past: str
@@ -372,7 +373,7 @@ class Conversation:
 
     @cached_property
     def expected(self) -> tuple[GoldTurn, ...]:
-        """The effects of the gold calls, turn by turn, on separate objects."""
+        """The effects of the gold calls, turn by turn, on objects that only the gold calls change."""
         snapshots, found = self.snapshots, list[GoldTurn]()
         for calls in self.gold:
             outcomes = []
@@ -452,7 +453,7 @@ def read_talk(row: Mapping[str, Any], answer: Mapping[str, Any], known: Document
     case_id, classes = str(row.get("id")), row.get("involved_classes")
     if not isinstance(classes, list) or not classes or not all(known.get(str(name)) for name in classes):
         raise UnusableError("the record names no classes, or a class without functions")
-    # If two classes have a function of the same name, it belongs to the later class.
+    # If two classes have a function of the same name, the later class's function is used.
     places = {tool: place for place, name in enumerate(classes) for tool in known[name]}
     turns = _turns(row, answer, classes, places)
     if turns[0].message.tools:
@@ -530,7 +531,10 @@ def _message(number: int, said: Any, added: Any, places: Mapping[str, int]) -> U
 
 
 def _call(text: str, classes: Sequence[str], places: Mapping[str, int]) -> ToolCall:
-    """A gold call of literals, `tool(1, name='x')`; positional arguments are the method's parameters in order."""
+    """A gold call with literal values, such as `tool(1, name='x')`.
+
+    Positional arguments are assigned to the method's parameters in order.
+    """
     try:
         node = ast.parse(text[: _MOST_CHARACTERS + 1].strip(), mode="eval").body
         if len(text) > _MOST_CHARACTERS or not isinstance(node, ast.Call) or not isinstance(node.func, ast.Name):

@@ -22,9 +22,9 @@ from grid.datasets.parameters import details, json_type
 from grid.text.objects import MAX_DEPTH, depth
 from grid.worlds.functions import taken
 
-# Whether calls are the accepted ones: the Python part of BFCL's check of calls by their syntax trees.
+# Whether calls are the accepted ones: the part of BFCL's syntax-tree check that concerns Python.
 #
-# It gives the same results as the authors' check (`ast_checker.py` of bfcl-eval 2026.3.23), including its
+# This check gives the same results as the authors' check (`ast_checker.py` of bfcl-eval 2026.3.23), with all of its
 # peculiarities. If the authors' check crashes, for example on a list where objects are expected, the calls are not
 # accepted. A record's gold is a list of calls with several accepted values for each argument; "" among them means that
 # the argument may be left out.
@@ -43,7 +43,10 @@ _IGNORED = str.maketrans("'", '"', " ,./-_*^")
 
 
 class Kind(NamedTuple):
-    """The type of a parameter's values, and for a list the type of its items. Deeper levels are not checked."""
+    """The type of a parameter's values and, if they are lists, the type of the lists' items.
+
+    Deeper levels are not checked.
+    """
 
     outer: type
     inner: type | None = None
@@ -130,7 +133,8 @@ def _type_of_first(values: Sequence[Any]) -> type | None:
 def _items_fit(items: list[Any], accepted: Any, inner: type) -> bool:
     """Whether each item of a list has the declared type, or the type of the accepted list's first item.
 
-    If the accepted value is not a list (such as "" for an argument that may be left out), any items fit.
+    If the accepted value is something other than a list, such as "" for an argument that may be left out, any items
+    fit.
     """
     if not isinstance(accepted, list):
         return True
@@ -139,7 +143,7 @@ def _items_fit(items: list[Any], accepted: Any, inner: type) -> bool:
 
 
 def _same_object(value: dict[str, Any], accepted: Any) -> bool:
-    """Whether all values of an object are accepted, and no key is missing except keys that may be left out."""
+    """Whether all values of an object are accepted, and all required keys are present."""
     if not isinstance(accepted, dict) or not all(isinstance(one, list) for one in accepted.values()):
         return False
     for key, item in value.items():
@@ -164,8 +168,8 @@ def _plain(value: Any) -> Any:
 
 # The simulated APIs of BFCL's multi-turn categories: Python classes of the authors' package `bfcl-eval`.
 #
-# Only the classes themselves are imported, and only when a case needs them. Of the package's requirements, they need
-# only mpmath; the other requirements are pinned to versions that conflict with this project's.
+# Only the classes themselves are imported, and only when a case needs them. Of the package's requirements, the classes
+# need only mpmath; the other requirements are pinned to versions that conflict with this project's.
 
 
 PACKAGE = "bfcl-eval==2026.3.23"
@@ -182,7 +186,7 @@ FILES: Mapping[str, str] = MappingProxyType(
         "VehicleControlAPI": "vehicle_control",
     }
 )
-"""The module of each class, which is also the name of the file with the documents of its functions."""
+"""The name of each class's module; the file with the documents of the class's functions has the same name."""
 LARGEST: Mapping[str, Mapping[str, int]] = MappingProxyType(
     {
         "power": {"exponent": 1_000},
@@ -216,12 +220,14 @@ def api_class(name: str) -> type[Any]:
 
 @cache
 def parameters(name: str, method: str) -> tuple[str, ...]:
-    """The parameters of a method in the order of its code; the documents do not always have the same order."""
+    """The parameters of a method, in the order in its code; the order in the documents is not always the same."""
     return tuple(inspect.signature(getattr(api_class(name), method)).parameters)[1:]
 
 
 def loaded(name: str, config: Mapping[str, Json], long_context: bool) -> bytes:
-    """A snapshot of a class's object with a scenario. With `long_context`, much useless data is added.
+    """A snapshot of a class's object with a scenario loaded.
+
+    With `long_context`, the object gets a lot of irrelevant data.
 
     Raises:
         ConfigError: the package is not installed.
@@ -239,7 +245,7 @@ def loaded(name: str, config: Mapping[str, Json], long_context: bool) -> bytes:
 
 
 def too_large(method: str, arguments: Mapping[str, Json]) -> str | None:
-    """The reason why a call would run for too long; None if the call is short enough."""
+    """The reason why a call would run for too long, or None if it would not."""
     for name, most in LARGEST.get(method, {}).items():
         value = arguments.get(name)
         if isinstance(value, int | float) and abs(value) > most:
@@ -264,13 +270,13 @@ Category = Literal[
     "multi_turn_base", "multi_turn_miss_func", "multi_turn_miss_param", "multi_turn_long_context",
 ]  # fmt: skip
 Wanted: TypeAlias = Literal["gold", "none", "some"]
-"""The calls that resolve a record: those that it accepts, no call at all, or any call."""
+"""The calls that resolve a record: the calls that the record accepts, no call at all, or any call."""
 ANSWERS = "possible_answer"
 _DOCS = "multi_turn_func_doc"
 _PREFIX = "BFCL_v4_"
 _UNLISTED: Mapping[Category, Wanted] = {"irrelevance": "none", "live_irrelevance": "none", "live_relevance": "some"}
 _NO_TOOL = frozenset('(:"\\')
-"""Characters that would end a tool's name in a list of options, or need an escape."""
+"""Characters that would end a tool's name in a list of options, or would have to be escaped."""
 _EXAMPLES: Mapping[type, Json] = {str: "example", int: 1, float: 1.0, bool: True, list: [], dict: {}}
 
 Answers: TypeAlias = Mapping[str, Mapping[str, Any]]
@@ -300,7 +306,7 @@ def is_multi_turn(category: Category) -> bool:
 
 
 def files_of(path: str | None, category: Category) -> list[Path]:
-    """The files with a category's records, its answers if any and, for several turns, the APIs' functions.
+    """The files of a category: its records, its answers (if it has any) and, for several turns, the APIs' functions.
 
     `path` may also be the folder that contains `data`. Raises ConfigError for `path`.
     """
@@ -341,7 +347,7 @@ def query_of(row: Mapping[str, Any]) -> str:
 
 
 def functions_of(row: Mapping[str, Any]) -> dict[str, Function]:
-    """The functions of a record by name; the first one if several have the same name. Raises UnusableError."""
+    """A record's functions by name; of several functions with one name, only the first. Raises UnusableError."""
     given = row.get("function")
     if not isinstance(given, list) or not given:
         raise UnusableError("the record offers no function" if given == [] else "the functions are not a list")
@@ -406,7 +412,7 @@ def gold_of(row: Mapping[str, Any], functions: Mapping[str, Function], parallel:
 
 
 def accepted_call(wanted: Gold, function: Function) -> ToolCall:
-    """The first accepted call. It has the first accepted value of each argument.
+    """The first accepted call, which has the first accepted value of each argument.
 
     An optional argument is left out if its first value is OPTIONAL.
 
@@ -430,9 +436,9 @@ def accepted_call(wanted: Gold, function: Function) -> ToolCall:
 
 
 def _concrete(value: Any, kind: Kind) -> Any:
-    """An accepted value as one value for a call.
+    """A single value for a call, made from an accepted value.
 
-    An accepted object has a list of values for each key, of which the call's object has one.
+    An accepted object has a list of values for each key; the call's object gets the first value of each (`_first_of`).
     """
     if kind.outer is dict and isinstance(value, dict):
         return _first_of(value)
@@ -448,7 +454,10 @@ def _first_of(accepted: Accepted) -> dict[str, Json]:
 
 
 def example_call(function: Function) -> ToolCall:
-    """A call with the required arguments; each value is the first listed one, or an example of the type."""
+    """A call with the required arguments.
+
+    Each value is the first listed value or, if none is listed, an example of the type.
+    """
     kinds = function.signature.parameters
     values = {one.name: one.values for one in function.spec.parameters}
     arguments = {

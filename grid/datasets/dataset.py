@@ -1,7 +1,7 @@
-"""The base of data sets: cases made from records, some unusable, in an order in which every prefix is a sample.
+"""The base of data sets: makes cases from the usable records, and orders them so that every prefix is a sample.
 
-A data set that is read from files defines its `name`, `files`, `tools` and `rows`. It also defines how a row becomes a
-`record`, which `cluster` a case belongs to, and how a record becomes a `problem`. This module does the rest
+A data set that is read from files defines its `name`, `files`, `tools` and `rows`. The data set also defines how a row
+becomes a `record`, which `cluster` a case belongs to, and how a record becomes a `problem`. This module does the rest
 (`ultratool` is an example in one file).
 """
 
@@ -23,7 +23,7 @@ from grid.core.types import Skipped, ToolSpec
 from grid.core.util import STRICT, derive_seed
 from grid.datasets.files import fingerprint, folder
 
-# The order of a dataset's cases. Since files are sorted by domain, `limit` must draw a sample.
+# The order of a dataset's cases. Files are sorted by domain, so the cases within a `limit` must be a sample.
 
 
 Order: TypeAlias = Literal["sampled", "file"]
@@ -44,10 +44,10 @@ def ordered(case_ids: Sequence[str], order: Order, strata: Sequence[Stratum] = (
 
 
 def part_of(case_ids: Sequence[str], part: Part) -> Sequence[str]:
-    """One of the two halves of a dataset's cases, in their order: of every two cases, a random one is in `test`.
+    """One half of a dataset's cases, in the given order; of every two consecutive cases, a random one is in `test`.
 
-    The two halves share no case, even if they are made with different limits, because a larger limit only adds cases to
-    each half.
+    The two halves share no case, even if each half is made with a different limit, because a larger limit only adds
+    cases to each half.
     """
     if part == "all":
         return case_ids
@@ -133,7 +133,7 @@ def _in_turns(groups: Iterable[Iterable[Item]]) -> Iterator[Item]:
         waiting = left
 
 
-# The base of data sets: cases made from records, some unusable, in an order in which every prefix is a sample.
+# The base of data sets: makes cases from the usable records, and orders them so that every prefix is a sample.
 
 
 R = TypeVar("R")
@@ -183,11 +183,11 @@ class RecordDataset(ABC, Generic[R]):
 
     @abstractmethod
     def problem(self, case_id: str) -> Problem:
-        """One case. Its candidates are the whole library."""
+        """One case. The candidates are the whole library."""
 
     @property
     def skipped(self) -> Sequence[Skipped]:
-        """Empty, because every record is a case."""
+        """No records, because every record is a case."""
         return ()
 
     def chosen(self) -> Sequence[str]:
@@ -212,7 +212,7 @@ class FileDataset(RecordDataset[R]):
     """
 
     adapter: ClassVar[int] = 1
-    """Increase this when the same files yield different cases, tools or outcomes."""
+    """Increase this number when changed code yields different cases, tools or outcomes for the same files."""
     path: str | None = None
 
     @property
@@ -234,7 +234,7 @@ class FileDataset(RecordDataset[R]):
         """A row as a record; raises UnusableError if it cannot be a case.
 
         Any other error in this method, such as a KeyError, stops the reading of the files, because the mistake may be
-        in this code. The message names the case's id.
+        in this code. The error's message names the case's id.
         """
 
     def folder(self, *needed: str) -> Path:

@@ -26,7 +26,7 @@ _BEHIND = (" ", "\t", "\n", "\r", ",", "]")
 
 
 def read_json_list(path: Path) -> Iterator[tuple[int, Any]]:
-    """Yield (number from 1, value) for each value of a file's list.
+    """Yield each value of a file's list as a pair (number, value), with numbers from 1.
 
     Raises:
         DataError: the file cannot be read, is not a JSON list, is broken or ends too early, or a value has more than
@@ -140,10 +140,10 @@ def folder(key: str, path: str | None, *needed: str) -> Path:
 
 
 def read_jsonl(path: Path, own: bool = False) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Yield (line number from 1, object) for every line that is not blank; raises DataError for anything else.
+    """Yield each line that is not blank as a pair (line number from 1, object).
 
-    If `own`, the user wrote the file, and a duplicate key is an error. In a released file, as in its authors' code, the
-    last of several equal keys counts.
+    Raises DataError if a line is too long, or is neither blank nor a JSON object. If `own`, the user wrote the file,
+    and a duplicate key is an error. In a released file, as in its authors' code, the last of several equal keys counts.
     """
     with path.open("rb") as file:
         for number, line in enumerate(iter(lambda: file.readline(MAX_LINE_BYTES + 1), b""), 1):
@@ -161,7 +161,7 @@ def read_jsonl(path: Path, own: bool = False) -> Iterator[tuple[int, dict[str, A
 
 
 def wrong_line(error: ValidationError, form: type[BaseModel]) -> str:
-    """The error in a line of a user's file: an unknown key, with the keys of the form, or else the first other error.
+    """The error in a line of a user's file: an unknown key, with the known keys, or otherwise the first error.
 
     No value is shown.
     """
@@ -178,7 +178,7 @@ def wrong_line(error: ValidationError, form: type[BaseModel]) -> str:
 
 
 def _keys(form: type[BaseModel], place: Sequence[str | int]) -> list[str]:
-    """The keys of the object at a place in an object of this form, the required keys first."""
+    """The keys that the form allows in the object at this place, the required keys first."""
     for key in place:
         if isinstance(key, str) and key in form.model_fields:
             form = next(iter(_forms(form.model_fields[key].annotation)), form)

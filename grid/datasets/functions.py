@@ -33,7 +33,7 @@ from grid.text import references
 from grid.worlds.functions import Function, FunctionWorld, Outcome, called, outcome
 
 ADAPTER = 1
-"""Increase this when the same file yields different cases, tools or outcomes."""
+"""Increase this number when changed code yields different cases, tools or outcomes for the same file."""
 
 
 class _Call(BaseModel):
@@ -63,8 +63,8 @@ class _Task:
 class FunctionTasks(ABC):
     """Tasks whose tools are Python functions.
 
-    A case is resolved when the planner has obtained the result of the reference's last call from the same tool. It does
-    not matter which calls were made before.
+    A case is resolved when the planner has obtained the result of the reference's last call from the same tool. Earlier
+    calls do not matter.
 
     Args:
         path: the file; None: the file that is next to the class's module and has its name.
@@ -115,11 +115,11 @@ class FunctionTasks(ABC):
         return ordered(list(self._read[0]), self.order, (self.cluster,))[: self.limit]
 
     def cluster(self, case_id: str) -> str:
-        """The `cluster` of the case's line; without one, each case is a cluster of its own."""
+        """The `cluster` of the case's line; if the line has none, the case is a cluster of its own."""
         return self._read[0][case_id].cluster
 
     def problem(self, case_id: str) -> Problem:
-        """One task. Its candidates are all tools."""
+        """One task. The candidates are all tools."""
         task, tools = self._read[0][case_id], tuple(self.tools.values())
         return Problem(
             case=Case(case_id, task.question, Plan(())),
@@ -181,7 +181,8 @@ def tool_of(function: Function) -> ToolSpec:
     """A function as planners see it: its name, the first paragraph of its docstring, and its annotated arguments.
 
     The description of an argument is its text in the docstring's `Args:`. An argument with a default may be left out.
-    If the function returns a TypedDict, the tool's outcome has the TypedDict's fields, otherwise the field `result`.
+    If the function returns a TypedDict, the tool's outcome has the TypedDict's fields; if not, it has the field
+    `result`.
 
     Raises:
         ConfigError: the function has no docstring, or an argument has no name or no type that exists in JSON.

@@ -25,7 +25,7 @@ _SILENT = "Refusal: no answer is given; it says that the answer is not known, or
 
 @dataclass(frozen=True)
 class Grading:
-    """The evaluator's instructions for one kind of answer, and each grade's meaning, in the order shown."""
+    """The evaluator's instructions for one kind of answer, and the grades' meanings in the order shown."""
 
     role: Section
     grades: Mapping[str, str]
@@ -103,7 +103,7 @@ FOUND = Grading(
 """The grading of answers that were found in a knowledge base (KQA Pro, atomic KBQA)."""
 
 
-# The view of a finished trajectory that an evaluator sees, for all benchmarks that use an evaluator.
+# The part of a prompt that shows an evaluator a finished trajectory, for all benchmarks with an evaluator.
 
 
 OBSERVED = 2_000
@@ -190,5 +190,5 @@ def listed(spec: Any) -> tuple[str, ...]:
 
 
 def type_of(spec: Any) -> str:
-    """A property's type; `string` if its schema does not give a type."""
+    """A property's type, or `string` if the property's schema does not give a type."""
     return str(spec.get("type", "string")) if isinstance(spec, dict) else "string"

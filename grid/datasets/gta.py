@@ -78,7 +78,7 @@ None if the query asks for an image.
 def answer_score(answer: str | None, wanted: Lists | Sequence[str], alike: Alike | None) -> float | None:
     """A score from 0 to 1; with lists, it is 0 or 1.
 
-    For a free text, it is the similarity to the most similar right answer, or None without `alike`.
+    For a free text, the score is the similarity to the most similar right answer, or None if `alike` is not given.
     """
     if isinstance(wanted, Lists):
         return float(bool(answer) and wanted.allow(answer or ""))
@@ -107,7 +107,8 @@ def _says(answer: str, aliases: Sequence[str]) -> bool:
     return any(re.search(rf"\b{re.escape(alias)}\b", answer, re.IGNORECASE) for alias in aliases)
 
 
-# GTA's `dataset.json` (Wang et al. 2024, release 0.1.0): the records that can be cases, and why the others cannot.
+# GTA's `dataset.json` (Wang et al. 2024, release 0.1.0): the records that can be cases, and the reasons why the others
+# cannot.
 
 
 FILE = "dataset.json"
@@ -116,7 +117,7 @@ _MOST = 64  # maximum number of tools, files, messages, groups or aliases of a r
 _LONGEST_ALIAS = 1_000  # characters
 _KEYS: Mapping[str, type] = {"tools": list, "files": list, "dialogs": list}
 _TYPES = {"int": "integer", "float": "number", "bool": "boolean", "text": "string"}
-"""JSON's names for the types of a tool's inputs; files (image, audio, video, file) are given by their path."""
+"""JSON's names for the types of a tool's inputs; a file (image, audio, video, file) is given by its path."""
 _PATHS = ("image", "audio", "video", "file")
 
 
@@ -269,7 +270,7 @@ def _files(rows: list[Any]) -> tuple[tuple[str, str], ...]:
 
 
 def _wanted(answer: Any) -> Wanted:
-    """The gold answers. If the file has None, [] or {}, none is wanted, because the query asks for an image."""
+    """The gold answers. If they are None, [] or {} in the file, the query asks for an image and no answer is wanted."""
     if not answer:
         return None
     if isinstance(answer, dict):
@@ -330,10 +331,10 @@ class Gold:
 class Gta(FileDataset[Gold]):
     """The released queries. `path` is the folder that contains `dataset.json` of release 0.1.0.
 
-    With `mode: end_to_end`, a case is a query. It is resolved when the outcomes of all calls on its gold path have been
-    obtained. Other calls and the answer do not affect this; `answer_score` scores the answer. With `step_by_step`, a
-    case is one step of a gold path, with the earlier steps already taken. The step is one decision: a call or, after
-    the last call, the answer.
+    With `mode: end_to_end`, a case is a query, and is resolved when the outcomes of all calls on its gold path have
+    been obtained. Other calls and the answer do not affect whether a case is resolved; `answer_score` scores the
+    answer. With `step_by_step`, a case is one step of a gold path, with the earlier steps already taken. The step is
+    one decision: a call or, after the last call, the answer.
 
     Args:
         sentence_model: a folder of all-mpnet-base-v2 (sentence-transformers), which scores free texts and images as in
@@ -354,7 +355,7 @@ class Gta(FileDataset[Gold]):
 
     @property
     def name(self) -> str:
-        """The name of the benchmark with the mode."""
+        """The benchmark's name, followed by the mode."""
         return f"gta-{self.mode}"
 
     @cached_property
@@ -393,7 +394,7 @@ class Gta(FileDataset[Gold]):
         return list(self.cases)
 
     def strata(self) -> Sequence[Stratum]:
-        """The kinds of wanted answers (facts, a free text or an image), and the queries of each kind."""
+        """Two levels of strata: the kinds of wanted answers (facts, a free text or an image), then the queries."""
         return self._kind, self.cluster
 
     def cluster(self, case_id: str) -> str:
@@ -461,10 +462,10 @@ class Gta(FileDataset[Gold]):
 
 
 def measure(gold: Gold, alike: Alike | None, plan_f1: PlanF1, trajectory: Trajectory) -> Mapping[str, Any]:
-    """The metrics of `end_to_end`: tool_counts, answer_score and ToolTree's four F1.
+    """The metrics of `end_to_end`: tool_counts, answer_score and ToolTree's four F1 scores.
 
-    If the query asks for an image, answer_score is `image_score`, or None without a sentence model. If an answer is
-    wanted but was not given, answer_score is 0.
+    If the query asks for an image, answer_score is `image_score`, or None if there is no sentence model. If an answer
+    is wanted but was not given, answer_score is 0.
     """
     made, wanted = [step.call for step in trajectory.steps if step.call], gold.record.wanted
     if wanted is not None:
@@ -479,7 +480,7 @@ def measure(gold: Gold, alike: Alike | None, plan_f1: PlanF1, trajectory: Trajec
 def measure_step(
     gold: Gold, place: int, alike: Alike | None, plan_f1: PlanF1, trajectory: Trajectory
 ) -> Mapping[str, Any]:
-    """The metrics of `step_by_step`: `step_scores`, ToolTree's F1 of a call, and answer_score of an answer.
+    """The metrics of `step_by_step`: `step_scores`, ToolTree's F1 scores of a call, and answer_score of an answer.
 
     If the right decision is to answer, success means that an answer was given, since there is no outcome to obtain.
     """
@@ -501,7 +502,7 @@ def _query(record: Record) -> str:
 
 
 def _of_step(reference: Reference, place: int) -> Reference:
-    """A step's reference. It contains all calls, because some engines are shown the reference.
+    """A step's reference, which contains all calls because some engines are shown the reference.
 
     Only this step is needed to resolve the case.
     """
@@ -533,7 +534,7 @@ def category_of(tool: str) -> str:
 
 
 def tool_counts(made: Sequence[str], gold: Sequence[str]) -> dict[str, list[int]]:
-    """For each category, the numbers of hits, calls made and gold calls. Their sums over all cases give the F1.
+    """For each category, the counts of hits, calls made and gold calls; their sums over all cases give the F1 score.
 
     As in the published code, every gold call whose tool was called at least once is a hit, so a tool that occurs twice
     in the gold path and was called once gives two hits.
@@ -554,8 +555,8 @@ def step_scores(step: Step | None, gold: ToolCall | None) -> dict[str, float | N
 
     `gold` is the right call, or None if the right decision is to answer. instruction_accuracy: the decision was of the
     right kind, a call or an answer. tool_accuracy: the right tool was called. argument_accuracy: the right tool was
-    called with exactly the gold arguments. The last two are left out if an answer was right. A missing or unreadable
-    decision is wrong in all of them.
+    called with exactly the gold arguments. tool_accuracy and argument_accuracy are left out if the right decision is to
+    answer. A missing or unreadable decision is wrong by all measures.
     """
     call = step.call if step and not step.malformed else None
     if gold is None:

@@ -31,14 +31,14 @@ from grid.text.answers import exact_match, f1
 
 
 ADAPTER = 1
-"""Increase this when the same file and listing yield different cases or outcomes."""
+"""Increase this number when changed code yields different cases or outcomes for the same file and listing."""
 SHORT = "An answer is short: a name, a date, a number, or a few words."
 _PREFIX = re.compile(r"[A-Za-z0-9]+([_-][A-Za-z0-9]+)*")
 _LONGEST_PREFIX = 32
 
 
 class One(BaseModel):
-    """One of several servers. It has the same keys as the dataset has for a single server."""
+    """One of several servers, with the same keys as the dataset has for a single server."""
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
     command: str | None = None
@@ -71,8 +71,8 @@ class Mcp(RecordDataset[Task]):
 
     A task with an answer is resolved by the answer, any other task by its calls; in both cases the task's expectations
     must hold as well (`McpWorld`). Each episode starts the server anew in a copy of `folder`, so that no episode sees
-    the effects of another. This cannot undo effects outside the folder, or anything that a server over HTTP keeps after
-    a session.
+    the effects of another episode. The copy cannot undo effects outside the folder, or anything that a server over HTTP
+    keeps after a session.
 
     Args:
         path: the file of tasks.
@@ -142,7 +142,7 @@ class Mcp(RecordDataset[Task]):
         return found
 
     def cluster(self, case_id: str) -> str:
-        """The cluster that the task names, if any; otherwise the task's id."""
+        """The cluster that the task names or, if it names none, the task's id."""
         return self.records[case_id].cluster or case_id
 
     def problem(self, case_id: str) -> Problem:
@@ -289,7 +289,7 @@ _FILES, _BYTES = 5_000, 64 * 2**20
 
 
 def contents(server: Server) -> list[list[str]]:
-    """(path, digest) of each file in a server's folder, in order; empty without a folder.
+    """(path, digest) of each file in a server's folder, in order; empty if there is no folder.
 
     Raises:
         ConfigError: the folder cannot be read, is too large, or contains a link.

@@ -42,15 +42,18 @@ _OWN_HEADERS = re.compile(
 
 
 class ServerError(Exception):
-    """The reason why a server can no longer be used, as part of a sentence."""
+    """A phrase, for use in a sentence, that says why a server can no longer be used."""
 
 
 class AwayError(ServerError):
-    """The error for a server that cannot be reached, or that refuses access. Such a server may work again later."""
+    """The error for a server that cannot be reached, or that refuses access. The server may work again later."""
 
 
 class RefusedError(Exception):
-    """The reason why a server did not carry out a request, as part of a sentence. The server can still be used."""
+    """A phrase, for use in a sentence, that says why a server did not carry out a request.
+
+    The server can still be used.
+    """
 
 
 @dataclass(frozen=True)
@@ -67,7 +70,8 @@ class Server:
         result_characters: the maximum length of one call's result, in characters.
         max_tools: the maximum number of tools that the server may list.
         url: the URL of a server over HTTP.
-        headers: pairs of a header and the name of the environment variable with its value, sent with every request.
+        headers: pairs of a header and the name of the environment variable with the header's value; sent with every
+            request.
         key: the key in the config under which the server is described.
     """
 
@@ -152,7 +156,7 @@ class Link(Protocol):
         ...
 
     async def ending(self) -> str:
-        """A part of a sentence that says how the server ended by itself."""
+        """A phrase, for use in a sentence, that says how the server ended by itself."""
         ...
 
     def hidden(self, value: Any) -> Any:
@@ -261,7 +265,7 @@ class ServerProcess:
         return flat if len(flat) <= _PROCESS_SHOWN else f"...{flat[-_PROCESS_SHOWN:]}"
 
     async def status(self) -> str:
-        """How the process ended if `end` did not kill it, as part of a sentence."""
+        """A phrase, for use in a sentence, that says how the process ended if `end` did not kill it."""
         with suppress(TimeoutError):
             async with asyncio.timeout(1.0):  # its output is closed, so it is about to end
                 await asyncio.shield(self._listening)
@@ -298,7 +302,10 @@ class ServerProcess:
             self._errors = (self._errors + part)[-_KEPT:]
 
     async def _watch(self) -> None:
-        """Kill the children of an ended server, which may keep its pipes open and so hide that it has ended."""
+        """Kill an ended server's children, which may keep the server's pipes open.
+
+        Open pipes would hide that the server has ended.
+        """
         while self._process.returncode is None:
             await asyncio.sleep(_LOOK_SECONDS)
         self.end()
@@ -307,8 +314,8 @@ class ServerProcess:
 def _dying_with_parent() -> tuple[str, ...]:
     """A command's prefix that makes the kernel kill the command when the thread that started it ends.
 
-    It is empty without `setpriv`. It is needed because a killed worker cannot end its servers itself, and a hanging
-    server would not notice that its input is closed.
+    The prefix is empty if `setpriv` is not installed. The prefix is needed because a killed worker cannot end its
+    servers itself, and a hanging server would not notice that its input is closed.
     """
     setpriv = shutil.which("setpriv")
     return (setpriv, "--pdeathsig", "KILL", "--") if setpriv else ()
@@ -326,7 +333,7 @@ _ID = "mcp-session-id"
 
 
 class Connection:
-    """A session with a server over HTTP. No message is sent twice, because its call may have been made already.
+    """A session with a server over HTTP. No message is sent twice, because the call in it may already have been made.
 
     A redirect is followed only on the same host, because the headers are for that host.
     """
@@ -360,7 +367,7 @@ class Connection:
     async def say(self, message: SessionMessage) -> None:
         """Send a message. If an answer is expected, a separate task sends the message.
 
-        Otherwise, wait until the server has accepted the message.
+        If no answer is expected, wait until the server has accepted the message.
         """
         from mcp_types import JSONRPCRequest
 
@@ -444,7 +451,7 @@ class Connection:
     async def _sent(self, request: httpx2.Request) -> httpx2.Response:
         """The response after redirects on the same host.
 
-        Any other redirect is refused with an error that shows its address.
+        A redirect that is not followed causes an error that shows the redirect's address.
         """
         for _ in range(_REDIRECTS):
             response = await self._http.send(request, stream=True)

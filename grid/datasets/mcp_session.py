@@ -1,9 +1,10 @@
 """A session with an MCP server: the official client over our own links (`mcp_links`).
 
 The client's `stdio_client` keeps lines of any length in memory, logs everything that is not a message, and inherits the
-standard error. Its `streamable_http_client` keeps answers of any length, and does not report HTTP errors. The links
-here have limits for all of this, and report such errors. The client's cancel scopes must be entered and left by the
-same task, so each session has its own task, to which requests are handed.
+standard error. The client's `streamable_http_client` keeps answers of any length, and does not report HTTP errors.
+Here, lines and answers have a maximum length, other output is dropped, only the end of the standard error is kept, and
+HTTP errors are reported. The client's cancel scopes must be entered and left by the same task, so each session has its
+own task, to which requests are handed.
 """
 
 from __future__ import annotations
@@ -98,9 +99,9 @@ _STARTING: WeakKeyDictionary[asyncio.AbstractEventLoop, anyio.Semaphore] = WeakK
 class Session:
     """The link to one server and the client that talks to it, from `start` to `close`.
 
-    If the server has ended, has sent too much or has not answered in time, the session can no longer be used. Then
-    `why` is the error, which each further request raises. `told` has the server's name and version, as reported by the
-    server.
+    If the server has ended, has sent too much or has not answered in time, the session can no longer be used. `why` is
+    the error that ended the session, and each further request raises this error. `told` has the server's name and
+    version, as reported by the server.
     """
 
     def __init__(self, server: Server) -> None:
@@ -147,7 +148,10 @@ class Session:
         raise self._end(ServerError(f"it did not answer within {seconds:g} s, and was ended"))
 
     async def close(self) -> None:
-        """End the server at any time. A server process is killed first; only then does the method wait."""
+        """End the server; may be called at any time.
+
+        A server process is killed first; only then does the method wait.
+        """
         self._end(ServerError("it was ended"))
         if self._owner is None:
             return
@@ -274,7 +278,7 @@ def _message(line: bytes, link: Link) -> SessionMessage | None:
     """A line as an answer or a request; None for a notification, and for any other output of a server.
 
     Raises:
-        ServerError: the line is an object but not a message. It may be the answer that a request is waiting for.
+        ServerError: the line is an object but not a message. The line may be the answer that a request is waiting for.
     """
     from mcp.shared.message import SessionMessage
     from mcp_types import JSONRPCNotification, jsonrpc_message_adapter
@@ -302,7 +306,7 @@ _REFERENCE = re.compile(r"#/(?:\$defs|definitions)/([^/]+)")
 
 
 class BrokenError(Exception):
-    """The reason why a tool cannot be offered, as part of a sentence."""
+    """A phrase, for use in a sentence, that says why a tool cannot be offered."""
 
 
 def specs(tools: Sequence[dict[str, Any]]) -> tuple[dict[str, ToolSpec], list[Skipped]]:
@@ -366,7 +370,7 @@ def _checked(schema: Any) -> Any:
 class _Filling:
     """Replaces a schema's references by their definitions.
 
-    There is a limit, because definitions can multiply a schema's parts.
+    The number of parts is limited, because definitions can multiply a schema's parts.
     """
 
     def __init__(self, root: Any) -> None:

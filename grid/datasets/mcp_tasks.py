@@ -84,7 +84,7 @@ class Expectation(BaseModel):
 
 
 def _same(told: Json, wanted: Json, depth: int = 0) -> bool:
-    """Whether a value equals the wanted value. An object must have all wanted keys, and may have others.
+    """Whether a value equals the wanted value. An object must have all wanted keys, and may have further keys.
 
     If the value is a text but the wanted value is not, the text is parsed as JSON. Leading and trailing spaces in a
     text are ignored.

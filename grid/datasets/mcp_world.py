@@ -64,10 +64,10 @@ class McpWorld:
     """The world of one episode. A session with a server starts at the first call of its tools, and ends with `close`.
 
     A call completes a step of the reference if it succeeds and its arguments mean the same as the step's. One call
-    completes at most one step. With a `wanted` answer, the case is resolved by the answer alone (`same_answer`),
-    otherwise when all reference calls have been made. If `answered`, the answer is the text of the finish, otherwise
-    the last result. With or without an answer, the expectations must hold as well: `settle` checks them in the same
-    sessions, and before that check the case is not resolved.
+    completes at most one step. If there is a `wanted` answer, the case is resolved by the answer alone (`same_answer`);
+    if not, it is resolved when all reference calls have been made. If `answered`, the answer is the text of the finish;
+    if not, it is the last result. With or without an answer, the expectations must hold as well: `settle` checks the
+    expectations in the same sessions, and before that check the case is not resolved.
 
     Attributes:
         servers: the servers by name. With several servers, a tool's name starts with its server's name; the name of a
@@ -77,7 +77,7 @@ class McpWorld:
         wanted: the reference's answer.
         answered: whether a finish gives the answer; if not, the last result is the answer.
         expect: the calls after the episode, with their expected outcomes.
-        seen: the result of these calls; None before they are made.
+        seen: the result of the calls in `expect`; None before they are made.
     """
 
     servers: Mapping[str, Server]
@@ -165,7 +165,7 @@ class McpWorld:
         return given is not None and same_answer(given, self.wanted)
 
     def resolved_by_answer(self, answer: str | None) -> bool | None:
-        """Whether an episode with this answer resolves the case; None if that depends on calls or expectations."""
+        """Whether an episode with this answer resolves the case; None if calls or expectations decide."""
         if self.wanted is None or self.expect:
             return None
         return answer is not None and same_answer(answer, self.wanted)
@@ -244,7 +244,9 @@ def _broken(error: Exception, what: str) -> GridError:
 
 
 def same_answer(given: str, wanted: str) -> bool:
-    """Whether two answers mean the same. Punctuation and articles are ignored only if the wanted answer has no digits.
+    """Whether two answers mean the same thing.
+
+    Punctuation and articles are ignored only if the wanted answer has no digits.
 
     A planner that plans ahead can only give a whole result as its answer. Therefore, an object or a list of objects
     that contains a single value counts as that value.
@@ -255,7 +257,7 @@ def same_answer(given: str, wanted: str) -> bool:
 
 
 def _only_value(text: str) -> tuple[str, ...]:
-    """The only value in an object or a list of objects; empty if there are none or several."""
+    """The only value in an object or a list of objects; empty if there is no value or more than one."""
     found = objects(text) if len(text) <= MAX_CHARACTERS else []
     if len(found) != 1 or found[0].why or (found[0].start, found[0].end) != (0, len(text)):
         return ()
@@ -281,7 +283,7 @@ def _finished(before: McpState, call: ToolCall) -> tuple[McpState, Observation]:
 
 
 def _whole(content: Mapping[str, Json]) -> str:
-    """The text that replaces a reference to a whole result: the field `result`, otherwise all fields."""
+    """The text that replaces a reference to a whole result: the field `result` or, if there is none, all fields."""
     result = content[RESULT] if RESULT in content else dict(content)
     return result if isinstance(result, str) else to_json(result)
 
@@ -307,7 +309,7 @@ def failed(why: str) -> Observation:
 
 
 def observation(result: CallToolResult, most: int) -> Observation:
-    """The fields of a result's structured content, if any; otherwise its texts, one per line, as the field `result`.
+    """The fields of a result's structured content or, if it has none, its texts, one per line, as the field `result`.
 
     Images, sounds and resources are only named. An error becomes a failed call with the error's text. A result of more
     than `most` characters also becomes a failed call; it shows no part of the result, because a part might mislead.

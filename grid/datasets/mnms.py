@@ -1,7 +1,7 @@
 """m&m's (Ma et al. 2024): requests, each with a plan that uses one or more of 33 multi-modal tools.
 
 No tool is run: a call returns only names. Like the benchmark's own plan metrics, the figures therefore tell whether the
-right calls were made with the right links. They tell nothing about the content of real outputs.
+right calls were made with the right links. The figures say nothing about the content of real outputs.
 """
 
 from __future__ import annotations
@@ -92,7 +92,9 @@ class MadeState:
 
 @plain_dataclass(frozen=True)
 class MnmsWorld:
-    """One case's tools. A case is resolved when all calls of one of its `plans` were made, as often as in the plan.
+    """One case's tools.
+
+    A case is resolved when all calls of one of its `plans` were made, each as often as in the plan.
 
     Other calls may be made as well. Two calls are equal if their values are equal for the scorer, which compares them
     as texts, ignoring case. Arguments for images, audio and objects accept an earlier output of their kind, or one of
@@ -124,7 +126,7 @@ class MnmsWorld:
         return MadeState(tuple(sorted((*state.calls, (call.tool, digest))))), Observation(outputs)
 
     def resolved(self, state: State) -> bool:
-        """Whether all calls of any plan were made."""
+        """Whether all calls of at least one plan were made."""
         made = Counter(own_state(state, MadeState).calls)
         return any(Counter(plan.calls) <= made for plan in self.plans)
 
@@ -180,7 +182,7 @@ def _digest(call: ToolCall) -> str:
 
 @plain_dataclass(frozen=True)
 class _Usable:
-    """A record whose plans run in its world, and the steps of the first plan. The world has all plans' end states."""
+    """A record whose plans run in its world, and the steps of the first plan. The world has every plan's end state."""
 
     record: Record
     world: MnmsWorld
@@ -189,7 +191,7 @@ class _Usable:
     def behind(self, place: int) -> MnmsWorld:
         """The world of one call of the plan.
 
-        It starts after the plan's earlier calls, and the call resolves it.
+        The world starts after the plan's earlier calls, and this call resolves the case.
         """
         own = self.record.plans[0]
         begin, end = (self.world.run(own[:count])[1] for count in (place, place + 1))
@@ -198,7 +200,7 @@ class _Usable:
     def closed_set(
         self, trajectory: Trajectory, reference: Reference, place: int | None, plan_f1: PlanF1
     ) -> Mapping[str, Any]:
-        """ToolTree's four F1 for a path, or for the step at a place, against the reference, ignoring alternatives.
+        """ToolTree's four F1 scores, for a path or for one of its steps; they ignore alternatives to the reference.
 
         If a call contains an earlier output literally, even inside a text, this counts as a reference to the output.
         """
@@ -219,11 +221,12 @@ class _Usable:
 class Mnms(FileDataset[_Usable]):
     """The requests of one file. `path` is a folder with `<split>.json`, as released.
 
-    `mode=end_to_end`: a case is a request. It is resolved when all calls of its plan have been made with the plan's
+    `mode=end_to_end`: a case is a request, and is resolved when all calls of its plan have been made with the plan's
     arguments and links, in any order; other calls make no difference. `step_by_step`: a case is one call of a plan,
     which must be made in one decision, after the plan's earlier calls. With `alternatives`, a path may also follow one
     of the further plans that the release gives for a request. The path is then compared with the plan whose tools are
-    most similar to its own (the scorer's `use_best_match`, which the authors' own command does not use).
+    most similar to the path's tools (as with the scorer's option `use_best_match`, which the authors' own command does
+    not use).
     """
 
     split: Split = "test_human_verified_filtered"
@@ -239,7 +242,7 @@ class Mnms(FileDataset[_Usable]):
 
     @property
     def name(self) -> str:
-        """The name of the benchmark with the split."""
+        """The benchmark's name, followed by the split."""
         return f"mnms-{self.split}"
 
     @cached_property
@@ -286,7 +289,7 @@ class Mnms(FileDataset[_Usable]):
         return "\n".join(step.call.tool for step in self._steps(case_id) if step.call)
 
     def problem(self, case_id: str) -> Problem:
-        """One request, or one step of a request. It offers the closed set of tools."""
+        """One request, or one step of a request. The problem offers the closed set of tools."""
         name, place = self._cases[case_id]
         used = self.records[name]
         calls = {str(number): as_references(call) for number, call in enumerate(used.record.plans[0])}
@@ -336,12 +339,13 @@ def measure_step(gold: ToolCall, done: Sequence[Step], trajectory: Trajectory) -
 
 # The metrics of m&m's (Ma et al. 2024, §4; the authors' `mnms/evaluation`), one case at a time.
 #
-# Their scorer writes a plan as lines of Python, parses each line, and compares the results. We do the same, because it
-# affects which values are equal: texts are compared ignoring case, numbers as texts, and a call whose line cannot be
-# parsed (a line break, or a backslash at the end of a value) does not count on either side. Nothing is evaluated.
+# The authors' scorer writes a plan as lines of Python, parses each line, and compares the results. We do the same,
+# because it affects which values are equal: texts are compared ignoring case, numbers as texts, and a call whose line
+# cannot be parsed (because of a line break, or a backslash at the end of a value) does not count on either side.
+# Nothing is evaluated.
 #
-# Where their scorer divides sums over all cases (argument names and values, edges), a case's column is computed from
-# the case's own sums.
+# Where the authors' scorer divides sums over all cases (argument names and values, edges), a case's column is computed
+# from the case's own sums.
 
 
 _KINDS = {name.replace(" ", "_"): name for name in TOOLS}
@@ -351,7 +355,7 @@ _SEPARATOR = "--"
 
 
 class _UnwritableError(Exception):
-    """Raised for a plan that the authors' scorer cannot write as code, which then counts as a plan without calls."""
+    """Raised if the authors' scorer cannot write a plan as code; such a plan counts as a plan without calls."""
 
 
 @plain_dataclass(frozen=True)
@@ -374,7 +378,7 @@ class Labels:
 def labels_of(plan: Sequence[ToolCall], first: int = 0) -> Labels:
     """The labels of a plan whose first call has the place `first`.
 
-    Its links refer to calls by place (`records.Calls`).
+    The plan's links refer to calls by place (`records.Calls`).
     """
     try:
         lines = [line for place, call in enumerate(plan, first) for line in _line(place, call).split("\n")]
@@ -412,7 +416,7 @@ def _output(link: str) -> str:
 
 
 def _filled(text: str) -> str:
-    """The text with its links filled in as by `str.format`, which also treats braces in the text itself as fields.
+    """Fill in a text's links as `str.format` does: braces in the text itself are also treated as fields.
 
     A number in such braces stands for the link with that number. A field with more than a number is refused, even if
     `format` could process it, because a format specification can ask for gigabytes.
@@ -476,7 +480,7 @@ def made_plan(steps: Sequence[Step]) -> Calls:
 def nearest(golds: Sequence[Labels], made: Labels) -> Labels:
     """Among the reference and the alternatives, the plan whose tools are most similar to the called tools.
 
-    If several plans are equally similar, the first of them.
+    If several plans are equally similar, the first of them is chosen.
     """
     return max(golds, key=lambda gold: round(100 * (_f1(set(gold.tools), set(made.tools)) or 0.0), 2))
 

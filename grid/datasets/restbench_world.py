@@ -1,8 +1,8 @@
 """A simulated REST service whose responses are examples from its OpenAPI file, chosen by case and call.
 
-Figures from such a world say nothing about the real service's responses. But the world refuses impossible calls: it
-checks required arguments, types, listed values, and identifiers. An identifier is accepted only if an earlier response
-contained it, or if the case itself gives it.
+Figures from such a world say nothing about the real service's responses. However, the world refuses impossible calls:
+it checks required arguments, types, listed values, and identifiers. An identifier is accepted only if an earlier
+response contained it, or if the case itself gives it.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Input(NamedTuple):
     def identifies(self) -> bool:
         """Whether the parameter's values must be known identifiers.
 
-        Of query parameters, this holds only for those named `id`, `ids`, `uri` or `uris`.
+        Of query parameters, only `id`, `ids`, `uri` and `uris` must have known identifiers.
         """
         return is_identifier(self.name) and (self.where != "query" or self.name.lower() in ("id", "ids", "uri", "uris"))
 
@@ -89,7 +89,7 @@ class RestState:
 
 
 class _RefusedError(Exception):
-    """Raised for a call that the service refuses; it has the response's status."""
+    """Raised, with the response's status, for a call that the service refuses."""
 
     def __init__(self, status: int, why: str) -> None:
         self.status = status
@@ -162,12 +162,12 @@ class RestWorld:
 
     @cached_property
     def _told(self) -> frozenset[str]:
-        """The words in the query that may be identifiers, which are those with a digit."""
+        """The words in the query that may be identifiers, namely all words with a digit."""
         return frozenset(word for word in re.findall(r"[\w:-]+", self.query) if any(map(str.isdigit, word)))
 
 
 def _parts(value: Json) -> list[str]:
-    """The identifiers in an argument, which has a single one, several separated by commas, or a list."""
+    """The identifiers in an argument, which contains one identifier, several separated by commas, or a list of them."""
     items = value if isinstance(value, list) else str(value).split(",")
     return [str(item).strip() for item in items]
 
@@ -205,7 +205,7 @@ def _whole(value: Json, text: str) -> int:
 
 
 ITEMS = 3
-"""Maximum number of items of a list in a response; for a list inside another list, it is one less."""
+"""Maximum number of items of a list in a response; for a list inside another list, the maximum is one less."""
 _LONG = 60  # characters; a longer text is a statement about the named object
 _RESPONSE_LONGEST = 160  # maximum length of any text, in characters
 _OWN = 8  # characters; an identifier of at least this length is also replaced inside other texts
@@ -265,7 +265,7 @@ class _Response:
     def _object(
         self, example: Mapping[str, Json], place: str, renamed: Mapping[str, str], searched: str | None, own: str = ""
     ) -> dict[str, Json]:
-        """A copy of an example's object. With a different `own`, it has different identifiers.
+        """A copy of an example's object, with different identifiers for each `own`.
 
         `renamed` maps identifiers to their replacements inside texts.
         """
@@ -296,7 +296,7 @@ class _Response:
     ) -> list[Json]:
         """A few of the example's items, starting with a random one.
 
-        In a search, they get the name that was searched for.
+        In a search, the items get the name that was searched for.
         """
         first = derive_seed(self.seed, self._call, place) % len(values) if values else 0
         most = ITEMS - min(place.count("["), 1)
@@ -315,7 +315,7 @@ class _Response:
         return found
 
     def _identifier(self, like: Json, own: str) -> Json:
-        """The replacement for an example's identifier: the same everywhere in a case, but different for each `own`.
+        """The replacement for an example's identifier: one for each `own`, and the same everywhere in a case.
 
         A number is replaced by a number. A text is replaced by a similar text, in which letters replace letters and
         digits replace digits, and the front part stays the same.
@@ -348,7 +348,10 @@ def _name_of(found: Mapping[str, Json]) -> str:
 
 
 def _called(found: Mapping[str, Json], name: str) -> dict[str, Json]:
-    """The object with this name. Long texts in it, which describe something else, are replaced by a simulated text."""
+    """The object with this name.
+
+    The object's long texts, which describe something else, are replaced by a simulated text.
+    """
     told = f"Simulated text about {name}."
 
     def value(key: str, item: Json) -> Json:
@@ -363,7 +366,7 @@ def _called(found: Mapping[str, Json], name: str) -> dict[str, Json]:
 
 
 MOST_ITEMS = 8
-"""Maximum number of items that are kept of a list."""
+"""Maximum number of a list's items that are kept."""
 _DEEPEST = 8
 _MOST_FIELDS = 60  # maximum number of fields of an object
 _MOST_PARTS = 4_000  # parts of an example; stops references among schemas from multiplying endlessly
@@ -469,7 +472,7 @@ class Examples:
 def kind_of(schema: Mapping[str, Any]) -> str:
     """A schema's first type that is not null.
 
-    If it gives no type, its keys show whether it is an object, an array or a string.
+    If the schema gives no type, its keys show whether it is an object, an array or a string.
     """
     kind = schema.get("type")
     kinds = kind if isinstance(kind, list) else [kind]

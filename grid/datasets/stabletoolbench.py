@@ -54,15 +54,15 @@ from grid.worlds.simulated import Documentation, Response, ServedWorld
 # A folder of recorded responses in the format of StableToolBench's `tool_response_cache`.
 #
 # `<category>/<tool>_for_<category>/<api>.json` is an object that maps an input, written as a Python dictionary, to
-# `{"error": text, "response": anything}`. Inputs are parsed as literals and never run. The order of arguments does not
-# matter, nor whether a number is written as a text, because all arguments are sent in a query string.
+# `{"error": text, "response": anything}`. Inputs are parsed as literals and never run. Because all arguments are sent
+# in a query string, neither their order matters nor whether a number is written as a text.
 
 
 _LONGEST_INPUT = 10_000
 """Maximum length of an input, in characters; a longer input matches no call."""
 _LARGEST_FILE = 100_000_000  # bytes
 _EXAMPLES, _EXAMPLE_CHARACTERS = 5, 2048
-"""Maximum number of an API's examples, and of their characters in total, as in the benchmark's own server."""
+"""Maximum number of an API's examples, and maximum total of their characters, as in the benchmark's own server."""
 
 
 class Recorded:
@@ -149,7 +149,7 @@ def _storable(value: Any) -> bool:
 
 
 def _calls(file: Path) -> dict[str, tuple[str, Response]]:
-    """For each call, by its arguments, the call's text in the file, and its response. Raises DataError."""
+    """Maps each call's arguments to the call's text in the file and its response. Raises DataError."""
     found: dict[str, tuple[str, Response]] = {}
     for text, answer in _object(file, _content(file)).items():
         arguments, response = _input(text), _response(answer)
@@ -180,10 +180,11 @@ def _key(arguments: Mapping[str, Any]) -> str:
 
 # Solvable pass rate: a judge's verdict on an answer, according to ToolEval's protocol.
 #
-# Without an answer, the verdict is Unsolved, and the judge is not asked. Otherwise, the judge sees the query and the
-# answer. If it is unsure, it also sees all calls and their results, and may be unsure again. There are three such runs.
-# Their mean is the pass rate, and their standard deviation shows the judge's reliability. Each run samples new
-# verdicts, but a judge that gives an exact distribution gives the same verdict in all runs.
+# Without an answer, the verdict is Unsolved, and the judge is not asked. If there is an answer, the judge sees the
+# query and the answer. If the judge is unsure, it also sees all calls and their results, and may be unsure again. The
+# judge is run three times. The mean of the runs' verdicts is the pass rate, and their standard deviation shows the
+# judge's reliability. Each run samples new verdicts, but a judge that gives an exact distribution gives the same
+# verdict in all runs.
 
 
 RUNS = 3
@@ -221,8 +222,8 @@ BY_CALLS = Section(
 async def pass_rate(query: str, trajectory: Trajectory, evaluator: Evaluator) -> Mapping[str, Any]:
     """The mean of the judge's verdicts over several runs (`passed`), and their standard deviation (`passed_sd`).
 
-    If no run gives a verdict, there are no scores. A trajectory without an answer, from `finish` or after its calls, is
-    Unsolved, and no judge is asked.
+    If no run gives a verdict, there are no scores. A trajectory that gives an answer neither by `finish` nor after its
+    calls is Unsolved, and no judge is asked.
     """
     answer = (trajectory.answer or "").strip()
     ended = trajectory.told_after or (bool(trajectory.steps) and trajectory.steps[-1].finished)
@@ -248,9 +249,9 @@ async def _asked(evaluator: Evaluator, shown: tuple[Section, ...], question: str
 
 
 ADAPTER = 1
-"""Increase this when the same files yield different cases, tools or responses."""
+"""Increase this number when changed code yields different cases, tools or responses for the same files."""
 _DESCRIPTION, _EXAMPLE = 256, 80
-"""Maximum characters shown of a description (as in the benchmark's own pipeline), and of an example's value."""
+"""Maximum number of characters shown of a description (as in the benchmark's pipeline) and of an example's value."""
 _TYPES = {"NUMBER": "number", "BOOLEAN": "boolean", "ARRAY": "array", "OBJECT": "object"}
 
 
@@ -313,7 +314,7 @@ class StableToolBench(RecordDataset[Query]):
     def problem(self, case_id: str) -> Problem:
         """One query.
 
-        Its reference calls have the documentation's default values, but a planner's calls may have any values.
+        The reference calls have the documentation's default values, but a planner's calls may have any values.
         """
         query = self.records[case_id]
         calls: dict[str, ToolCall | None] = {
@@ -335,7 +336,7 @@ class StableToolBench(RecordDataset[Query]):
         )
 
     def unsolved(self, case_id: str) -> Mapping[str, Any]:
-        """The scores of an aborted episode, which is Unsolved, as without an answer."""
+        """The scores of an aborted episode, which is Unsolved, like an episode without an answer."""
         return {**WITHOUT_AN_ANSWER}
 
     @cached_property
@@ -375,7 +376,7 @@ def _domain(query: Query) -> str:
 def _spec(name: str, api: Api, definition: Definition) -> ToolSpec:
     """The tool as the benchmark shows it.
 
-    It has no response fields, because many templates describe error responses.
+    The tool has no response fields, because many templates describe error responses.
     """
     text = " ".join(definition.description.split())[:_DESCRIPTION] or f"{api.name} of {api.tool}"
     return ToolSpec(name, text, tuple(map(_parameter, definition.arguments)), category=api.category)
@@ -393,7 +394,10 @@ def _parameter(argument: Argument) -> Parameter:
 
 
 _MOST = 2048
-"""Maximum characters of a description, of a template, and of all arguments together, in a simulator's prompt."""
+"""Maximum number of characters of a text in a simulator's prompt.
+
+The limit holds for a description, for a template, and for all arguments together.
+"""
 
 
 @plain_dataclass(frozen=True)

@@ -44,7 +44,7 @@ def tool_names(apis: Iterable[Api]) -> dict[Api, str]:
     """A unique name for each API: `search_for_simple_youtube_search`, or the last words of a long name.
 
     If several APIs would have the same name, each API after the first gets a number at the end of its name; APIs are
-    sorted by category, tool and API name.
+    numbered in order of category, tool and API name.
     """
     names: dict[Api, str] = {}
     taken: Counter[str] = Counter()
@@ -85,7 +85,7 @@ _TEXTS = ("category_name", "tool_name", "api_name")
 
 @dataclass(frozen=True)
 class Argument:
-    """A parameter as documented. Its `type` is one of the API catalogue's types (STRING, NUMBER, ...)."""
+    """A parameter as documented. The parameter's `type` is one of the API catalogue's types (STRING, NUMBER, ...)."""
 
     name: str
     type: str
@@ -118,7 +118,7 @@ class Definition:
 
 @dataclass(frozen=True)
 class Query:
-    """One usable query: the APIs that it offers (`own`), and those that solve it (`relevant`), without repetitions."""
+    """One usable query: the APIs that it offers (`own`), and the APIs that solve it (`relevant`), each once."""
 
     id: str
     group: Group

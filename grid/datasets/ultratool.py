@@ -1,10 +1,10 @@
 """UltraTool, adapted to be executable (egb_slate appendix B.3): the released `English-dataset` folder as cases.
 
 The library has all tools that the queries define. The arguments of a reference call come from
-`test_set/tool_usage.json` if that file has them in full, otherwise from the plan's call strings. The tool and the
+`test_set/tool_usage.json` if that file gives them in full, otherwise from the plan's call strings. The tool and the
 arguments of a call determine its result. Some arguments in the data are only placeholders (`<booking number>`, or the
-argument's own name). Such an argument becomes a reference to the earlier output with that name. If there is no such
-output, the argument is left open, so that any value is accepted.
+argument's own name). A placeholder is replaced by a reference to the earlier output with its name. If no earlier output
+has this name, the argument is left open, so that any value is accepted.
 """
 
 from __future__ import annotations
@@ -64,9 +64,10 @@ class _Record:
 class UltraTool(FileDataset[_Record]):
     """UltraTool's test queries, without those that cannot be cases.
 
-    If `resolution` is `all`, a case is resolved by the outcomes of all calls whose results no other call uses, which
-    are nearly all calls. If it is `last`, the outcome of the last such call is enough. `limit` draws a sample in
-    proportion to the domains and, within a domain, the clusters (`order`); the file itself is sorted by domain.
+    If `resolution` is `all`, a case is resolved when the outcomes of all calls whose results no other call uses (nearly
+    all calls) have been obtained. If `resolution` is `last`, the outcome of the last of these calls is enough. `limit`
+    draws a sample that keeps the proportions of the domains and of the clusters within each domain (`order`); the file
+    itself is sorted by domain.
     """
 
     name: ClassVar[str] = "ultratool"
@@ -117,11 +118,11 @@ class UltraTool(FileDataset[_Record]):
         )
 
     def strata(self) -> Sequence[Stratum]:
-        """Domains (the file is sorted by domain), and clusters within a domain."""
+        """The strata: domains (the file is sorted by domain), and clusters within each domain."""
         return lambda case_id: self.records[case_id].domain, self.cluster
 
     def cluster(self, case_id: str) -> str:
-        """The set of tools that the reference calls; queries with the same set ask for the same in different words.
+        """The set of tools that the reference calls; queries with the same set ask for the same thing in other words.
 
         The released 700 queries have 253 such sets; the largest cluster has 46 queries. Using the offered tools instead
         of the called tools would give the same clusters.
@@ -190,7 +191,7 @@ class UltraTool(FileDataset[_Record]):
 
     @cached_property
     def _usage(self) -> dict[str, dict[tuple[str, str], dict[str, Json]]]:
-        """The calls' listed arguments, by question and then by (step's text, tool)."""
+        """The listed arguments of calls, keyed first by question and then by (step's text, tool)."""
         found: dict[str, dict[tuple[str, str], dict[str, Json]]] = {}
         for line, row in read_jsonl(self.root / USAGE):
             listed = row.get("reference") or []
@@ -203,12 +204,12 @@ class UltraTool(FileDataset[_Record]):
         return found
 
     def rows(self) -> Iterator[tuple[str, dict[str, Any]]]:
-        """The queries, numbered by their places in the file."""
+        """The queries, numbered in the order of the file."""
         for index, (_, row) in enumerate(self._rows):
             yield f"ultratool-{index:04d}", row
 
     def record(self, case_id: str, row: dict[str, Any]) -> _Record:
-        """A row as a record.
+        """Convert a row to a record.
 
         The plan's steps must be numbered, and each tool that the plan calls must be defined by some query.
         """
@@ -257,7 +258,7 @@ class UltraTool(FileDataset[_Record]):
         return ToolCall(name, arguments)
 
     def _tie(self, calls: dict[str, ToolCall | None]) -> tuple[dict[str, ToolCall | None], dict[str, frozenset[str]]]:
-        """The calls, with placeholders replaced by references to earlier outputs, and the arguments left open."""
+        """The calls, with references to earlier outputs in place of placeholders, and each call's open arguments."""
         tied: dict[str, ToolCall | None] = {}
         open_arguments: dict[str, frozenset[str]] = {}
         for step, call in calls.items():
@@ -293,7 +294,7 @@ def _signature(tool: dict[str, Any]) -> dict[str, str]:
 
 
 def _above(number: str) -> list[str]:
-    """The numbers of the steps that contain a step, the nearest first: 1.2 and 1 for `1.2.1`."""
+    """The step numbers of all steps that contain a step, the innermost first: 1.2 and 1 for `1.2.1`."""
     parts = number.split(".")
     return [".".join(parts[:length]) for length in range(len(parts) - 1, 0, -1)]
 
@@ -329,7 +330,7 @@ def parse_call(text: str, names: Sequence[str]) -> dict[str, Json] | None:
     ends = [mark.start() for mark in marks[1:]] + [len(body)]
     arguments: dict[str, Json] = {}
     for mark, end in zip(marks, ends, strict=True):
-        # The first of two equal names counts, because the second is part of a value.
+        # If a name occurs twice, its first occurrence is used, because the second is part of a value.
         arguments.setdefault(mark[1], _literal(body[mark.end() : end].strip().rstrip(",").strip()))
     return arguments
 

@@ -1,7 +1,7 @@
-"""WorkBench (Styles et al. 2024): workplace tasks, scored by the content of the tables at the end.
+"""WorkBench (Styles et al. 2024): workplace tasks, scored by the final content of the tables.
 
 Only the outcome is scored, not the calls or the agent's messages (§3.3). The authors count an agent that was stopped by
-a limit as wrong; here the tables decide in this case too.
+a limit as wrong; in our runs the tables decide in this case too.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ from grid.datasets.workbench_tools import (
 )
 from grid.worlds.schema import ERROR
 
-# WorkBench's workplace: calls change tables, and the content of the tables at the end is the outcome.
+# WorkBench's workplace: calls change tables, and the final content of the tables is the outcome.
 #
 # States are tuples of rows. A call creates a new tuple of pointers for the one table that it changes, and everything
 # else is shared (`Table`). Data frames would be copied for every state, or would share cells that a later call changes.
@@ -66,8 +66,9 @@ LONGEST = 10_000
 class WorkBenchWorld:
     """One case: the tables at its start, and the calls of its gold answer.
 
-    Arguments are texts. A number or boolean is converted to text, and null means that the argument is not given. For a
-    tool that writes, a line break equals the two characters backslash and n, as in the benchmark's scorer.
+    Arguments are texts. A number or boolean is converted to text, and null means that the argument is not given. In the
+    arguments of a tool that writes, a line break equals the two characters backslash and n, as in the benchmark's
+    scorer.
     """
 
     before: Workplace
@@ -85,7 +86,7 @@ class WorkBenchWorld:
     def resolved(self, state: State) -> bool:
         """Whether all five tables equal those after the gold calls.
 
-        Case matters only in a status, a list and a board (the authors' `is_correct`).
+        Letter case matters only in the columns for status, list name and board (the authors' `is_correct`).
         """
         reached = own_state(state, Workplace).changing()
         return all(alike(one, other, EXACT) for one, other in zip(reached, self.wanted.changing(), strict=True))
@@ -140,7 +141,7 @@ def _taken(known: Tool, arguments: Mapping[str, Json]) -> dict[str, str]:
     return found
 
 
-# WorkBench (Styles et al. 2024): workplace tasks, scored by the content of the tables at the end.
+# WorkBench (Styles et al. 2024): workplace tasks, scored by the final content of the tables.
 
 
 # WorkBench's released files: six with queries and gold answers, five with tables, and one with employees' addresses.
@@ -305,9 +306,9 @@ class _Record:
 class WorkBench(FileDataset[_Record]):
     """The queries of all six files. `path` is the released folder: it contains `data/processed` and `data/raw`.
 
-    A case's own tools are those in the toolkits of its domains, and the directory. The authors' agents have these tools
-    (`pool=case`) unless they are given all tools. `limit` draws a sample in which files and templates keep their
-    proportions (`order`).
+    A case's own tools are those in the toolkits of its domains, and the directory. The authors' agents have only a
+    case's own tools (`pool=case`) unless they are given all tools. `limit` draws a sample in which files and templates
+    keep their proportions (`order`).
     """
 
     name: ClassVar[str] = "workbench"
@@ -353,7 +354,7 @@ class WorkBench(FileDataset[_Record]):
         return f"{self._kind(case_id)}: {self.records[case_id].query.template}"
 
     def problem(self, case_id: str) -> Problem:
-        """One query. Its reference has the calls of the gold answer, which lists only calls that change something."""
+        """One query. The reference has the calls of the gold answer, which lists only calls that change something."""
         query = self.records[case_id].query
         world, tools = WorkBenchWorld(self.before, query.calls), tuple(self.tools.values())
         own = {*query.toolkits, DIRECTORY}
@@ -373,8 +374,8 @@ class WorkBench(FileDataset[_Record]):
 def reference(before: Workplace, gold: Sequence[ToolCall]) -> Reference:
     """The gold calls; no calls if nothing may change.
 
-    The calls have no order if they lead to the same tables in reverse order, as deletions do. Calls that add rows have
-    an order, because the new rows depend on it.
+    The calls have no order if making them in reverse order leads to the same tables, as with deletions. Calls that add
+    rows have an order, because the new rows depend on the order.
     """
     calls = {str(place): call for place, call in enumerate(gold)}
     failing, place = set[str](), before

@@ -69,8 +69,8 @@ def not_before(one: object, other: object) -> bool:
 
 # The parts of WorkBench's tools: the tables that they read and write, and the declaration of a tool.
 #
-# Names, parameters and behaviour are the benchmark's (Styles et al. 2024, §3); descriptions and errors are our own. If
-# its published code and documentation differ, the code counts.
+# Names, parameters and behaviour are the benchmark's (Styles et al. 2024, §3); descriptions and errors are our own.
+# Where its published code and documentation differ, the code is followed.
 
 
 # Immutable tables: a change creates a new table, which shares every unchanged row.
@@ -97,7 +97,10 @@ class Row(NamedTuple):
 @hashed_once
 @dataclass(frozen=True)
 class Table:
-    """Columns and rows. A table needs 8 bytes per row, plus the rows that it does not share. It is hashed only once."""
+    """Columns and rows.
+
+    A table needs 8 bytes per row, plus the rows that it does not share. A table is hashed only once.
+    """
 
     columns: tuple[str, ...]
     rows: tuple[Row, ...]
@@ -149,7 +152,7 @@ class Table:
         return Table((*self.columns, column), tuple(Row(row.label, (*row.cells, None)) for row in self.rows))
 
     def put(self, label: int, values: Mapping[str, Cell]) -> Table:
-        """The table with this row in place of the rows with its label, or after all rows if there are none."""
+        """The table with this row in place of all rows with its label, or at the end if no row has this label."""
         row = Row(label, tuple(values.get(name) for name in self.columns))
         if any(other.label == label for other in self.rows):
             return Table(self.columns, tuple(row if other.label == label else other for other in self.rows))
@@ -173,7 +176,7 @@ def shown(record: Mapping[str, Cell]) -> dict[str, Json]:
 
 
 def alike(one: Table, other: Table, exact: frozenset[str] = frozenset()) -> bool:
-    """Whether two tables are equal. Case matters only in the columns `exact`."""
+    """Whether two tables are equal. Letter case matters only in the columns `exact`."""
     if one is other or one == other:
         return True
     if one.columns != other.columns or len(one.rows) != len(other.rows):
@@ -195,7 +198,7 @@ NOW = datetime(2023, 11, 30)
 """The benchmark's present time."""
 MESSAGE = "message"
 EXACT = frozenset({"status", "list_name", "board"})
-"""The columns in which case matters."""
+"""The columns in which letter case matters."""
 
 
 @hashed_once
@@ -234,7 +237,7 @@ class Tool:
 
 
 def text(name: str, description: str, *values: str, required: bool = False) -> Parameter:
-    """The parameter for an argument, which is a text. If `values` are given, the description lists them."""
+    """The parameter for a text argument. If `values` are given, the description lists them."""
     told = f"{description} One of: {', '.join(values)}." if values else description
     return Parameter(name, "string", told, required, values)
 

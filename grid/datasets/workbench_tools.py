@@ -200,9 +200,9 @@ def send_email(
 
 
 def _sent(place: Workplace, recipient: str, subject: str, body: str) -> Workplace:
-    """Send an email. The label of its new row is the number of rows, as in the published code.
+    """Send an email; its row is labelled with the number of rows, as in the published code.
 
-    After a deletion, the new row may therefore replace another email.
+    After a deletion, the sent email's row may therefore replace another email.
     """
     if "@" not in recipient or "." not in recipient:
         raise RefusedError("the recipient is no email address")

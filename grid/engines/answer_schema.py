@@ -32,8 +32,9 @@ EXPLANATION = 240  # maximum characters of a judge's explanation of its score
 REASONING = 600  # maximum characters of the reasoning in a verdict on a plan
 _BLOCK = 100  # maximum characters in one repetition; xgrammar 0.2.8 fails above 128
 _TYPES = ("number", "integer", "boolean", "array", "object")
-# The schema of an argument's text. It allows any text; if a model rambles, the completion's `max_tokens` stops it. With
-# a pattern, xgrammar 0.2.8 would accept no escapes, so no value could contain a double quote, a backslash or a newline.
+# The schema of an argument's text. This schema allows any text; if a model rambles, the completion's `max_tokens` stops
+# it. With a pattern, xgrammar 0.2.8 would accept no escapes, so no value could contain a double quote, a backslash or a
+# newline.
 _TEXT = {"type": "string"}
 
 
@@ -79,7 +80,7 @@ def answer_schema(answer: JsonAnswer) -> dict[str, Any]:
 
 
 def text_schema(most: int) -> dict[str, Any]:
-    """The schema of a text of at most `most` characters, or a few more.
+    """The schema of a text of limited length; the limit is `most` characters or slightly higher.
 
     The pattern consists of equal blocks of at most a hundred characters, so the limit is rounded up by less than the
     number of blocks.

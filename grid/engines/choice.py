@@ -1,4 +1,4 @@
-"""Exact probabilities of options from forward passes alone, for any tokenizer (egb_slate, algorithm 3, for numbers).
+"""Exact probabilities of options from forward passes alone, for any tokenizer (for numbers: egb_slate, algorithm 3).
 
 An option's label is its number or its name. The labels, as token sequences that follow the prompt, form a trie, and
 each level of the trie needs one batch of next-token distributions.
@@ -67,7 +67,7 @@ class ChoiceSearch(ABC):
     def wanted(self) -> list[Prefix]:
         """The label prefixes whose next-token distributions are needed next.
 
-        At first this is only the empty prefix; at the end there are none.
+        At first, only the empty prefix is wanted; at the end, no prefix is.
         """
         return list(self._masses)
 
@@ -121,7 +121,7 @@ class ChoiceSearch(ABC):
 
 
 class NumberSearch(ChoiceSearch):
-    """A choice of options by number; scores are the model's probabilities, normalised over the options at the end.
+    """A choice among options by number; scores are the model's probabilities, normalised over the options at the end.
 
     The score of a number that must end is its mass times p_end, the probability that no further digit follows. The
     score of any other number is its mass, whatever follows it. If every digit is one token and only the one-digit
@@ -131,8 +131,8 @@ class NumberSearch(ChoiceSearch):
         digits: all tokens of the vocabulary that would continue a number.
         ends: the labels that must end, including all labels that begin another label.
         printed: use algorithm 3 exactly as printed in the paper: after the first token, softmax over the digits only.
-            Then p_end is 0, and so is the score of every label that must end. Off by default (design, 'Where the papers
-            need care').
+            With `printed`, p_end is 0, and so is the score of every label that must end. Off by default (design, 'Where
+            the papers need care').
 
     Raises:
         ValueError: as in `ChoiceSearch`, or if a label that begins another label is not among `ends`.
@@ -180,13 +180,13 @@ class NumberSearch(ChoiceSearch):
 
 
 class NameSearch(ChoiceSearch):
-    """A choice of options by name, with the probabilities of a sampler under a schema that allows only these names.
+    """A choice among options by name, with the probabilities of a sampler under a schema that allows only these names.
 
     At every token, such a sampler renormalises over the tokens that continue some name. This search likewise
     renormalises at every node of the trie, not once over whole names. The relative frequencies of m sampled names
     therefore tend to the search's probabilities as m grows. If only one token can follow, that token gets all of the
-    mass and nothing is computed. So after the root, a node is wanted only if names differ there. If K options differ at
-    the root, they need at most K - 1 passes.
+    mass and nothing is computed. So below the root, a node's distribution is needed only if names differ at the node.
+    If K options differ at the root, they need at most K - 1 passes.
 
     An option has one or more labels; each label is one way of writing the option's name in tokens. Other ways of
     writing the name are ignored, as if the model always used one of the labels.
@@ -243,10 +243,10 @@ def _trie(labels: Sequence[Prefix]) -> dict[Prefix, list[int]]:
 #
 # If a name includes its closing quote, it cannot be the beginning of another name. The call is tokenised as a whole
 # from the start of the answer, so that a name has the tokens that a model writes in such a call, even if its first
-# token includes part of the text before the name. Of the ways to write a name in tokens, only the tokenizer's own
-# counts, with each of its tokens that has the quote (`"` and `",`), since a sampler under a schema may choose
-# either. Other ways do not count: if a model begins a call with `{` and `"` where the tokenizer has `{"`, different
-# tokens precede the name, and its probability may differ.
+# token includes part of the text before the name. A name can be split into tokens in several ways. Only the tokenizer's
+# own split is used, with each token that can hold the closing quote (`"` and `",`), since a sampler under a schema may
+# choose either. Other splits are ignored: if a model begins a call with `{` and `"` where the tokenizer has `{"`,
+# different tokens precede the name, and its probability may differ.
 
 
 _BEHIND = 3  # maximum number of characters after the quote in the same token: `", "`
@@ -260,7 +260,7 @@ class Search(NamedTuple):
 
 
 def beginnings(name: str) -> tuple[str, ...]:
-    """The texts of a call up to the name's closing quote, and up to each of the next few characters.
+    """The beginnings of a call: up to the name's closing quote, and up to each of the next few characters.
 
     The next characters are included because a token may contain them together with the quote.
     """
@@ -270,7 +270,7 @@ def beginnings(name: str) -> tuple[str, ...]:
 
 
 def ways(rows: Sequence[Prefix]) -> tuple[Prefix, ...]:
-    """A name's labels: those rows of tokens of its `beginnings` whose last token is the one with the quote."""
+    """A name's labels: the tokens of each of its `beginnings`, if the last token is the one that has the quote."""
     first, *others = rows
     return tuple(dict.fromkeys([first, *(row for row in others if len(row) == len(first) and row[:-1] == first[:-1])]))
 

@@ -28,10 +28,10 @@ Named = tuple[tuple[str, str], ...]
 def handed_over(prompt: Prompt) -> Prompt:
     """The prompt for an engine that accepts functions: the tools are defined in a section that is not text.
 
-    The options are the same, in the same order and wording, including `no_tool`, `finish` and `give_up`; each is a
-    function. The instruction that asks for a JSON object is replaced by the answer's `native` instruction. Everything
-    else stays the same, including the history: only the way in which tools are shown and called differs. A prompt that
-    does not ask for a call is returned unchanged.
+    The original prompt's options, including `no_tool`, `finish` and `give_up`, become functions; their order and
+    wording stay the same. The instruction that asks for a JSON object is replaced by the answer's `native` instruction.
+    Everything else stays the same, including the history: only the way in which tools are shown and called differs. A
+    prompt that does not ask for a call is returned unchanged.
     """
     answer = prompt.answer
     if not isinstance(answer, ToolCallAnswer | PlanAnswer):
@@ -85,7 +85,7 @@ def _cleaned(name: str) -> str:
 
 @lru_cache(maxsize=65536)
 def _definition(name: str, tool: ToolSpec) -> str:
-    """A tool as a function's definition, in JSON.
+    """The definition, in JSON, of a tool as a function.
 
     If the tool's name had to be changed, the description begins with the tool's own name.
     """

@@ -91,7 +91,10 @@ def sizes() -> dict[int, int]:
 
 
 def tail(lines: int, since: Mapping[int, int] | None = None) -> list[str]:
-    """The last lines written (with `since`, only those after these sizes); empty if the output does not go to files."""
+    """The last lines written; empty if the output does not go to files.
+
+    `since`: only lines written after the streams had these sizes.
+    """
     found: deque[str] = deque(maxlen=lines)
     for stream, size in sizes().items():
         begin = (since or {}).get(stream, 0)
@@ -115,8 +118,8 @@ class Progress:
     current requests.
 
     Args:
-        processor: returns the processor time, in seconds, that the engine's process has used; if enough time is used,
-            this counts as a step. None if the engine computes on a GPU.
+        processor: returns the processor time, in seconds, that the engine's process has used; the use of enough
+            processor time counts as a step. None if the engine computes on a GPU.
         now: a clock in seconds.
     """
 
@@ -178,7 +181,7 @@ PROBED_WORDS = "Lisbon", "half past nine"
 
 
 def conversation_probe(native: bool, reasoning: tuple[str, str] | None = None) -> Prompt:
-    """A prompt with an earlier answer and its call's result; the call is native or text, perhaps with a thought."""
+    """A prompt with an earlier answer and its call's result; the call is native or text, and may follow a thought."""
     of = {"role": "tool", "id": "step00000"} if native else {"role": "user"}
     called: dict[str, Any] = {
         "content": to_json({"action": {"tool": CLOCK.name, "arguments": {"city": PROBED_WORDS[0]}}})
@@ -241,7 +244,7 @@ class Listed(Protocol):
     """An engine that has a list of models and prices."""
 
     def listing(self) -> Listing | None:
-        """The model's price; None if the list has none. Raises ConfigError for a model that is not in the list."""
+        """The model's price; None if the list has no price. Raises ConfigError for a model that is not in the list."""
         ...
 
 
@@ -255,10 +258,10 @@ class Probed(Protocol):
 
 
 async def unassigned(engine: Engine) -> float | None:
-    """The probability that a loaded engine assigns to no option of a simple question; None if it cannot be measured.
+    """The share of a loaded engine's probability that goes to none of a simple question's options.
 
-    It cannot be measured for engines without choices. Nor can it be measured with algorithm 3 as printed, because there
-    one-digit numbers have no probability, however a model begins its answers.
+    The result is None if the share cannot be measured: for engines without choices, if the context is too small, and
+    with algorithm 3 as printed, which gives one-digit numbers no probability, however a model begins its answers.
     """
     if CHOOSE not in engine.provides or getattr(engine, "printed_form", False):
         return None
@@ -276,11 +279,11 @@ def warning(label: str, share: float | None) -> str | None:
         return None
     name = label.partition("[")[0]
     return (
-        f"warning: {label} gives {share:.2f} of its probability (`unassigned` in the tables) to none of the twelve "
-        f"numbered options of a plain question. It does not begin answers with a number, so choices rest on the little "
-        f"probability that is left. In conf/model/{name}.yaml, chat_template_kwargs can turn thinking off "
-        "({enable_thinking: false}; over HTTP extra.chat_template_kwargs), and answer_prefix can begin every answer "
-        "with a text (a channel, an empty thought)"
+        f"warning: {label} gives {share:.2f} of its probability (`unassigned` in the tables) to texts other "
+        f"than the twelve numbered options of a plain question. It does not begin answers with a number, so choices "
+        f"rest on the little probability that is left. In conf/model/{name}.yaml, chat_template_kwargs can turn "
+        "thinking off ({enable_thinking: false}; for a model over HTTP, extra.chat_template_kwargs), and "
+        "answer_prefix can begin every answer with a given text, such as a channel or an empty thought"
     )
 
 
@@ -326,8 +329,8 @@ class SinglePass(NamedTuple):
     """A pass that decides every stage once.
 
     `answers`: a decision fails after this number of unreadable answers; if `fatal`, that failure ends the pass.
-    `blind`: all stages but the first are decided without observations. `replans`: if it is a number, one plan has all
-    stages, and after a failed call a new plan has the remaining stages, with at most this number of new plans; if None,
+    `blind`: all stages but the first are decided without observations. `replans`: the maximum number of new plans, if
+    stages are planned: one plan has all stages, and after a failed call a new plan has the remaining stages; None:
     stages are decided one by one. `outlined`: the last stage ends the pass; otherwise one more decision ends it.
     """
 

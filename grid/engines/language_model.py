@@ -43,7 +43,7 @@ RENDERED = {"conversation", "tools", "tokenize", "add_generation_prompt", "conti
 
 
 def check_labels(printed_form: bool, labels: Labels) -> None:
-    """Raise ConfigError if algorithm 3 as printed is combined with labels for which it was not printed."""
+    """Raise ConfigError if algorithm 3 is to be used as printed, but with labels other than the printed ones."""
     if printed_form and labels != "natural":
         raise ConfigError(
             "model.labels",
@@ -109,12 +109,13 @@ class LanguageModel:
         tools: `prompt` lists tools in the prompt; `native` passes them to the chat template. Native calls are in the
             template's own format, and an answer may have several native calls.
         history: how earlier steps are shown: as lines of the prompt (`text`), or as the `messages` of a conversation
-            (answers with their calls, and the result of each call). Null: messages if tools are native.
-        structured: whether JSON answers are sampled under their schema. Choices never are, and neither are native
-            calls, because their format depends on the template.
+            (answers with their calls, and the result of each call). With null, `messages` is used if tools are native,
+            else `text`.
+        structured: whether JSON answers are sampled under their schema. A schema is never used for choices, nor for
+            native calls, whose format depends on the template.
         mass_bound: exact choices leave out nodes below this share of the mass; with 0 no node is left out.
-        printed_form: use algorithm 3 as printed. Then no one-digit number gets any mass, so there must be at least
-            eleven options.
+        printed_form: use algorithm 3 as printed. In this form, no one-digit number gets any mass, so there must be at
+            least eleven options.
         labels: how options are numbered, if a choice is made by number. `natural`: 0 to K - 1; as in the paper, further
             digits may follow longer numbers, but not one-digit numbers. `terminated`: the same numbers, but no digit
             may follow any of them. `padded`: numbers of equal width (`00` to `99`); digits may follow all of them.

@@ -1,4 +1,4 @@
-"""An engine that picks the first option at once and never gives up, to show what the grid costs without a model."""
+"""An engine that picks the first option at once and never gives up, to show the grid's own cost without a model."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def _plan(answer: ChainAnswer | MessagesAnswer) -> str:
 
 
 def _calls(tools: Sequence[ToolSpec], count: int) -> list[dict[str, Json]]:
-    """Calls of the first tool, `count` in all; the last call is `finish` instead if `finish` takes an answer."""
+    """Calls of the first tool, `count` in all; if `finish` takes an answer, the last call is a `finish`."""
     call: dict[str, Json] = {"tool": _first(tools) if tools else NO_TOOL, "arguments": {}}
     last: dict[str, Json] = {"tool": FINISH, "arguments": {"answer": UNKNOWN}} if takes_answer(tools) else call
     return [*[call] * (count - 1), last]

@@ -1,4 +1,4 @@
-"""Finds a prompt's decision point and the reference's step there, and checks the call that is shown to a judge.
+"""Finds a prompt's decision point and the reference's step for it, and checks the call that is shown to a judge.
 
 If the outline comes from the case, its substeps are the reference's steps. With an outline that the policy drafted,
 substep k is the reference's k-th call; without an outline, decision k is the k-th call. After the last call, and at the
@@ -32,12 +32,12 @@ _LESSON = re.compile(r"\bStep (\S+) went wrong\b")
 
 @dataclass(frozen=True)
 class Place:
-    """A decision point: the reference's step there, its number in the prompt, and its call with the prompt's numbering.
+    """A decision point: the reference's step, its number in the prompt, and its call with the prompt's numbering.
 
     `step`: None if all calls have been made. `call`: None if no tool is right. `known`: false if the policy follows its
-    own drafted outline, whose substep here does not name the right tool. `blind`: earlier steps have been taken, but
-    their results are not shown. `outlined`: the outline has a substep here, but all calls have been made. `answer`: if
-    all calls have been made, references to the results that answer the question.
+    own drafted outline, whose substep for this point does not name the right tool. `blind`: earlier steps have been
+    taken, but their results are not shown. `outlined`: the outline has a substep for this point, but all calls have
+    been made. `answer`: if all calls have been made, references to the results that answer the question.
     """
 
     step: str | None
@@ -87,7 +87,7 @@ class Places:
         return left[0]
 
     def left(self, prompt: Prompt, least: int) -> list[Place]:
-        """The decisions from the prompt's decision point on; without an outline, at least `least` decisions."""
+        """The decisions from the prompt's decision point on; without an outline, no fewer than `least` decisions."""
         outline, done, request = _outline(prompt), _steps_done(prompt), prompt.entries("request")
         if request:
             number = request[-1].partition(": ")[2].partition(" ")[0]
@@ -123,7 +123,7 @@ class Places:
         return [*places, *rest][done:]
 
     def of_turn(self, prompt: Prompt, least: int) -> list[Place]:
-        """The remaining decisions (as in `left`) of the current turn, but at least `least` decisions."""
+        """The remaining decisions (as in `left`) of the current turn, but no fewer than `least` decisions."""
         left = self.left(prompt, least)
         if self.reference.followed:
             return left
@@ -131,7 +131,7 @@ class Places:
         return left[: max(end + 1, least)]
 
     def is_outlined(self, prompt: Prompt) -> bool:
-        """Whether the prompt has an outline, which tells the next steps."""
+        """Whether the prompt has an outline, which gives the next steps."""
         return bool(_outline(prompt))
 
     def failed(self, prompt: Prompt) -> str | None:
@@ -196,7 +196,7 @@ def takes_answer(tools: Iterable[ToolSpec]) -> bool:
 
 
 def calls_nothing(prompt: Prompt) -> bool:
-    """Whether the proposed step shown to a judge calls no tool, or finishes."""
+    """Whether the proposed step that is shown to a judge has no call or is a finish."""
     call = _proposed(prompt)
     return call == _NONE or call.startswith(_FINISH)
 
@@ -207,7 +207,7 @@ def _proposed(prompt: Prompt) -> str:
 
 
 def named_in_lessons(prompt: Prompt) -> frozenset[str]:
-    """The numbers of the steps that went wrong, according to the lessons in the prompt."""
+    """The step numbers of all steps that went wrong, according to the lessons in the prompt."""
     return frozenset(number for line in prompt.entries("lessons") for number in _LESSON.findall(line))
 
 
@@ -240,7 +240,7 @@ def _names(substep: str, tool: str) -> bool:
 
 
 def _outline(prompt: Prompt) -> list[tuple[str, str]]:
-    """The outline's substeps: number and text."""
+    """The number and the text of each of the outline's substeps."""
     pairs = (line.partition(" ") for line in prompt.entries("task")[2:])
     return [(number, text) for number, _, text in pairs]
 
@@ -283,8 +283,8 @@ def plan_text(
 ) -> str:
     """A plan's text in the form that the answer requires; each item of `calls` is `{"tool", "arguments"}`.
 
-    If the answer offers no tool to finish with, a finish is left out of a chain, and becomes a message without a call.
-    The number of messages is as requested: messages without a call are added if calls are missing.
+    If the answer offers no tool for finishing, a finish is left out of a chain; among messages, it becomes a message
+    without a call. The number of messages is as requested: messages without a call are added if calls are missing.
     """
     offered = {tool.name for tool in answer.tools}
     entries: list[ChainCall | None] = []
@@ -311,16 +311,16 @@ def refusal_text(reason: str) -> str:
 
 # A prompt's decision point in a case with tools out of service: a step whose call failed is repeated.
 #
-# The policy is given each broken tool's replacement, but reacts to the failure only in some cases, drawn at random. In
-# these cases it calls the replacement after it has seen the tool fail. It sees a failure in the steps taken, in sibling
-# branches, and in a lesson that names the step. Without an outline the policy repeats the failed step, so later steps
-# get higher numbers. With an outline, whose numbers are fixed, it calls the replacement only if the tool is needed
-# later.
+# The policy is given each broken tool's replacement, but reacts to the tool's failure only in some cases, drawn at
+# random. In these cases the policy calls the replacement after it has seen the tool fail. The policy sees a failure in
+# the steps taken, in sibling branches, and in a lesson that names the step. Without an outline the policy repeats the
+# failed step, so later steps get higher numbers. With an outline, whose numbers are fixed, the policy calls the
+# replacement only if the tool is needed later.
 
 
 @dataclass(frozen=True)
 class RecoveringPlaces(Places):
-    """A case's reference, looked up by prompt; after a `minded` broken tool fails, the policy calls its replacement."""
+    """A case's reference, looked up by prompt; after a broken tool in `minded` fails, its replacement is called."""
 
     minded: frozenset[str] = frozenset()
 
@@ -377,7 +377,7 @@ class RecoveringPlaces(Places):
             yield place.number if place.step in self.needed and not right else None
 
     def _aligned(self, history: Sequence[str]) -> tuple[int, dict[str, str]]:
-        """The number of reference steps taken in a history without an outline, and their numbers in the history."""
+        """The number of reference steps taken in a history without an outline, and their positions in the history."""
         steps, done, written = list(self.reference.calls.items()), 0, dict[str, str]()
         for number, line in enumerate(history):
             if done < len(steps):
@@ -414,7 +414,7 @@ class RecoveringPlaces(Places):
 
 
 def places_of(reference: Reference, minded: frozenset[str]) -> Places:
-    """A reference, looked up by prompt; if tools are broken, those in `minded` are replaced after they fail."""
+    """A reference, looked up by prompt; broken tools that are in `minded` are replaced after they fail."""
     return RecoveringPlaces(reference, minded) if reference.substitutes else Places(reference)
 
 

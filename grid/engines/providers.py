@@ -67,7 +67,7 @@ class LiteLLM(Completions):
     """A model of any provider that litellm supports.
 
     Args:
-        model: the library's name of the model, `provider/name`.
+        model: the library's name for the model, `provider/name`.
         base_url: the URL of a server that has the provider's interface; empty: the provider's own server.
         listed: whether the model's name must be in the library's table; if false, any name after a known provider is
             accepted.
@@ -271,7 +271,7 @@ def _table() -> dict[str, dict[str, Any]]:
 
 
 def _dollars(entry: Mapping[str, Any], key: str) -> float | None:
-    """The price in US dollars per million tokens; None if the entry does not have it."""
+    """The price `key` in US dollars per million tokens; None if the entry does not have this price."""
     found = entry.get(key)
     return round(found * _MILLION, 9) if isinstance(found, int | float) else None
 
@@ -305,6 +305,7 @@ def _provider(entry: Mapping[str, Any]) -> str:
 def _may(entry: Mapping[str, Any] | None, what: str) -> bool:
     """Whether a model may have this ability.
 
-    The result is also true if the table does not say; then the first completion will show.
+    The result is also true if the table does not say; the first completion then shows whether the model has the
+    ability.
     """
     return entry is None or entry.get(what) is not False

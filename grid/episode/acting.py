@@ -156,8 +156,8 @@ class Acting:
         demonstrations: the number of solved questions in the prompt, if the dataset has solved questions.
         max_tokens: the maximum number of tokens in one answer.
         fit_tokens: lower `max_tokens` to the model's own limit and to the space left in its context after the prompt,
-            and print a line about it. Without `fit_tokens`, a model with a lower limit is refused, and a prompt that
-            leaves less space is too long.
+            and print a line about these limits. Without `fit_tokens`, a model with a lower limit than `max_tokens` is
+            refused, and a prompt that leaves less space counts as too long.
     """
 
     temperature: Annotated[float, Field(ge=0)] = 1.0
@@ -292,9 +292,9 @@ async def rollout(
 ) -> Rollout:
     """Decide and execute at every point from `path` on, until the path ends or `over` returns true.
 
-    An action that gives up ends the path before its step. Without an outline, the tools for the whole query are
-    offered. Each action in an answer becomes a separate step; the cost of the whole answer is booked on the first of
-    these steps.
+    If an action gives up, the path ends without a step for this action. Without an outline, the tools for the whole
+    query are offered. Each action in an answer becomes a separate step; the cost of the whole answer is booked on the
+    first of these steps.
     """
     done, substep = Rollout(path), next_point(episode, path, acting.max_calls)
     while substep is not None and not (over and over(done.path)):
@@ -349,7 +349,7 @@ async def perform(
 
 
 def filled(answer: str | None, steps: tuple[Step, ...]) -> str | None:
-    """The final answer with references to results filled in; here `result` of a step is the step's whole output."""
+    """The final answer with its references filled in; a step's `result` stands for the step's whole output."""
     told = ToolCall(FINISH, {"answer": answer})
     if answer is None or not references.refers(told):
         return answer

@@ -1,7 +1,7 @@
-"""The answer after the work: one completion after all calls, with their results in its prompt (tooltree, figure 2).
+"""The final answer: one completion after all calls, with their results in its prompt (tooltree, figure 2).
 
 If a benchmark scores the final answer, planners that answer before any call has run, or that end without an answer,
-would otherwise be scored for that and not for their calls.
+would otherwise be scored for this behaviour and not for their calls.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _MAX_TOKENS = 1024
 
 
 async def answered_after(episode: Episode, found: Trajectory, planner: Any) -> Trajectory:
-    """The trajectory with an answer given after its calls, if it had no answer or one written before its calls.
+    """The trajectory; if it has no answer, or one written before its calls, it gets an answer written after its calls.
 
     The steps do not change: the cost of the answer counts for the episode, but for no step.
 
@@ -48,7 +48,7 @@ async def answered_after(episode: Episode, found: Trajectory, planner: Any) -> T
 
 
 async def _told(episode: Episode, view: View, temperature: float) -> Action:
-    """The finish with the answer. The model is asked once; if its reply cannot be read, there is no answer."""
+    """The finish, with the answer in it. The model is asked once; if its reply cannot be read, there is no answer."""
     form = ASK_CALL.format(thought="", decline="")
     answer = ToolCallAnswer((prompts.TELL_TOOL,), may_decline=False, native=(ASK,))
     card = Section("tools", ("Tools:", prompts.tool_text(prompts.TELL_TOOL)))

@@ -42,7 +42,7 @@ ASK_ARGUMENTS = f'{ASK_THIS} Answer with one JSON object: {{"action": {{"tool": 
 async def single_pass(
     episode: Episode, view: View, name: str, acting: Acting, *, several: bool = True, exact: bool = False
 ) -> Decision:
-    """One sampled action, as in ReAct; sampled again, up to the retries, if it cannot be read.
+    """One sampled action, as in ReAct; sampled again, as often as the retries allow, if it cannot be read.
 
     Without an outline, a model with native tool calls may make `several` calls in one answer; the decision then
     includes the calls after the first. If `several` is false, only the first call counts. With `exact`, an answer with
@@ -97,7 +97,7 @@ async def fill_arguments(episode: Episode, view: View, tool: str, name: str, act
 async def draft_arguments(episode: Episode, view: View, tool: str, name: str, acting: Acting) -> tuple[Action, Usage]:
     """The call of a chosen tool.
 
-    A call that is unreadable, or does not fit the tool's schema, is sampled again, up to the retries.
+    A call that is unreadable, or does not fit the tool's schema, is sampled again, as often as the retries allow.
     """
     if tool == NO_TOOL:
         return Action(None), Usage()
@@ -128,7 +128,7 @@ async def _ask_arguments(
 def read_answers(
     asked: Answers, offered: Mapping[str, ToolSpec], may_decline: bool, thought: int = 0, only: str | None = None
 ) -> list[list[Action]]:
-    """The actions in each completion (several only with native calls); the message records why any are unusable.
+    """The actions in each completion (several only with native calls); the message records why an action is unusable.
 
     `only`: the one offered tool that the prompt asks for.
     """
@@ -187,7 +187,11 @@ def native_calls(text: str, named: Named, offered: Mapping[str, ToolSpec]) -> Na
 
 
 def _without_call(words: str, offered: Mapping[str, ToolSpec], may_decline: bool) -> Action:
-    """The action for text without a call, as is usual with native calls: no tool at a substep, else a final answer."""
+    """The action for text without a call, as is usual with native calls.
+
+    At a substep, the action has no call. Otherwise it finishes with the text as the answer or, if finishing is not
+    offered, is unreadable.
+    """
     if words and may_decline:
         return Action(None)
     if words and FINISH in offered:

@@ -1,10 +1,10 @@
 """The history as messages of a conversation: calls with their ids, and each call's result.
 
-This module is for models that were trained on conversations (`model.history`). It stands apart from `prompts`, which
-shows the same history as lines. A section of kind `conversation` contains one message per line, as JSON, with `role`
-(assistant, tool or user) and `content`. An assistant's message may have `calls` with `id`, `name` and `arguments`. A
-tool's message has the `id` of its call. The engine converts the messages to the format of its server or its chat
-template.
+This module is for models that were trained on conversations (`model.history`). The module stands apart from `prompts`,
+which shows the same history as lines. A section of kind `conversation` contains one message per line, as JSON, with
+`role` (assistant, tool or user) and `content`. An assistant's message may have `calls` with `id`, `name` and
+`arguments`. A tool's message has the `id` of its call. The engine converts the messages to the format of its server or
+its chat template.
 """
 
 from __future__ import annotations

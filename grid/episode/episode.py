@@ -33,7 +33,7 @@ class Episode:
     that ends early still shows how far the work got. `messages` contains all requests and answers, and `spent` each
     role's usage. `sources` records the models and servers that answered for the acting model. `improvements` contains
     each trajectory that was the best when it was found, and `nodes` the tree of a search. `unread_verdicts` counts the
-    questions to the judge without a readable answer; `unjudged` tells whether such a question ended the work.
+    questions to which the judge gave no readable answer; `unjudged` shows whether such a question ended the work.
     `cancelled` is the part of `spent` for paths that were cancelled because an earlier path resolved the case; it is
     None if the planner never cancels paths.
 
@@ -65,10 +65,10 @@ class Episode:
     ) -> None:
         """`parts` are the substeps whose candidates form the tools of the whole query, at most `query_tools` tools.
 
-        `retrieved`: when tools are retrieved. `order_seed` is the seed for the order of options; None: options stay in
-        the order of retrieval. `engine` is the acting model's engine, `roles` contains the engines of all other roles.
-        `clock` returns the number of seconds used by the case. `fit_tokens`: if the context has fewer tokens left than
-        an answer may have, the answer's limit is lowered.
+        `retrieved`: the points of an episode at which tools are retrieved. `order_seed` is the seed for the order of
+        options; None: options stay in the order of retrieval. `engine` is the acting model's engine, `roles` contains
+        the engines of all other roles. `clock` returns the number of seconds used by the case. `fit_tokens`: if the
+        context has fewer tokens left than an answer may have, the answer's limit is lowered.
         """
         self.case, self.budget, self.seed, self.remembered = case, budget, seed, remembered
         self.before, self.turn, self.plans = Before(case.done), 0, Plans()
@@ -180,8 +180,8 @@ class Episode:
         sampled.
 
         Raises:
-            VerdictError: no answer had a score, after all retries. If this error ends the planner's work, the best
-                trajectory so far is the result, and it is not known whether it is a success.
+            VerdictError: no answer had a score, even after all retries. If this error ends the planner's work, the best
+                trajectory so far is the result, and it is not known whether this trajectory is a success.
             RuntimeError: the planner's `needs` do not include a JUDGE.
             ValueError: as for `sample`.
         """
@@ -205,7 +205,7 @@ class Episode:
 
     @contextmanager
     def __counting(self) -> Iterator[None]:
-        """The context of a question to the judge, which counts questions without a readable answer."""
+        """The context of a question to the judge; counts questions to which the judge gives no readable answer."""
         try:
             yield
         except VerdictError:
@@ -281,7 +281,7 @@ class Episode:
         self.improvements.append(Improvement(found, value, node, self.tool_calls, spent, self.__clock()))
 
     def best(self) -> Trajectory:
-        """The best trajectory so far, or else the unfinished first pass, with all decisions taken."""
+        """The best trajectory so far, or else the unfinished first pass, with all decisions taken so far."""
         of_turn = self.improvements[self.__improved_before :]
         if self.first_pass and not of_turn:
             found = self.first_pass()

@@ -58,7 +58,7 @@ class Scoring(Protocol):
     async def score(
         self, requests: Requests, role: Role, prompt: Prompt, *key: object, samples: int = 1, temperature: float = 0.0
     ) -> float:
-        """The score in [0, 1] for the object shown in a prompt, named by `key`; raises VerdictError without one."""
+        """The score in [0, 1] for the object shown in a prompt, named by `key`; VerdictError if there is no score."""
         ...
 
     async def vote(
@@ -105,11 +105,11 @@ class Judging:
     ) -> float:
         """The score in [0, 1] that the engine of a role gives; `key` names the judged object.
 
-        In form `text`, `samples` answers are sampled, and the score is the mean over the answers that have one. In form
-        `digits`, the engine is asked once.
+        In form `text`, `samples` answers are sampled, and the result is the mean over the answers that have a score. In
+        form `digits`, the engine is asked once.
 
         Raises:
-            VerdictError: no score, after all retries.
+            VerdictError: the engine gave no score, even after all retries.
         """
         if self.form == "digits":
             asked = Prompt((*prompt.sections, _IN_DIGITS), ChoiceAnswer(SCORES))
@@ -136,7 +136,7 @@ class Judging:
         candidates.
 
         Raises:
-            VerdictError: no vote, after all retries.
+            VerdictError: the engine gave no vote, even after all retries.
         """
         options, count = tuple(candidates), len(candidates)
         shown = (*prompt.sections, Section("candidates", ("Candidates:",), options))
@@ -153,7 +153,7 @@ class Judging:
         """The verdict of a role's engine on a plan, always as text, by default at temperature 0; `key` names the plan.
 
         Raises:
-            VerdictError: no verdict, after all retries.
+            VerdictError: the engine gave no verdict, even after all retries.
         """
         wanted = prompt.answer
         errors = not isinstance(wanted, VerdictAnswer) or wanted.errors
@@ -191,7 +191,7 @@ async def readable(
     how: Retries,
     samples: int = 1,
 ) -> list[T]:
-    """The contents of the readable answers among `samples`, after all retries.
+    """The contents of those of the `samples` answers that can be read, after all retries.
 
     Raises:
         VerdictError: no answer can be read.
@@ -228,7 +228,7 @@ async def _chosen(requests: Requests, role: Role, prompt: Prompt, *key: object) 
 
 
 def proposal_section(tool: ToolSpec, call: ToolCall) -> Section:
-    """The call that is judged, after its tool, which is described as in a list of options."""
+    """The section with the judged call; the call's tool comes first, described as in a list of options."""
     return Section("proposal", ("Tool:", prompts.tool_text(tool), "Call:", call.text()))
 
 

@@ -1,7 +1,7 @@
 """The options of a decision, and their order.
 
 Retrievers return the best tool first. If options kept this order, always choosing the first option would be a good
-policy, and a model's preference for low numbers would look like skill. So the order is random. It depends on the
+policy, and a model's preference for low numbers would look like skill. So the order is random. The order depends on the
 sweep's seed, the case and the step, and is the same for all planners, models and trials.
 """
 
@@ -33,7 +33,7 @@ class Options(NamedTuple):
     sought: str = ""
 
     def without(self, *names: str) -> Options:
-        """The options without the tools with these names, in the same order."""
+        """The options, in the same order, except the tools with these names."""
         before, behind = (
             tuple(tool for tool in part if tool.name not in names)
             for part in (self.tools[: self.place], self.tools[self.place :])
@@ -72,7 +72,7 @@ class Retrieved(NamedTuple):
         return "\n".join(text[:SOUGHT] for text in (next(thoughts, ""), next(observations, "")) if text)
 
     def tools(self, case: Case, substep: Substep | None, sought: str = "") -> tuple[ToolSpec, ...]:
-        """The tools for a substep; for the whole query (None), the tools of all its substeps, the best of each first.
+        """The tools for a substep; for the whole query (None), all substeps' tools, beginning with the best of each.
 
         If tools are retrieved more than once, the whole query's tools are retrieved with the query's text, since its
         substeps may be hidden. In mode `thought`, tools are retrieved with the thought alone.

@@ -1,9 +1,9 @@
 """A model as the judge of plans: its prompts, and the metrics from its verdicts (agent_planning_benchmark §C).
 
-Data sets call `plan_examine`. The judge is asked only if no rule decides. After a broken tool, the judge is asked only
-whether calling a different tool was reasonable. For a request that cannot be carried out, the judge is asked only about
-plans that may be a refusal (`grid.text.answers`). A plan that calls an extraneous tool always has the error E5,
-whatever the judge says (C.5).
+Data sets call `plan_examine`. The judge is asked only if no rule decides. In a task of the family `broken`, which
+begins after a tool has failed, the judge is asked only whether calling a different tool was reasonable. For a request
+that cannot be carried out, the judge is asked only about plans that may be a refusal (`grid.text.answers`). A plan that
+calls an extraneous tool always has the error E5, whatever the judge says (C.5).
 """
 
 from __future__ import annotations
@@ -76,9 +76,9 @@ def executed_examine(task: JudgedTask, reference_shown: bool = True) -> Examine:
     """The function `Problem.examine` for plans that are carried out (agent_planning_benchmark §5.1, table 3).
 
     The function returns plan_correct, plan_grade, plan_errors and judge_contradicted for the plan that was carried out
-    (`Trajectory.planned`), and unrefined_* for the draft of this plan before its critique. It returns nothing if the
-    planner wrote no plan. A draft that was not changed is judged once. The world decides success. `reference_shown` is
-    the same as in `plan_examine`.
+    (`Trajectory.planned`), and unrefined_* for the draft of this plan before its critique. The function returns nothing
+    if the planner wrote no plan. A draft that was not changed is judged once. The world decides success.
+    `reference_shown` is the same as in `plan_examine`.
     """
     return partial(_executed, task, reference_shown)
 
@@ -104,9 +104,9 @@ def plan_examine(
 ) -> Examine | None:
     """The function `Problem.examine` for a scorer; None for the symbolic scorer.
 
-    With `judge`, the judge provides success and plan_*, and after a broken tool also behaviour. With `both`, the judge
-    provides judged_*, and everything else is computed. Both scorers also provide judge_contradicted. The judge's
-    metrics are None if none of the judge's answers can be read, after all retries.
+    With `judge`, the judge provides success and plan_*, and in the task family `broken` also behaviour. With
+    `both`, the judge provides judged_*, and everything else is computed. Both scorers also provide judge_contradicted.
+    The judge's metrics are None if none of the judge's answers can be read, even after all retries.
 
     `reference_shown`: whether the judge sees the known solution; otherwise it is blind (§D.1). `truth` is for engines
     that judge with a planted accuracy; no prompt shows it.
@@ -117,7 +117,7 @@ def plan_examine(
 def by_rule(task: JudgedTask, trajectory: Trajectory) -> Mapping[str, Any]:
     """The metrics that need no judge, where they apply: refused, extraneous_calls, plan_cost and exact_match.
 
-    After a broken tool, behaviour and success are included if the rule decides them (`behaviour_by_rule`).
+    In the task family `broken`, behaviour and success are included if the rule decides them (`behaviour_by_rule`).
     """
     chain = chain_of(trajectory)
     own: dict[str, Any] = {"refused": declines(chain)}
@@ -310,7 +310,7 @@ def _scored(task: JudgedTask, found: _Found) -> dict[str, Any]:
 
 
 MOST_CALLS = 128
-"""Maximum number of calls shown of a plan, beginning with the first."""
+"""Maximum number of a plan's calls that are shown, beginning with the first."""
 MOST_VALUE = 500
 """Maximum number of characters shown of an argument."""
 MOST_CALL = 4_000

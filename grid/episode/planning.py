@@ -48,7 +48,7 @@ async def plan_ahead(
     exact: bool = False,
     refine: Refine | None = None,
 ) -> Drafted[list[Action]]:
-    """The actions of a plan from a point on; if the plan cannot be read, it is requested again, up to the retries.
+    """The actions of a plan from a point on; an unreadable plan is requested again, as often as the retries allow.
 
     Args:
         episode: the case.
@@ -59,7 +59,7 @@ async def plan_ahead(
         refine: a function that changes the draft before the plan is used.
 
     Raises:
-        ModelError: no plan after all retries.
+        ModelError: the model gave no usable plan, even after all retries.
     """
 
     def read(asked: Answers) -> list[Action] | None:
@@ -109,9 +109,9 @@ async def run_plan(
     acting: Acting,
     over: Callable[[Path], bool] = _never,
 ) -> Path:
-    """Execute a plan without the model until it ends or `over` returns true. The first step carries the plan's cost.
+    """Execute a plan without the model until the plan ends or `over` returns true.
 
-    All steps have the same options as the plan.
+    The first step carries the plan's cost. All steps have the same options as the plan.
     """
     path = view.path
     for action in plan:
@@ -139,7 +139,8 @@ def plan_prompt(episode: Episode, view: View, acting: Acting, notes: tuple[str, 
     native = (*notes, ask, ASK_AT_ONCE, *alone, *((ASK_WORDS,) if acting.thought else ()))
     before = sections(episode, view, view.offer.section, acting)
     least = left if view.guided else 1
-    # A plan that must finish may exceed the calls left, so that it includes the finish; it is run as far as allowed.
+    # A plan that must end with a finish may have more calls than the path has left, so that the finish fits into the
+    # plan; only as many calls as allowed are run.
     most = acting.max_calls if view.answered else left
     answer = PlanAnswer(view.offer.cards, least, most, view.guided, acting.thought, native)
     return prompts.prompt(answer, *before, Section("instruction", (*notes, ask, wanted)))
@@ -148,7 +149,7 @@ def plan_prompt(episode: Episode, view: View, acting: Acting, notes: tuple[str, 
 def read_plan_of(
     asked: Answers, episode: Episode, view: View, acting: Acting, exact: bool = False
 ) -> list[Action] | None:
-    """The actions of the plan in an answer; if the plan cannot be used, None, and the message records the reason."""
+    """The actions of the plan in an answer; None if the plan cannot be used (the message records the reason)."""
     left, offered = decisions_left(episode, view.path, acting.max_calls), view.offer.tools
     try:
         calls = _calls(asked, view)
@@ -184,7 +185,7 @@ def _check(plan: list[Action], episode: Episode, view: View) -> None:
 def _calls(asked: Answers, view: View) -> list[Call]:
     """The calls of a plan.
 
-    With native calls, these are all calls in the answer; text without a call ends the work.
+    With native calls, the plan consists of all calls in the answer; text without a call ends the work.
 
     Raises UnreadableError.
     """
@@ -242,7 +243,7 @@ class Asking(Generic[T]):
     drafted: Callable[[T], None] = lambda plan: None
 
     async def ask(self, episode: Episode, prompt: Prompt, *key: object) -> Read[T]:
-        """The plan in an answer to a prompt; if the plan cannot be read, it is requested again, up to the retries."""
+        """The plan in an answer to a prompt; an unreadable plan is requested again, as often as the retries allow."""
         spent, why, last, tries = Usage(), "", None, self.acting.max_retries + 1
         for tried in range(tries):
             asked = await episode.sample(
@@ -287,7 +288,7 @@ async def drafted(episode: Episode, asking: Asking[T], refine: Refine | None) ->
     """A plan, refined if the setting says so; the digest of the episode's first draft is recorded.
 
     Raises:
-        ModelError: no plan after all retries.
+        ModelError: the model gave no usable plan, even after all retries.
     """
     found = await asking.ask(episode, asking.prompt, *asking.key)
     if found.plan is None:

@@ -1,4 +1,4 @@
-"""The progress of an episode: its budget, the steps done before it, the outcome of a call, its best trajectories."""
+"""The progress of an episode: its budget, the steps done before it, a call's outcome, and the best trajectories."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The sections of planners' prompts. Their texts mention nothing about a particular benchmark.
+"""The sections of planners' prompts. Their texts say nothing about any particular benchmark.
 
 Static sections come first, so that prompts share prefixes. Therefore the tools for the whole query come before the
 query, and the tools for a single substep come after the history.

@@ -1,8 +1,8 @@
-"""Runs of other tools as rows of our tables, so that the same statistics can be computed from both.
+"""Runs of other tools as rows of our tables, so that the same statistics can be computed for their runs and ours.
 
-`inspect_logs` reads logs of Inspect with Inspect's own library; `tau2_results` reads files of τ²-bench's runner. Each
-returns the samples, and the data that all samples have in common. `episodes` defines these types, and makes rows from
-them. Values that a file does not have are null.
+`inspect_logs` reads logs of Inspect with Inspect's own library; `tau2_results` reads files of τ²-bench's runner. Both
+modules return the samples of a run, and the data that all its samples have in common. `episodes` defines the types of
+samples and data, and makes rows from them. Values that a file does not have are null.
 
 This package imports `store` and the layers below; no module of a sweep imports it. `launch/importing.py` is the
 command.

@@ -27,11 +27,11 @@ from grid.store.schema import COST
 AT_ONCE = 100
 """The number of samples that are in memory at once, and are written together."""
 LONGEST = 2_000
-"""Transcripts are only kept of samples with at most this many messages, as each prompt lists all earlier messages."""
+"""Transcripts are kept only of samples with at most this many messages, since a prompt lists all earlier messages."""
 _DIGITS = 32
 _LABEL, _NAME = 120, 64  # maximum characters of a label, and of a metric's name
 _OF_CASE = ("cluster", "depth", "breadth", "depth_edges", "breadth_edges", "plan_nodes")
-"""Columns that belong to the case, not to a run; they are taken from the folder's own rows of the case, if any."""
+"""Columns that belong to the case, not to a run; they are taken from the folder's own rows if it has the case."""
 _KINDS: Mapping[str, SectionKind] = {"system": "role", "user": "request"}
 
 
@@ -49,7 +49,7 @@ class Source:
         roles: the labels of further models, by role.
         given: other parameters of the run that the file has.
         success: the name of the score that decides success.
-        planned: the number of samples once all are done; None if the file does not say.
+        planned: the number of samples in the complete run; None if the file does not say.
     """
 
     tool: str
@@ -96,7 +96,7 @@ class Spent(NamedTuple):
 
 
 class Said(NamedTuple):
-    """A message; `generated`: whether the acting model wrote it."""
+    """A message; `generated`: whether the acting model wrote the message."""
 
     role: str
     text: str
@@ -154,8 +154,8 @@ def add(root: Path, source: Source, read: Read, now: dt.datetime) -> Found:
     """Write the samples that the folder does not have yet, a hundred at a time, so that a killed import can continue.
 
     Raises:
-        StoreError: the folder cannot be written to, or it has the file's samples, but another score decided their
-            success.
+        StoreError: the folder cannot be written to, or it already has this run with its success decided by another
+            score.
         DataError: the file cannot be read.
     """
     with store.locked(root):
@@ -181,8 +181,8 @@ def add(root: Path, source: Source, read: Read, now: dt.datetime) -> Found:
 def planner_label(tool: str, name: str) -> str:
     """A planner's label, such as `inspect:react`.
 
-    With this label, tables distinguish the planner from our planner of the same name, and do not pair a planner with
-    itself.
+    With this label, tables distinguish the planner from our planner of the same name, and comparisons do not treat the
+    two as one planner.
     """
     return f"{tool}:{one_line(name, _LABEL)}"
 
@@ -193,7 +193,10 @@ def score_name(tool: str, *parts: str) -> str:
 
 
 def resolved(value: float | str | None) -> bool | None:
-    """Whether a score is a success, which only 1, the greatest value, is. None if the score is not between 0 and 1."""
+    """Whether a score is a success; only 1, the greatest value, is a success.
+
+    None if the score is not between 0 and 1.
+    """
     if not isinstance(value, float) or not 0 <= value <= 1:
         return None
     return value >= 1 - 1e-6
@@ -204,8 +207,8 @@ def _check_rule(root: Path, source: Source) -> None:
     for text in store.read(root, "episodes", ["config"], mine)["config"].unique().to_pylist():
         if loads(text)[IMPORTED]["success"] != source.success:
             raise StoreError(
-                f"{one_line(root, 200)}: the folder already has this run, but its success was not decided by "
-                f"{one_line(source.success, 80)}; import the run into another folder"
+                f"{one_line(root, 200)}: the folder already has this run, imported with a score for success "
+                f"other than {one_line(source.success, 80)}; import the run into another folder"
             )
 
 
@@ -349,7 +352,7 @@ def _steps(ids: Mapping[str, str], sample: Sample) -> list[dict[str, Any]]:
 
 
 def _messages(ids: Mapping[str, str], sample: Sample) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    """A row for each message of the acting model, with the earlier messages as prompt; and all messages' sections."""
+    """Rows for the acting model's messages (their prompts are all earlier messages), and for all messages' sections."""
     digests: list[str] = []
     sections: dict[str, dict[str, Any]] = {}
     messages: list[dict[str, Any]] = []
@@ -392,7 +395,7 @@ def _case(sample: Sample) -> dict[str, Any]:
 
 
 def observed(messages: Sequence[Said], results: Mapping[str, tuple[str, bool]]) -> list[Said]:
-    """The messages, in which each call has the result that has the call's id."""
+    """The messages, in which each call has its result, found by the call's id."""
 
     def whole(call: Called) -> Called:
         text, failed = results[call.id]

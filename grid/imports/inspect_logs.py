@@ -37,7 +37,7 @@ _ROLES: Mapping[str, Role] = {**{role: role for role in (ACTOR, *ASKED)}, "grade
 _LIMITS = {"token": "tokens", "time": "seconds", "working": "seconds", "cost": "money"}
 _UNREAD = {"store", "timelines", "error_retries"}
 _INSTALL = (
-    "it must be installed: pip install 'agent-grid[inspect]' (in its own environment if other packages pin fsspec)"
+    "must be installed: pip install 'agent-grid[inspect]' (in a separate environment if other packages pin fsspec)"
 )
 
 
@@ -113,7 +113,7 @@ def _scorers(log: Any) -> list[str]:
 
 
 def _labels(roles: Mapping[str, Any]) -> dict[Role, str]:
-    """The names of the log's models, by our names for the roles."""
+    """The names of the log's models, keyed by our names for their roles."""
     found: dict[Role, str] = {}
     for name, config in roles.items():
         models = config if isinstance(config, list) else [config]
@@ -123,7 +123,7 @@ def _labels(roles: Mapping[str, Any]) -> dict[Role, str]:
 
 
 def _given(log: Any) -> dict[str, Any]:
-    """The run's parameters in the log, without addresses or folders of a machine."""
+    """The run's parameters in the log, without the addresses and folders of a machine."""
     spec = log.eval
     told = {
         "task": spec.task,
@@ -215,7 +215,7 @@ def _cluster(metadata: Mapping[str, Any]) -> str | None:
 
 
 def _scores(scores: Mapping[str, Any]) -> dict[str, float | str]:
-    """The values of all scores by the metrics' names; the name of a value that is not a number ends in `_text`."""
+    """The values of all scores, keyed by metric name; the name for a value that is not a number ends in `_text`."""
     found: dict[str, float | str] = {}
     for scorer, score in scores.items():
         several = score.value.items() if isinstance(score.value, dict) else ()
@@ -267,7 +267,10 @@ def _thought(message: Any) -> str:
 
 
 def _spent(one: Any, model: str, events: Sequence[Any], found: Found) -> dict[Role, Spent]:
-    """Each role's usage, summed over its model events. If these have none, the actor gets the sample's own sum."""
+    """Each role's usage, summed over its model events.
+
+    If these events have no usage, the actor gets the sample's own sum.
+    """
     roles: dict[Role, list[Any]] = {ACTOR: []}
     for event in events:
         role = _ROLES.get(event.role) if event.role else ACTOR

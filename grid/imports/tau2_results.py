@@ -241,7 +241,7 @@ def _scores(run: _Run) -> dict[str, float | str]:
 
 
 def _query(task: _Task | None, said: Sequence[Said]) -> str:
-    """The text of the ticket; if there is none, of the user's first message; else, of the user's scenario."""
+    """The text of the ticket; without a ticket, the user's first message; without a message, the user's scenario."""
     first = next((one.text for one in said if one.role == "user" and one.text), "")
     scenario = to_json(task.user_scenario) if task and task.user_scenario is not None else ""
     return (task.ticket if task and task.ticket else "") or first or scenario

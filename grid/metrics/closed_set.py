@@ -62,7 +62,7 @@ def closed_set_scores(
     Args:
         trajectory: the planner's trajectory, without the steps of the gold prefix.
         reference: the case's reference; a call of None is a step without a call.
-        concrete: the reference's calls by substep, with earlier results filled in as far as they are known.
+        concrete: the reference's calls by substep, with all known earlier results filled in.
         outcomes: the results of the reference's calls by substep; without results, execution_f1 is None.
         done: the gold prefix (`Case.done`), which counts only for links.
         decisions: the number of reference steps wanted after the prefix (`Case.decisions`); None: all.
@@ -153,7 +153,7 @@ def _fields(one: _Made) -> set[str]:
 
 
 def _arguments(calls: Sequence[_Made], path: Sequence[_Made]) -> dict[tuple[str, str], list[_Argument]]:
-    """The non-empty arguments, by tool and name; `path` contains the calls to which arguments may refer."""
+    """The non-empty arguments, keyed by tool and name; `path` contains the calls to which arguments may refer."""
     tools = {one.place: one.call.tool for one in path}
     found: dict[tuple[str, str], list[_Argument]] = {}
     for one in calls:
@@ -177,7 +177,7 @@ def _argument_f1(
 
 
 def _pairs(about: str, predicted: Sequence[_Argument], gold: Sequence[_Argument]) -> int:
-    """Maximum number of pairs of equal arguments; `equivalent` is not transitive, so counting groups would be wrong."""
+    """Maximum number of pairs of equal arguments; groups cannot be counted, as `equivalent` is not transitive."""
     return paired_off([[_same(about, one, other) for other in gold] for one in predicted])
 
 

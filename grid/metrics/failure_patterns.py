@@ -105,25 +105,26 @@ def _number(text: str) -> object:
 # The failure patterns of a trajectory, found by rules (traject_bench §4.2).
 #
 # The paper names the patterns and gives examples; the rules are ours. Tools are compared by name, and for each tool the
-# first call is compared with the reference's first call, as in the metric usage. Tool A is near tool B if A is among
+# first call is compared with the reference's first call, as in the metric `usage`. Tool A is near tool B if A is among
 # the `NEAR` tools of the library that BM25 ranks highest for B's name, description and parameters. Two tools are
 # related if either is near the other, or if both belong to one service, which is the part of a name before the colon.
 #
-# - similar_tool_confusion: a tool outside the reference was called instead of a reference tool that was not called. It
-#   is the nearest called tool outside the reference that is near the missed tool. Each tool replaces at most one missed
-#   tool.
+# - similar_tool_confusion: a tool outside the reference was called instead of a reference tool that was not called. Of
+#   the called tools outside the reference that are near the missed tool, the nearest counts. Each tool replaces at most
+#   one missed tool.
 # - wrong_parameters: the first call to a reference tool sets a parameter to a different value than the reference's
 #   call, or sets a parameter that the reference's call does not set.
 # - missing_parameters: such a call lacks a parameter that the reference's call sets.
 # - redundant_related: a tool was called more often than in the reference (more than once, if it replaces a missed
-#   tool), and it is a reference tool, such a replacement, or related to a reference tool.
+#   tool), and the tool is a reference tool, replaces a missed tool, or is related to a reference tool.
 # - redundant_unrelated: any other tool outside the reference was called.
 # - intent_missed: neither a reference tool nor a related tool was called, or no tool at all was called.
 #
 # The rules were checked against a manual reading of 50 lexical-engine trajectories (react and zero_shot, simple and
 # hard); `NEAR` was tuned on these 50, and the rules were then checked on 25 others. On the 25, the rules agreed with
-# the reading in 92% of the trajectories on similar tools, in all on parameters, in 92% on related and in 88% on
-# unrelated redundant calls. They differ where tools are near each other because they share words but no purpose.
+# the reading about similar tools in 92% of the trajectories, about parameters in all of them, about related redundant
+# calls in 92%, and about unrelated redundant calls in 88%. The rules differ from the reading if tools count as near
+# each other only because their descriptions share words, although the tools have different purposes.
 
 
 SIMILAR, WRONG, MISSING, RELATED, UNRELATED, INTENT = PATTERNS
@@ -178,7 +179,7 @@ def failure_patterns(steps: Sequence[Step], reference: Reference, likeness: Like
 def _confused(right: Counter[str], called: Counter[str], likeness: Likeness) -> set[str]:
     """The tools that were called instead of reference tools.
 
-    Each of them replaces one reference tool that was not called.
+    Each such tool replaces one reference tool that was not called.
     """
     taken = set[str]()
     for missed in right:

@@ -1,4 +1,4 @@
-"""Milestones: the share of a case's milestones that a path reaches, and its forbidden calls and states."""
+"""Milestones: the share of a case's milestones that a path reaches, and the number of forbidden calls and states."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ def ordered(milestones: Sequence[Milestone]) -> tuple[Milestone, ...]:
     """The milestones, each once, in an order consistent with `after`.
 
     Raises:
-        ValueError: two milestones have the same name, an `after` names no milestone, milestones wait for one another,
-            or a milestone has neither a tool nor a state, or has both.
+        ValueError: two milestones have the same name, an `after` has a name that no milestone has, milestones wait for
+            one another, or a milestone has neither a tool nor a state, or has both.
     """
     known = {one.name: one for one in milestones}
     if len(known) < len(milestones):

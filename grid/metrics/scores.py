@@ -97,10 +97,10 @@ def solvable(problem: Problem) -> bool | None:
     The result is unknown in worlds without a table of calls and results.
 
     A value is given if it is in the query, in a substep of the plan (if the planner receives a plan) or in the outcome
-    of an earlier reference call. A text must appear word for word, ignoring case and the characters between words; a
-    number or a date may have any form with an equal value. Three more kinds of arguments count as given: a reference to
-    an earlier outcome as a whole, a truth value, and an argument that is not compared. A value that requires a
-    paraphrase, a sum or a guess is not given, even if a model decides which texts mean the same
+    of an earlier reference call. A text must appear word for word, ignoring letter case and the characters between
+    words; a number or a date may have any form with an equal value. Three more kinds of arguments count as given: a
+    reference to an earlier outcome as a whole, a truth value, and an argument that is not compared. A value that
+    requires a paraphrase, a sum or a guess is not given, even if a model decides which texts mean the same thing
     (`dataset.equivalence`): in doubt, the rule says no. A case whose tools were removed cannot be solved.
     """
     world = bare(problem.world)
@@ -134,7 +134,7 @@ _told: Once[tuple[Entry, ...], Once[Reference, bool]] = Once(lambda table: Once(
 
 
 def _needed(reference: Reference) -> set[str]:
-    """The steps in the resolution, and the steps whose outcomes these use, directly or indirectly."""
+    """The steps in the resolution, and the steps whose outcomes those steps use, directly or indirectly."""
     pending = list(reference.resolution)
     for step in pending:  # which grows
         call = reference.calls[step]

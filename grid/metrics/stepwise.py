@@ -130,12 +130,12 @@ def trajectory_scores(
     exact_match: whether the called names equal the reference's names, compared as lists if the reference is ordered,
     else as sets. inclusion: the number of the reference's names that were called, divided by the length of the
     reference's *list*, as published. If the list contains a tool twice, inclusion cannot reach 1, but `inclusion_set`
-    can. usage: among the tools called by both, the share whose first call has the same arguments as the reference's
-    first call (`failure_patterns.same_arguments`). Tools whose reference call uses an unknown result are left out; None
-    if no tool is left. retrieval_rate: the same formula as inclusion, but for the tools offered at any step.
-    tool_precision and tool_recall compare the set of called names with the set of the reference's names; 0 if nothing
-    was called. `concrete` contains the reference's calls, by substep, with the earlier results to which they refer
-    filled in.
+    can. usage: among the tools called both on the path and in the reference, the share whose first call has the same
+    arguments as the reference's first call (`failure_patterns.same_arguments`). Tools whose reference call uses an
+    unknown result are left out; None if no tool is left. retrieval_rate: the same formula as inclusion, but for the
+    tools offered at any step. tool_precision and tool_recall compare the set of called names with the set of the
+    reference's names; 0 if nothing was called. `concrete` contains the reference's calls, by substep, with the earlier
+    results to which they refer filled in.
     """
     wanted = {step: call for step, call in reference.calls.items() if call}
     if not wanted:

@@ -1,8 +1,8 @@
 """Holistic, plan-first and step-wise planning (agent_planning_benchmark §3.1, §5.1, C.2, C.3).
 
-All three predict steps in one answer, before any step is run. If a case is diagnosed (`Case.diagnosed`), the calls are
-kept as written, even calls to tools that do not exist, because the scorer reports their mistakes. Otherwise the calls
-are run, so they must be calls to offered tools.
+All three planners predict steps in one answer, before any step is run. If a case is diagnosed (`Case.diagnosed`), the
+calls are kept as written, even calls to tools that do not exist, because the scorer reports their mistakes. Otherwise
+the calls are run, so they must be calls to offered tools.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ class Plan:
 
 
 def tools_of(view: View) -> tuple[ToolSpec, ...]:
-    """The tools for planning: all but REJECT, which has its own form, and but FINISH if it takes no answer."""
+    """Tools for planning: all except REJECT, which has its own form, and except FINISH if FINISH takes no answer."""
     kept = FINISH if view.answered and not view.guided else None
     return tuple(tool for tool in view.offer.cards if tool.name not in (REJECT, FINISH) or tool.name == kept)
 
@@ -183,7 +183,7 @@ def as_predicted(episode: Episode, view: View, plan: Plan, usage: Usage, draft: 
 
 
 def imagined(episode: Episode, view: View, plan: Plan, usage: Usage) -> Path:
-    """The path if each predicted call were a step; the prediction's cost is booked on the first step."""
+    """The path that has each predicted call as a step; the prediction's cost is booked on the first step."""
     outline = episode.case.plan.substeps[len(view.path.steps) :]
     path = view.path
     for place, action in enumerate(plan.actions):
@@ -279,7 +279,7 @@ async def plan_chain(episode: Episode, view: View, acting: Acting, refine: Refin
     every trajectory of the episode records the first turn's plan (`Trajectory.planned`, `unrefined`).
 
     Raises:
-        ModelError: no usable plan after all retries.
+        ModelError: the model gave no usable plan, even after all retries.
     """
     diagnosed = episode.case.diagnosed
     keep = partial(as_predicted, episode, view, usage=Usage(), draft=None) if diagnosed else None
@@ -304,7 +304,10 @@ def _form(episode: Episode, view: View, acting: Acting) -> Form:
 
 
 def _read_plan(text: str, tools: dict[str, ToolSpec], episode: Episode, view: View, left: int) -> Predicted:
-    """The chain in an answer, cut to the steps that the case asks for. Raises UnreadableError for a useless chain."""
+    """The chain in an answer, cut to the steps that the case asks for.
+
+    Raises UnreadableError if the chain is unusable.
+    """
     found = read_chain(text, tools)
     if view.guided and found.refusal is None and len(found.calls) != left:
         raise UnreadableError(f"a tool_chain of {len(found.calls)} entries, where {left} are wanted")

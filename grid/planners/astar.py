@@ -33,7 +33,7 @@ different arguments cost the same.
 
 @dataclass(frozen=True, config=STRICT)
 class AStar(TreeSearch):
-    """Extend the plan with the least f(n) = g(n) + h(n), until it is complete (ToolChain*, algorithm 1).
+    """Extend the plan with the least f(n) = g(n) + h(n), until that plan is complete (ToolChain*, algorithm 1).
 
     g(n) = Σ (1 − g1)^α (1 − g2)^(1−α) over the actions from the root to n. g1 is the length of the longest common
     subsequence of two plans (the plan up to the action, and the solved plan most similar to it), divided by the length
@@ -41,23 +41,24 @@ class AStar(TreeSearch):
     h2)^(1−β). h1 is the average position of n's action in solved plans; h2 is n's depth divided by the length of the
     whole plan, whose part after n is imagined by the model. No judge is asked.
 
-    The authors' code is not public, and we found no values of α and β: both are 0.5. In ToolChain*, states are plans,
-    and tool results do not affect the costs. So `executes: end` plans without running anything and then runs the best
-    plan. `executes: expanded` runs an action when its node is expanded, so that later steps are planned with its
-    result. Two samples are the same action if they are the same call (in the paper, if a model judges them equal).
+    The authors' code is not public, and we found no values of α and β, so both are set to 0.5. In ToolChain*, states
+    are plans, and tool results do not affect the costs. So with `executes: end`, the search plans without running
+    anything, and the best plan is run at the end. With `executes: expanded`, an action is run when its node is
+    expanded, so that later steps are planned with its result. Two samples are the same action if they are the same call
+    (in the paper, if a model judges them equal).
 
     The solved plans come from the demonstrations. In the paper, each solved case adds a plan, which would make cases
-    depend on each other. If a dataset has no demonstrations, `solved: other_half` uses reference plans of cases in the
-    dataset's other half, as many as there would be demonstrations. The cases with the most similar queries are used;
-    the case's own cluster is left out. Costs use these plans, but prompts do not show them. `none`: there are no solved
-    plans. Actions are compared with solved plans by tool only, since arguments depend on the question. A tool that is
-    in no solved plan gets the position of the tool with the most similar name. Without solved plans, g1 and h1 are left
-    out, and the costs are 1 − g2 and 1 − h2. With an outline the model is not asked to imagine the rest, since the
-    whole plan has the outline's length. If the imagined part cannot be read, h2 is 0.
+    depend on each other. If a dataset has no demonstrations, `solved: other_half` instead uses reference plans of cases
+    in the dataset's other half; `demonstrations` is the number of these plans. The cases with the most similar queries
+    are used; the case's own cluster is left out. Costs use these plans, but prompts do not show them. `none`: there are
+    no solved plans. Actions are compared with solved plans by tool only, since arguments depend on the question. A tool
+    that is in no solved plan gets the position of the tool with the most similar name. Without solved plans, g1 and h1
+    are left out, and the costs are 1 − g2 and 1 − h2. With an outline the model is not asked to imagine the rest, since
+    the whole plan has the outline's length. If the imagined part cannot be read, h2 is 0.
 
-    After `expansions`, or if the model's budget is used up, the complete plan with the least f in the frontier is run.
-    If no plan is complete, the plan with the least f is run. The value of an incomplete path is −h, which is higher the
-    closer the path is to its end.
+    After `expansions` expansions, or if the model's budget is used up, the complete plan with the least f in the
+    frontier is run. If no plan is complete, the plan with the least f is run. The value of an incomplete path is −h,
+    which is higher the closer the path is to its end.
     """
 
     max_tokens: Annotated[int, Field(ge=1)] = 2048
@@ -80,11 +81,11 @@ class AStar(TreeSearch):
 
     @property
     def answers_ahead(self) -> bool:
-        """Only if the whole plan is run at the end."""
+        """True only if the whole plan is run at the end."""
         return self.executes == "end"
 
     async def search(self, search: Search) -> None:
-        """Expand the plan of least cost until it is complete, and run it."""
+        """Expand plans, the cheapest first, until the cheapest plan is complete; then run that plan."""
         costs = Costs(search, self)
         frontier: Frontier = [(0.0, 0.0, 0, search.root)]
         with suppress(BudgetError):  # the plan found by then is still run
@@ -103,7 +104,7 @@ class AStar(TreeSearch):
         await self._run(search, min(complete or frontier)[-1], costs)
 
     async def _expand(self, search: Search, frontier: Frontier, costs: Costs) -> bool:
-        """Replace the frontier's first node by its children; False if the frontier would be empty."""
+        """Replace the frontier's first node by its children, or return False if no node would be left."""
         node = frontier[0][-1]
         if self.executes == "expanded":
             await self._run(search, node, costs)
@@ -176,5 +177,5 @@ class Costs:
 
 
 def mixed(known: float | None, told: float, weight: float) -> float:
-    """(1 − s1)^w (1 − s2)^(1−w) of two scores in [0, 1]; 1 − s2 if the first is unknown."""
+    """(1 − s1)^w (1 − s2)^(1−w) of two scores in [0, 1]; 1 − s2 if s1 is unknown."""
     return 1 - told if known is None else float((1 - known) ** weight * (1 - told) ** (1 - weight))

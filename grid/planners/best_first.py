@@ -39,7 +39,7 @@ class BestFirst(TreeSearch):
     threshold: Annotated[float, Field(gt=0)] = 1.0
 
     async def search(self, search: Search) -> None:
-        """Search, commit to the best state, and search from there, up to a path's end."""
+        """Search, commit to the best state, and search again from that state, until a path ends."""
         start: Node | None = search.root
         while start is not None and not search.ended(start):
             start = await self._best_below(search, start)

@@ -32,12 +32,13 @@ NOT_RUN = {
 
 @dataclass(frozen=True, config=STRICT)
 class DFSDT(TreeSearch):
-    """Depth-first search; the first path that ends is the result. After giving up a path, the search backs up.
+    """Depth-first search; the first path that ends is the result.
 
-    A node has `branching` children. A child is sampled when its turn comes, with a prompt that shows the earlier
-    children and their outcomes, and asks for a different action. With `order: compared` (DFS in the released code), all
-    children are sampled and run first. Then the judge scores every child against each sibling, and the children that
-    beat the most siblings are entered first. Only this order needs a judge.
+    After a path is given up, the search backs up. A node has `branching` children. A child is sampled when its turn
+    comes, with a prompt that shows the earlier children and their outcomes, and asks for a different action. With
+    `order: compared` (DFS in the released code), all children are sampled and run first. Then the judge scores every
+    child against each sibling, and the children that beat the most siblings are entered first. Only the order
+    `compared` needs a judge.
 
     With every dataset, `give_up` is an option of every decision, alongside `finish` or, with an outline, `no_tool`.
     After a child that gives up or ends its path, the search backs up two levels: the child's parent gets no further
@@ -48,12 +49,13 @@ class DFSDT(TreeSearch):
     - A path ends with `finish` or, with an outline, after the last substep. Without `oracle_stop` the first path that
       ends is the result; with `oracle_stop` the search continues, as after `give_up`, until a path that ends resolves
       the case.
-    - The depth counts calls (`max_calls`). The released code counts a call's thought, name and arguments as three.
+    - The depth counts calls (`max_calls`). The released code counts a call's thought, name and arguments as three
+      levels.
     - If no path ended, the result is the longest path (such as a path cut off at the maximum depth); among equally long
       paths, the first. The released code returns a random path that was given up. A path's value is 1 if it ended, else
       its length divided by (maximum depth + 1), which is below 1.
     - If a child repeats an earlier child despite the instruction, the search continues from it as from any other child.
-    - `requests` limits all requests of an episode, including requests for a drafted outline and to the judge.
+    - `requests` is the limit for all requests of an episode, including those for a drafted outline and to the judge.
     """
 
     max_calls: Annotated[int, Field(ge=1, le=10_000)] = 12
@@ -64,7 +66,7 @@ class DFSDT(TreeSearch):
 
     @property
     def needs(self) -> frozenset[str]:  # type: ignore[override]
-        """A judge only if children are compared."""
+        """The planner's needs; a judge is needed only if children are compared."""
         return frozenset({SAMPLE, BRANCHING, *([JUDGE] if self.order == "compared" else [])})
 
     def look(self, view: View) -> View:

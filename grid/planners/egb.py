@@ -154,17 +154,17 @@ class EGBLogits(EntropyGuidedBranching):
 
     `suffix` sets how the steps after a branching point are decided: `sampled`, by one sampled action for each step, as
     in EGB-Sampling (only these actions may have a `thought`); or `chosen`, by the most probable option, for which the
-    arguments are then generated. The paper says only 'single-pass selection' (line 29). We infer from table 5 that this
-    selection samples: EGB-Logits makes 149.6 forward passes per case, and one distribution takes 11 (lines 4 and 10).
-    149.6 is 13.6 × 11: one distribution for each step of a first pass of 13.6 steps, and no distribution in any suffix.
-    Beyond such a first pass, the numbers of calls of the two estimators are similar: 44.6 − 13.6 = 31.0 here, and 176.4
-    − 136 = 40.4 for sampling with m = 10. This is to be expected if the suffixes of both are of the same kind. ReAct's
-    32.0 calls per case remain unexplained.
+    arguments are then generated. The paper says only 'single-pass selection' (line 29). We infer from table 5 that the
+    paper's selection uses sampled actions: EGB-Logits makes 149.6 forward passes per case, and one distribution takes
+    11 (lines 4 and 10). 149.6 is 13.6 × 11: one distribution for each step of a first pass of 13.6 steps, and no
+    distribution in any suffix. Beyond such a first pass, the numbers of calls of the two estimators are similar: 44.6 −
+    13.6 = 31.0 for EGB-Logits, and 176.4 − 136 = 40.4 for sampling with m = 10. Similar numbers are to be expected if
+    both estimators have suffixes of the same kind. ReAct's 32.0 calls per case remain unexplained.
 
-    `labels` is `numbers` in the paper. With `names`, the model is asked for a call as in EGB-sampling without a
-    thought, and the distribution is the limit of the votes over tools as m grows. This holds at temperature 1, if calls
-    are sampled with their schema, and to the extent that the model splits calls into the same tokens as its tokenizer
-    (`choice`).
+    `labels` is `numbers` in the paper. With `names`, the model is asked for a call, as in EGB-Sampling but without a
+    thought, and the distribution is the limit of the votes over tools as m grows. The limit holds at temperature 1, if
+    calls are sampled with their schema, and to the extent that the model splits calls into the same tokens as its
+    tokenizer (`choice`).
     """
 
     thought: Annotated[int, Field(ge=0, le=10_000)] = 400
@@ -193,7 +193,7 @@ class EGBLogits(EntropyGuidedBranching):
         )
 
     async def select_tool(self, episode: Episode, view: View, name: str) -> Decision:
-        """One sampled action, or the most probable option; entropy is not used here."""
+        """One sampled action, or the most probable option; no entropy is needed."""
         if self.suffix == "sampled":
             return await single_pass(episode, view, name, self, several=False)
         return await self.compute_entropy(episode, view, name)
@@ -206,19 +206,19 @@ class EGBLogits(EntropyGuidedBranching):
 class EGBTree(RewardedSearch):
     """Tree search that expands a state by the exact entropy of its options (egb_slate algorithm 3, tooltree §3).
 
-    At a state that was not expanded, one scoring pass gives the distribution over the options. If the distribution's
-    entropy is above `entropy_threshold` (nats), the `branching` (K) most probable options become children. If not, only
-    the most probable option becomes a child, and the search continues from that child without a choice. Options with a
-    probability below `threshold` (EGB's τ) are never children. For each child, arguments are drafted once, and r_pre in
-    equation 1 is the probability of the child's option: no judge is asked before a call. Rewards, pruning after a call,
-    backup and stopping are as in `RewardedSearch`.
+    At a state that has not been expanded, one scoring pass gives the distribution over the options. If the
+    distribution's entropy is above `entropy_threshold` (nats), the `branching` (K) most probable options become
+    children. Otherwise, only the most probable option becomes a child, and the search continues from that child without
+    a choice. Options with a probability below `threshold` (EGB's τ) are never children. For each child, arguments are
+    drafted once, and r_pre in equation 1 is the probability of the child's option: no judge is asked before a call.
+    Rewards, pruning after a call, backup and stopping are as in `RewardedSearch`.
 
     If an option's call is not allowed in a state because the path has already made the same call, the next option is
     used instead.
 
-    `entropy_threshold` is learned on cases outside the test set (`agent-grid threshold`). With 0 the search branches at
-    every state; with a value above ln(number of options), at no state. `labels`: whether options are asked for by
-    number or by name; the two kinds of labels have different entropies and need different thresholds.
+    `entropy_threshold` is learned on cases outside the test set (`agent-grid threshold`). With a threshold of 0 the
+    search branches at every state; with a threshold above ln(number of options), at no state. `labels`: whether options
+    are identified by number or by name; the two kinds of labels have different entropies and need different thresholds.
     """
 
     entropy_threshold: Annotated[float, Field(ge=0)] = 1.0

@@ -21,7 +21,7 @@ FAILED = -1.0
 
 @dataclass(frozen=True, config=STRICT)
 class LATS(TreeSearch):
-    """Select a leaf, expand it, evaluate its children, simulate to an end, back up the reward, reflect on a failure.
+    """Select a leaf, expand it, evaluate its children, simulate to an end, back up the reward, and reflect on failure.
 
     `branching` is n, `mixing` is λ, `exploration` is w. All nodes that a simulation expands stay in the tree. The
     search ends after `iterations` (k), at the first success, or when every end in the tree has been visited.
@@ -31,18 +31,19 @@ class LATS(TreeSearch):
     visits. The siblings that were sampled, run and judged together with the node do not count as visited. At the limit
     no further node is expanded, and a simulation that is cut short backs up the value of its last node. (An alternative
     reading would count every node that was run. With n = 5 and k = 10, no path would then be longer than two steps, and
-    LATS-10 could not solve 71% of the cases in table 9. In that table, LATS-10 uses 4.9 times ReAct's tokens; with our
-    reading it uses 4.8 [4.5, 5.0] times ReAct's tokens on the same benchmark, with a simulated policy.)
+    LATS-10 could not reach its success rate of 71% in table 9. In that table, LATS-10 uses 4.9 times as many tokens as
+    ReAct; under our reading it uses 4.8 [4.5, 5.0] times as many on the same benchmark, with a simulated policy.)
 
     An end's reward r is the judge's score of the whole path. An end is a success if its score is at least `success`. It
     is a failure, with r = −1, if its score is below `failure`. With `oracle_stop` (the authors' protocol), an end is a
     success if it resolves the case, and otherwise a failure. A path that cannot continue because no sampled action fits
     is a failure; a path that `max_calls` cuts off is an ordinary end.
 
-    Our rules where the paper is silent: `unvisited` is the UCT of a node without visits. With `first` it is infinite,
-    as in eq. 1: nodes without visits come first, and among them the node with the highest V. With `value` it is V, as
-    in the authors' code for HotpotQA. An end is visited only once, since its reward does not change. `reflections` is
-    the maximum number of reflections, which are written for the first failures, as in the authors' code.
+    Our rules where the paper is silent: `unvisited` is the UCT of a node without visits. If it is `first`, the UCT is
+    infinite, as in eq. 1: nodes without visits come first, and among them the node with the highest V. If `unvisited`
+    is `value`, the UCT is V, as in the authors' code for HotpotQA. An end is visited only once, since its reward does
+    not change. At most `reflections` reflections are written, one for each of the first failures, as in the authors'
+    code.
     """
 
     iterations: Annotated[int, Field(ge=1, le=100_000)] = 50
@@ -76,7 +77,7 @@ class LATS(TreeSearch):
                 lessons = (*lessons, await reflect(search.episode, path, len(lessons), self.temperature))
 
     def _select(self, root: Node, done: set[Node]) -> Node | None:
-        """Follow the child with the highest UCT, from the root down to a leaf; None if nothing is left."""
+        """Follow the child with the highest UCT, from the root down to a leaf; None if every end has been visited."""
         node = root
         while left := [child for child in node.open if child not in done]:
             node = max(left, key=partial(self._uct, visits=node.visits_below))
@@ -93,8 +94,9 @@ class LATS(TreeSearch):
 
         The result is the end that was reached, or None if the search has found a success.
 
-        The first expansion and evaluation, at the leaf, are the expansion and evaluation of §4.2; later ones belong to
-        the simulation. The leaf and the nodes to which the simulation moves are added to `visited`.
+        The expansion and evaluation at the leaf are the steps with these names in §4.2; all later expansions and
+        evaluations are part of the simulation step. The leaf and the nodes to which the simulation moves are added to
+        `visited`.
         """
         node = leaf
         if leaf is not search.root:

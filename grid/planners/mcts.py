@@ -18,8 +18,8 @@ from grid.planners.search import Search, TreeSearch
 class MCTS(TreeSearch):
     """Selection by UCT, expansion by sampled actions, simulation by the policy, and backup of the judge's final score.
 
-    The paper gives only the method's name and, for ToolTree, 60 rollouts and an exploration of 1.4 (§2, B.4). The rest
-    is inferred from the plain algorithm (Kocsis & Szepesvári 2006, as in §2). The children of a state are its
+    The paper gives only the method's name and, for ToolTree, 60 rollouts and an exploration constant of 1.4 (§2, B.4).
+    The rest is inferred from the plain algorithm (Kocsis & Szepesvári 2006, as in §2). The children of a state are its
     `branching` sampled actions, in the order sampled. A child that was never visited is selected before visited
     children. This child is run, and from there the policy continues to the path's end, one sampled action after
     another. Simulated steps do not join the tree, but the end of a simulation may be the answer. The judge scores all
@@ -41,7 +41,7 @@ class MCTS(TreeSearch):
             backup(leaf, value)
 
     async def _select(self, search: Search) -> Node:
-        """Descend to a child that was never visited and run it, or descend to a node that has no open child."""
+        """Descend to a child that was never visited and run it, or to a path's end or a node without open children."""
         node = search.root
         while not search.ended(node):
             if not node.children:
@@ -55,7 +55,7 @@ class MCTS(TreeSearch):
         return node
 
     def _uct(self, visits: int, edge: Node) -> float:
-        """Q(s, a) + c √(ln N(s) / N(s, a)), infinite without visits.
+        """Q(s, a) + c √(ln N(s) / N(s, a)), or infinity if the child was never visited.
 
         Among children of equal value, the child created first is selected.
         """

@@ -45,7 +45,7 @@ class ReAct(Acting):
 
 @dataclass(frozen=True, config=STRICT)
 class BaselineLLM(Acting):
-    """One sampled action for each decision, without thought and without execution history (egb_slate §6.1).
+    """One sampled action for each decision, without a thought and without execution history (egb_slate §6.1).
 
     With an outline, each substep is decided independently. Without an outline, the model sees its own calls, which show
     how far the work has come, but not their results.

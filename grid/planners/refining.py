@@ -61,7 +61,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, config=STRICT)
 class Criticising:
-    """The keys of the role `critic`: none. `refine` configures its requests; `model@critic` sets its model."""
+    """The role `critic` has no keys of its own: `refine` configures its requests; `model@critic` sets its model."""
 
 
 @dataclass(frozen=True, config=STRICT)

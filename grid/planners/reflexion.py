@@ -1,4 +1,4 @@
-"""Reflexion (Shinn et al. 2023, egb_slate §4.2): whole attempts with a lesson after each failure; and its control."""
+"""Reflexion (Shinn et al. 2023, egb_slate §4.2): whole attempts with lessons from failures; and its control `Retry`."""
 
 from __future__ import annotations
 

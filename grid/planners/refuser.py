@@ -16,7 +16,7 @@ REASON = "Whatever is asked is refused."
 
 @dataclass(frozen=True, config=STRICT)
 class Refuser:
-    """Rejects every request at once without asking a model; the rejection is run if it is offered.
+    """Rejects every request at once without asking a model; calls the tool REJECT if that tool is offered.
 
     The planner therefore has no keys. If predicted plans are scored, its plan is a refusal.
     """
@@ -31,7 +31,7 @@ class Refuser:
 
 
 async def _refuse(episode: Episode, view: View, name: str) -> Decision:
-    """Reject at the first decision point; at all other points call no tool, or finish."""
+    """Reject at the first decision point; at all others, choose no tool (with an outline) or finish (without one)."""
     steps = view.path.steps[len(episode.before.steps) :]
     if not steps and REJECT in view.offer.candidates:
         return Decision(Action(ToolCall(REJECT, {"reason": REASON})), Usage())

@@ -66,29 +66,29 @@ def step_lines(steps: Sequence[Step], answer: str | None) -> tuple[str, ...]:
     return tuple(prompts.step_text(step, most=MOST_SHOWN, answer=end) for step, end in zip(steps, ends, strict=True))
 
 
-# Solved plans, and the scores that they give to the actions of a new plan (ToolChain*, Zhuang et al. 2024).
+# Successful plans, and the scores that they give to the actions of a new plan (ToolChain*, Zhuang et al. 2024).
 
 
 SolvedPlans: TypeAlias = Literal["other_half", "none"]
-"""The solved plans used if a dataset has no demonstrations: plans for cases in its other half, or no plans."""
+"""The successful plans used if a dataset has no demonstrations: plans of cases in the dataset's other half, or none."""
 OTHER_HALF: SolvedPlans = "other_half"
 
 
 @plain_dataclass(frozen=True)
 class Memory:
-    """Solved plans as sequences of tools."""
+    """Successful plans as sequences of tools."""
 
     plans: tuple[tuple[str, ...], ...]
 
     def likeness(self, plan: Sequence[str]) -> float | None:
-        """g1: the similarity of a sequence of tools to the most similar solved plan (`alike`).
+        """g1: the similarity of a sequence of tools to the successful plan that is most similar to it (`alike`).
 
-        The result is None without solved plans.
+        The result is None if there are no successful plans.
         """
         return max((alike(plan, known) for known in self.plans if known and plan), default=None)
 
     def place(self, tool: str) -> float | None:
-        """h1: a tool's average position in the plans that use it, where the last action is at 1; None without plans.
+        """h1: a tool's average position in the plans that use it (the last action is at 1); None if there are no plans.
 
         If a plan uses the tool several times, the mean of the tool's positions in that plan is used. A tool that no
         plan uses gets the position of the tool with the most similar name.
@@ -107,7 +107,7 @@ class Memory:
 
 
 def alike(one: Sequence[str], other: Sequence[str]) -> float:
-    """The longest common subsequence's length, divided by the length of the shorter sequence; neither is empty."""
+    """The length of the longest common subsequence, divided by the shorter sequence's length; neither may be empty."""
     return _common(one, other) / min(len(one), len(other))
 
 

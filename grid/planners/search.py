@@ -45,8 +45,9 @@ class Search:
         episode: the case.
         acting: the settings for requests that ask for calls; `max_calls` is the maximum depth of a path without an
             outline.
-        oracle_stop: whether to ask if a complete path resolves the case, and stop if it does (as EGB and LATS do).
-        repeats: the repeated calls that are not admissible on a path without an outline.
+        oracle_stop: if true, the search asks for each complete path whether it resolves the case, and stops at the
+            first path that does (as in EGB and LATS).
+        repeats: which calls may not be repeated on a path without an outline.
         look: changes the view of a decision and its options, for planners whose decisions differ from the usual ones.
     """
 
@@ -74,7 +75,7 @@ class Search:
         self._steps: dict[str, Step] = {}
         self.scores = Scores(episode)
 
-    # --- the point of a node
+    # --- a node's decision point
 
     def view(self, node: Node, lessons: tuple[str, ...] = ()) -> View | None:
         """The decision point after a node; None at a path's end."""
@@ -124,7 +125,7 @@ class Search:
         return await sample_actions(self.episode, view, name, n, self.acting)
 
     async def probabilities(self, node: Node, labels: OptionLabels) -> dict[str, float]:
-        """The exact distribution over a node's options, by tool, NO_TOOL or FINISH; also sets the node's entropy."""
+        """The exact probability of each option of a node (a tool, NO_TOOL or FINISH); also sets the node's entropy."""
         view = self._point(node)
         asked = choice_prompt(self.episode, view, self.acting, labels)
         choice = await self.episode.choose(asked, f"node{node.label}", view.substep.id)
@@ -146,7 +147,7 @@ class Search:
         return made
 
     def _leave_undone(self, made: Sequence[Node]) -> None:
-        """If no child can be run, reopen the first without its call, as ReAct does after an unreadable answer."""
+        """If no child can be run, the first becomes a step without a call, as after an unreadable answer in ReAct."""
         if made and all(node.pruned in ("unreadable", "schema") for node in made):
             first = made[0]
             why = "the call does not fit its tool" if first.pruned == "schema" else None
@@ -199,7 +200,7 @@ class Search:
         return node
 
     def imagine(self, node: Node) -> Path:
-        """The path extended by a node's action without running the action, so that the path's state stays the same."""
+        """The path extended by a node's action; the action is not run, so the path's state stays the same."""
         if node.path is None:
             view, action = self._edge(node)
             node.path = imagine(view, Decision(action, node.spent))
@@ -259,7 +260,7 @@ class Search:
         samples: int = 1,
         temperature: float = 0.0,
     ) -> float:
-        """The judge's score of all steps up to a node, taken together; `planned`: none of these steps was run."""
+        """The judge's score of all steps up to a node, taken together; `planned`: whether none of the steps was run."""
         asked = so_far(self.episode, self._get(node).lines, planned, lessons)
         return await self.scores.ask(asked, "value", samples, temperature)
 
@@ -335,7 +336,7 @@ T = TypeVar("T")
 
 
 class Scores:
-    """The questions of a search to its judge, and the judge's answers."""
+    """A search's questions to its judge, and the judge's answers."""
 
     def __init__(self, episode: Episode) -> None:
         self._episode = episode
@@ -354,7 +355,7 @@ class Scores:
         return score
 
     async def votes(self, prompt: Prompt, candidates: Sequence[str], samples: int, temperature: float) -> list[float]:
-        """The share of the votes for each candidate; 0 for all candidates if no vote can be read."""
+        """Each candidate's share of the votes; 0 for all candidates if no vote can be read."""
         digest = question(prompt, *candidates)
         work = partial(self._episode.vote, prompt, candidates, "vote", digest, samples=samples, temperature=temperature)
         try:
@@ -379,7 +380,7 @@ def question(prompt: Prompt, *candidates: str) -> str:
 
 
 async def once(known: dict[Any, asyncio.Future[T]], key: Hashable, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
-    """The result of some work that is done once for each key; later callers with the same key get the same result."""
+    """The result of `work`, which is done only once per key: later callers with the same key get the first result."""
     if (found := known.get(key)) is not None:
         return found.result() if found.done() else await found
     done = known[key] = asyncio.get_running_loop().create_future()
@@ -478,7 +479,8 @@ def better(episode: Episode, view: View, other: str, action: Action, observation
 def so_far(episode: Episode, lines: Sequence[str], planned: bool = False, lessons: Sequence[str] = ()) -> Prompt:
     """The prompt that asks for one score for all steps so far; `lines` shows these steps.
 
-    `planned`: none of the steps was run. `lessons`: the lessons from earlier failures.
+    `planned`: whether the steps are only planned, so that none has been run. `lessons`: the lessons from earlier
+    failures.
     """
     return _asked(SO_FAR, episode, lines, PLANNED if planned else WHOLE, lessons=lessons)
 
@@ -503,7 +505,8 @@ def _proposal(view: View, action: Action) -> Section:
     return proposal_section(view.offer.tools[call.tool], call)
 
 
-# The gate on calls: a call that does not fit its tool's schema is not executed or shown to a judge (tooltree §4.1).
+# The gate on calls: a call that does not fit its tool's schema is neither executed nor shown to a judge (tooltree
+# §4.1).
 
 
 Repeats = Literal["path", "state"]
@@ -522,7 +525,7 @@ def unfit(node: Node, view: View, action: Action, repeats: Repeats) -> Pruned | 
 
 
 def _repeated(node: Node, call: ToolCall, repeats: Repeats) -> bool:
-    """Whether a path has made a call already.
+    """Whether a path already contains a call.
 
     This is not checked with an outline, since two substeps may make the same call.
     """
@@ -545,8 +548,8 @@ class TreeSearch(Acting, ABC):
 
     `branching` is the number of actions that are proposed at a node. With `oracle_stop` the search asks for each
     complete path whether it resolves the case, and ends at the first path that does (the protocol of EGB and LATS);
-    otherwise it never asks. `repeats`: which calls may not be repeated on a path without an outline: all calls that the
-    `path` has made (tooltree §3.1: A(s) without a_1 to a_t), or only the calls that it made from the same `state`.
+    otherwise it never asks. `repeats` says which calls may not be repeated on a path without an outline: all calls that
+    the `path` has made (tooltree §3.1: A(s) without a_1 to a_t), or only the calls that it made from the same `state`.
     """
 
     thought: Annotated[int, Field(ge=0, le=10_000)] = 400

@@ -26,10 +26,10 @@ from grid.planners.votes import vote
 
 @dataclass(frozen=True, config=STRICT)
 class SelfConsistency(Acting):
-    """The planner that acts by the majority of `samples` samples.
+    """Acts by a majority vote over `samples` samples.
 
     `level: step` executes, at every decision, the action that was sampled most often. `level: plan` runs whole ReAct
-    passes concurrently from the same start and keeps the first pass of the largest group that agrees.
+    passes concurrently from the same start and keeps the first pass of the largest group of passes that agree.
 
     Appendix B.3 says only 'plan-level majority vote', so `vote` offers both readings. `outcome`: passes agree if their
     last valid results are the same. A pass in which all calls failed has no outcome and no vote, since otherwise all

@@ -14,10 +14,10 @@ Work = Callable[[], Coroutine[Any, Any, T]]
 
 
 async def every(works: Sequence[Work[T]]) -> list[T]:
-    """The results of all coroutines, in their order; the first error cancels the others.
+    """The results of all coroutines, in their order; the first error cancels all other coroutines.
 
-    A used-up budget does not cancel the others: requests in flight have to be paid for, so their answers are awaited
-    and counted.
+    A used-up budget does not cancel the other coroutines: requests in flight have to be paid for, so their answers are
+    awaited and counted.
     """
     if len(works) == 1:
         return [await works[0]()]

@@ -32,11 +32,11 @@ Share = Annotated[float, Field(ge=0, le=1)]
 
 @dataclass(frozen=True, config=STRICT)
 class RewardedSearch(TreeSearch, ABC):
-    """Selection, execution, post-evaluation, post-pruning and backup of ToolTree, defaults as in B.4.
+    """Selection, execution, post-evaluation, post-pruning and backup of ToolTree; the defaults are from B.4.
 
-    A rollout descends the tree by equation 1. At a state that was not expanded, `_expand` makes children, each with its
-    r_pre. The selected child is run, its result is judged, and r_post enters the mean of every edge from there to the
-    root. The search does not continue from an edge with r_post < `post_threshold` (τ_post). λ is `exploration` ·
+    A rollout descends the tree by equation 1. At a state that has not been expanded yet, `_expand` makes children, each
+    with its r_pre. The selected child is run, its result is judged, and r_post enters the mean of every edge from there
+    to the root. The search does not continue from an edge with r_post < `post_threshold` (τ_post). λ is `exploration` ·
     `annealing`^depth. The search ends after `rollouts` (R_max), or once the best Q has risen by less than 10⁻³ over
     `patience` rollouts (B.4). Without `post_evaluation` the reward is r_pre. Without `post_evaluation` or without
     `post_pruning`, nothing is pruned by r_post.
@@ -62,10 +62,10 @@ class RewardedSearch(TreeSearch, ABC):
     first is returned. The value of an unfinished trajectory is the sum of its rewards divided by the maximum number of
     steps; any finished trajectory ranks above it.
 
-    `result`: the trajectory of the highest worth (`best`: "the highest-valued trajectory is returned"), or the
-    trajectory that starts at the root and follows the edge with the highest Q as long as there is an edge (`greedy`;
-    among edges with equal Q, the edge with the highest r_pre). An edge that was never run has Q = 0; if the final
-    greedy trajectory ends with such an edge, it is run.
+    `result`: `best`, the trajectory of the highest worth ("the highest-valued trajectory is returned"); or `greedy`,
+    the trajectory that starts at the root and follows the edge with the highest Q (of edges with equal Q, the one with
+    the highest r_pre) as long as there is an edge. An edge that was never run has Q = 0; if the final greedy trajectory
+    ends with such an edge, it is run.
 
     `post_pruned`: whether an edge below τ_post may be in the result (`kept`), or not (`left_out`). §3.2 says only that
     such an edge receives no further budget.
@@ -235,11 +235,11 @@ class RewardedSearch(TreeSearch, ABC):
         return math.prod(rewards) if self.worth == "product" else sum(rewards) / len(rewards)
 
 
-# The test whether the best value of a search has stopped rising (tooltree B.4).
+# The test of whether the best value of a search has stopped rising (tooltree B.4).
 
 
 class Plateau(Protocol):
-    """A test whether the best value has stopped rising; the test is given the best value after each rollout."""
+    """A test of whether the best value has stopped rising; the test is given the best value after each rollout."""
 
     def reached(self, best: float | None) -> bool:
         """Whether the best value has risen too little for too long.
@@ -251,7 +251,7 @@ class Plateau(Protocol):
 
 @plain_dataclass
 class Since:
-    """A plateau is reached `patience` rollouts after the best value last gained `rise`, at once or in several steps."""
+    """A plateau is reached if the best value has not risen by `rise`, at once or in steps, for `patience` rollouts."""
 
     patience: int
     rise: float
@@ -291,10 +291,11 @@ class Window:
 
 @dataclass(frozen=True, config=STRICT)
 class ToolTree(RewardedSearch):
-    """Monte Carlo tree search with dual evaluation and bidirectional pruning (§3.1, §3.2), defaults as in B.4.
+    """Monte Carlo tree search with dual evaluation and bidirectional pruning (§3.1, §3.2); the defaults are from B.4.
 
-    At a state that was not expanded, the candidates become children. Children with r_pre < `pre_threshold` (τ_pre) are
-    pruned, and so are children that are not among the `branching` (K) best. Everything else is as in `RewardedSearch`.
+    At a state that has not been expanded yet, the candidates become children. Children with r_pre < `pre_threshold`
+    (τ_pre) are pruned, and so are children that are not among the `branching` (K) best. Everything else is as in
+    `RewardedSearch`.
 
     The switches of table 4 are `pre_evaluation` (without it, r_pre is 1 in equation 1, and nothing is pruned by r_pre),
     `post_evaluation` (without it, the reward is r_pre, and nothing is pruned by r_post), `pre_pruning` and
@@ -303,9 +304,9 @@ class ToolTree(RewardedSearch):
     What the paper leaves open, and our readings:
 
     `candidates`: the meaning of "the remaining admissible actions". An action is a call with its arguments (§2), of
-    which there are infinitely many. `tools`: every offered tool and the finish, with one draft of the arguments for
-    each, as §3.1 says literally; with 50 tools, this takes a hundred requests for each state, although table 4 reports
-    only 18,200 tokens per case. `tools_alone`: the same without the finish, so that every path runs until `max_calls`.
+    which there are infinitely many. `tools`: every offered tool and FINISH, with one draft of the arguments for each,
+    as §3.1 says literally; with 50 tools, this takes a hundred requests for each state, although table 4 reports only
+    18,200 tokens per case. `tools_alone`: the same without FINISH, so that every path runs until `max_calls`.
     `sampled`: the distinct actions among `branching` sampled actions, as in all other searches here; all of these are
     among the best K. Without `pre_evaluation`, tools are not ranked: with `pre_pruning`, arguments are then drafted for
     the first `branching` offered tools, whose order is random. `repeats`: A_rem(s) excludes a_1 to a_t, which are

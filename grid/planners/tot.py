@@ -55,7 +55,7 @@ class TreeOfThoughts(TreeSearch):
 
     @property
     def answers_ahead(self) -> bool:
-        """Always, since the best chain is run only when it is complete."""
+        """Always true, since the best chain is run only when it is complete."""
         return True
 
     async def search(self, search: Search) -> None:

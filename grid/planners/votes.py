@@ -10,7 +10,7 @@ from grid.episode.acting import Action, Decision
 
 
 def entropy(probabilities: Iterable[float]) -> float:
-    """−Σ p ln p in nats; terms of p = 0 are 0."""
+    """−Σ p ln p in nats; a term with p = 0 counts as 0."""
     return -math.fsum(p * math.log(p) for p in probabilities if p > 0) + 0.0
 
 

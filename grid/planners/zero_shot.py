@@ -21,17 +21,17 @@ from grid.episode.planning import Refine, chain_written, plan_ahead, run_plan, w
 
 @dataclass(frozen=True, config=STRICT)
 class ZeroShot(Acting):
-    """The model gets the task and the tools, and the results of its calls are not used (B.3).
+    """The model gets the task and the tools; the results of its calls are not used (B.3).
 
     `mode: chain` (B.1, end-to-end): one answer contains the whole chain, which is run to its end without the model. If
     a call fails, the chain continues, since later calls that do not use the failed call's result can still be right.
-    `mode: step` (B.1, step-by-step): each prompt asks for one call. With `thought` above 0 this is chain of thought:
-    reasoning comes before the chain, or before each call. In both modes, no solved questions are shown, and the tools
-    for the whole query are offered.
+    `mode: step` (B.1, step-by-step): each prompt asks for one call. If `thought` is above 0, the planner is chain of
+    thought: reasoning comes before the chain, or before each call. In both modes, no solved questions are shown, and
+    the tools for the whole query are offered.
 
     The paper leaves open which parts of earlier steps a prompt shows. `seen: calls`: the calls and thoughts, but not
-    the results; with results, chain of thought would be the same as ReAct, but B.3 says that ReAct differs by acting.
-    `seen: all`: the results too, as in the step-by-step mode of the benchmark GTA.
+    the results; with results, chain of thought would be the same as ReAct, although B.3 says that ReAct differs from it
+    by acting. `seen: all`: the results too, as in the step-by-step mode of the benchmark GTA.
     """
 
     temperature: Annotated[float, Field(ge=0)] = 0.0
@@ -50,17 +50,17 @@ class ZeroShot(Acting):
 
     @property
     def plans_ahead(self) -> bool:
-        """If the whole chain is one answer."""
+        """Whether one answer contains the whole chain."""
         return self.mode == "chain"
 
     @property
     def answers_ahead(self) -> bool:
-        """If the whole chain is one answer, or if prompts do not show the results of calls."""
+        """Whether one answer contains the whole chain, or prompts do not show the results of calls."""
         return self.mode == "chain" or self.seen == "calls"
 
     @property
     def writes_plans(self) -> bool:
-        """If the whole chain is one answer."""
+        """Whether one answer contains the whole chain."""
         return self.mode == "chain"
 
     async def solve(self, episode: Episode) -> Trajectory:

@@ -34,15 +34,17 @@ OWN = 14
 
 @dataclass(frozen=True, config=STRICT)
 class Grown:
-    """A case's own tools and `distractors` tools of other domains. The size does not depend on the dataset's library.
+    """A case's own tools, plus `distractors` tools from other domains.
+
+    The size does not depend on the dataset's library.
 
     14 of these tools are the case's own (more if its reference calls more): first the tools that the reference calls,
     then the tools in the case's record, then tools that BM25 finds in the dataset's library for the substeps, beginning
     with the best tool for each substep. The distractors are tools of the dataset, of SLATE and of the files in `path`.
-    No distractor is in the case's domain or in the domain of one of the reference's tools, and no distractor has the
-    function of such a tool. If there are too few distractors, real tools are varied (`variations`). The order of the
-    distractors is drawn from `seed` and is the same for all cases, trials and planners, so that a larger pool contains
-    the tools of a smaller pool.
+    No distractor is in the case's domain or in the domain of one of the reference's tools, or has the same function as
+    one of the reference's tools. If there are too few distractors, real tools are varied (`variations`). The order of
+    the distractors is drawn from `seed` and is the same for all cases, trials and planners, so that a larger pool
+    contains the tools of a smaller pool.
     """
 
     needs: ClassVar[str | None] = None
@@ -95,7 +97,7 @@ class Grown:
         return dict(sorted(found.items()))  # so that the right tools can be anywhere
 
     def _near(self, problem: Problem) -> dict[str, ToolSpec]:
-        """The tools that BM25 finds. It is used with every retriever, so that all retrievers get the same pool."""
+        """The tools that BM25 finds; BM25 is used with every retriever, so that all of them get the same pool."""
         index = _indexed(tuple(problem.library.values()))
         near = Retrieved(index.retrieve, problem.case.plan.substeps, OWN).tools(problem.case, None)
         return {tool.name: tool for tool in near}
@@ -135,7 +137,7 @@ def distractors(own: Sequence[ToolSpec], path: str | None, seed: int, count: int
 
 
 def variations(tools: Sequence[ToolSpec]) -> Iterator[ToolSpec]:
-    """Real tools as services of other domains would offer them.
+    """Variations of real tools, as services from other domains would offer these tools.
 
     In large libraries, many services offer the same function. `track_parcel` "Tells where a parcel is." becomes
     `finance_track_parcel` "Tells where a parcel is, for Finance.", with the same arguments and the domain of
@@ -186,7 +188,7 @@ def read_tools(path: str) -> tuple[ToolSpec, ...]:
     user's cache until the content of a file changes.
 
     Raises:
-        ConfigError: there is no folder, or no tool in it.
+        ConfigError: the folder does not exist, or contains no tool.
         DataError: a file is not JSON.
     """
     key, root = "pool.path", Path(path).expanduser()
@@ -282,7 +284,7 @@ def _spec(name: object, text: object, parameters: tuple[Parameter, ...], categor
 
 
 def _parameters(record: Mapping[str, Any]) -> Iterator[Parameter]:
-    """A tool's parameters. If a name is repeated, only the first counts."""
+    """A tool's parameters. If several parameters have the same name, only the first one counts."""
     known = set[str]()
     for name, spec, required in _written(record):
         if isinstance(name, str) and name and name not in known:

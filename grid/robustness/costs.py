@@ -137,11 +137,11 @@ def composites(
 ) -> tuple[Composite, ...]:
     """Up to six composites of a problem.
 
-    No composite does all of `calls`, which are the needed calls and all have a cost. A composite joins calls where each
-    call except the first uses the result of an earlier one. No call outside the group may use the intermediate results.
-    If the reference has no such group, and no answer is derived from results, a composite joins calls that are merely
-    consecutive. A composite costs less than all its parts together, but at least as much as its parts without the
-    cheapest part, so that overlapping composites never pay.
+    `calls` are the needed calls, each of which has a cost; no composite does all of them. A composite joins calls where
+    each call except the first uses the result of an earlier one. No call outside the group may use the intermediate
+    results. If the reference has no such group, and no answer is derived from results, a composite joins calls that are
+    merely consecutive. A composite costs less than all its parts together, but at least as much as its parts without
+    the cheapest part, so that using overlapping composites never pays off.
     """
     rng = random.Random(derive_seed(seed, "composites"))
     groups = _groups(problem.reference, calls)
@@ -156,7 +156,7 @@ def composites(
         parts = (linked or loose)[same[0]]
         spec = _spec(problem, parts, bool(linked))
         if spec.name not in problem.library and spec.name not in found:
-            # One form may represent several groups; the calls of these groups cost the same.
+            # One composite may stand for several groups of calls; the calls of these groups cost the same.
             each = [costs[step] for step in same[0]]
             cost = sum(each) - rng.randint(1, min(each))
             found[spec.name] = Composite(spec, parts, tuple(same), cost, bool(linked))
@@ -238,7 +238,7 @@ def _groups(reference: Reference, calls: Mapping[str, ToolCall]) -> list[tuple[s
 def _linked(problem: Problem, calls: Mapping[str, ToolCall], group: Sequence[str]) -> tuple[Part, ...] | None:
     """The parts for a group whose calls use each other's results.
 
-    The result is None if they do not, or if a result other than the last is needed outside the group.
+    The result is None if the calls do not do so, or if a result other than the last call's is needed outside the group.
     """
     inside, between = set(group), set(group[:-1])
     outside = [call for step, call in problem.reference.calls.items() if call and step not in inside]
@@ -339,7 +339,7 @@ _NOTED = (Parameter("what", "string", "what was called, and with what"),)
 
 @dataclass(frozen=True, config=STRICT)
 class Costs:
-    """Gives every tool a random cost from 1 to 5. Descriptions state it, and a note asks for the lowest total cost.
+    """Gives every tool a random cost from 1 to 5, which its description states; a note asks for the lowest total cost.
 
     Two kinds of tools are added. A composite does two or three consecutive calls of the reference in one call, and
     costs less than these calls together (`grid.robustness.costs`). Two to four traps are created, of three sorts in
@@ -349,8 +349,8 @@ class Costs:
 
     `plan_cost` is the total cost of the calls on the returned path, including failed calls. `least_cost` is the minimum
     total cost of the calls that the resolution needs, where each call is made once, by the cheapest tool with its
-    function or in a composite. `least_cost` is None if the case cannot be solved. It is exact for the reference's
-    solution. If a world accepts other solutions too, a plan may cost less. Costs do not influence success.
+    function or in a composite. `least_cost` is None if the case cannot be solved. `least_cost` is exact for the
+    reference's solution. If a world accepts other solutions too, a plan may cost less. Costs do not influence success.
 
     This setting comes last in a list of settings, so that tools added by other settings get a cost as well. A task of
     agent_planning_benchmark is not changed.
@@ -460,7 +460,7 @@ def _traps(
 
 
 def _note_taker(tool: ToolSpec, taken: Container[str]) -> ToolSpec:
-    """The redundant tool for a tool, which only notes that the tool was called."""
+    """The redundant counterpart of a tool, which only notes that the tool was called."""
     stem = "_".join(("note", *words(tool.name)[:_MOST_WORDS], "call"))
     name = next(name for name in (stem, *(f"{stem}_{n}" for n in range(2, 1000))) if name not in taken)
     description = f"Takes note that {tool.name} was called and with what; returns nothing of its own."

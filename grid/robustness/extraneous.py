@@ -18,9 +18,10 @@ from grid.core.util import STRICT, derive_seed
 class Extraneous:
     """Adds `k` near neighbours to the candidates of each substep, at seeded random positions among the candidates.
 
-    The neighbours are the tools in the library that are most similar to the substep's tool. This is the reference's
-    tool if the substep needs one; for all other substeps, and for substeps outside the case's own plan, it is the first
-    candidate. No tool that the reference uses is added, nor any tool with the same function as such a tool.
+    The neighbours are the tools in the library that are most similar to the substep's tool. The substep's tool is the
+    reference's tool if the substep needs one; for all other substeps, and for substeps outside the case's own plan, it
+    is the first candidate. No tool that the reference uses is added, nor any tool with the same function as such a
+    tool.
     """
 
     needs: ClassVar[frozenset[str]] = frozenset()

@@ -29,7 +29,7 @@ def has_own_kind(problem: Problem) -> bool:
 
 
 def needed_calls(problem: Problem) -> dict[str, ToolCall]:
-    """The reference calls, by step, that the resolution needs and that have not been made yet."""
+    """The reference's calls, by step, that the resolution needs and that have not been made yet."""
     case, reference = problem.case, problem.reference
     wanted = reference.part(len(case.done), case.decisions).calls
     return {step: call for step, call in wanted.items() if call and step in needed(reference)}
@@ -187,7 +187,7 @@ class Double:
         return ToolCall(self.tool, {self._names.get(name, name): value for name, value in call.arguments.items()})
 
     def strange(self, call: ToolCall) -> str | None:
-        """An argument of a call whose name exists only in the original tool.
+        """A call's argument, if any, whose name exists only in the original tool.
 
         The result is None if there is no such argument.
         """
@@ -203,7 +203,7 @@ class Double:
         return Observation({name: self._in_own(value) for name, value in observation.content.items()}, failed=True)
 
     def refused(self, argument: str) -> Observation:
-        """The observation for a call with a strange argument."""
+        """The observation for a call with an argument name that only the original tool has (`strange`)."""
         return Observation({ERROR: f"{self.spec.name} has no argument {argument}."}, failed=True)
 
     def _in_own(self, value: Json) -> Json:

@@ -184,8 +184,8 @@ class MatchingWorld:
     never replaced, since its meaning is clear. Any other argument is replaced by the nearest candidate if the rule
     allows it. If `asks`, a model chooses instead, except for texts of facts. The model chooses among the `candidates`
     nearest candidates whose score is at least the rule's `floor`. Mending stops at the first argument that is neither
-    in the call's input nor replaced. If the mended call fails too, the feedback is about the original call. States are
-    the states of the inner world.
+    in the call's input nor replaced. If the mended call fails too, the feedback is about the original call. This world
+    has the same states as the inner world.
     """
 
     inner: SchemaWorld
@@ -308,7 +308,7 @@ class Matching(EmbeddingModel):
     Args:
         similarity: whether names are compared by words and letters (`lexical`) or by a sentence-transformers model
             (`embeddings`).
-        candidates: the number of names in the call's input, nearest first, that are candidates.
+        candidates: the number of candidates, which are the nearest names in the call's input.
         paragraphs: the number of paragraphs that a search uses, if the tools search texts (`RetrievingWorld`).
         hub, wheel, path, query_prefix: the model for `embeddings`, with the same keys as a dense retriever.
     """

@@ -43,15 +43,16 @@ class Unsolvable:
     """Removes, in a `share` of the cases, all tools of one function that the resolution needs.
 
     The function and the cases are drawn at random. If there are several turns, the function is needed in the first turn
-    that needs a tool, so that no work is done before. In every case, solvable or not, the query says that no part may
-    be estimated, and REJECT_TOOL is offered at every decision, so that neither of these reveals which cases cannot be
-    solved.
+    that needs a tool, so that no work is done before that turn. In every case, solvable or not, the query says that no
+    part may be estimated, and REJECT_TOOL is offered at every decision, so that neither of these reveals which cases
+    cannot be solved.
 
     success: if tools were removed, the request must be refused before any call. If no tools were removed, success is
-    decided as without this setting, and a refusal is a failure. A refusal ends the work: later calls fail. The column
-    `refused` records whether there was a refusal, and `unsolvable_kind` records the change made to the case. If tools
-    were removed, metrics of calls are None, and the end is not examined. A case whose resolution needs no tool loses no
-    tools; in such a case, a refusal counts as no call. A task of agent_planning_benchmark is not changed.
+    decided as it would be if this setting were not used, except that a refusal is a failure. A refusal ends the work:
+    later calls fail. The column `refused` records whether there was a refusal, and `unsolvable_kind` records the change
+    made to the case. If tools were removed, metrics of calls are None, and the finished trajectory is not examined. A
+    case whose resolution needs no tool loses no tools; in such a case, a refusal counts as a decision to call no tool.
+    A task of agent_planning_benchmark is not changed.
 
     With an outline, the refusal uses one substep, and no tool may be called at any other substep.
     """

@@ -42,9 +42,9 @@ _DIGITS = 16
 class Rule:
     """A rule for comparing a dataset's trajectories.
 
-    If `solved_first` and exactly one of the two trajectories is Solved (`passed` is 1), this trajectory is better, and
-    the evaluator is not asked. Otherwise the evaluator gives `judgements` judgements in each order of presentation, and
-    the most frequent judgement counts.
+    If `solved_first` is set and exactly one of the two trajectories is Solved (`passed` is 1), this trajectory is
+    better, and the evaluator is not asked. Otherwise the evaluator gives `judgements` judgements in each order of
+    presentation, and the most frequent judgement counts.
     """
 
     name: str
@@ -53,7 +53,7 @@ class Rule:
 
     @property
     def temperature(self) -> float:
-        """The sampling temperature: 0 for a single judgement, which is then the likeliest; 1 if several are drawn."""
+        """The sampling temperature: 0 for a single judgement, so that the likeliest one is given; 1 for several."""
         return 0.0 if self.judgements == 1 else 1.0
 
 

@@ -67,7 +67,7 @@ def prompt_of(scenario: Sequence[str], said: Sequence[Said]) -> Prompt:
 
 
 def read_message(text: str) -> str:
-    """The message in an answer, without a label before it or invented messages from the agent after it.
+    """The message in an answer; a label before it and invented messages from the agent after it are removed.
 
     Raises:
         UnreadableError: the message is empty.

@@ -32,7 +32,7 @@ ROLE = Section(
 _SAME = 0.5  # scores above it mean yes
 _DIGITS = 12  # number of digits of a digest
 _UNREAD = (VerdictError, ContextError)
-"""The errors after which there is no verdict: it is unreadable, or the prompt does not fit the evaluator's context."""
+"""The errors that mean no verdict: the answer is unreadable, or the prompt does not fit the evaluator's context."""
 
 
 class Evaluation:
@@ -126,7 +126,8 @@ def prompt_of(about: Argument, first: str, second: str) -> Prompt:
     return Prompt((ROLE, Section("argument", (f"Tool: {about.tool}", told)), values), ScoreAnswer())
 
 
-# A judge's audit: whether judged items were right according to the reference; decisions are restored if a setting asks.
+# A judge's audit: whether judged items were right according to the reference; wrong decisions are restored if a setting
+# requires it.
 
 
 @dataclass(frozen=True)
@@ -173,7 +174,7 @@ class Audit:
         )
 
     def _bounds(self, prompt: Prompt) -> Bounds:
-        """The thresholds for a score: the one for a decision before its call, or the one for the call's outcome.
+        """The thresholds that apply to a score, which rates either a decision before its call or the call's outcome.
 
         A decision to call no tool, or to finish, has no outcome that could be judged. So its only score is compared
         with both thresholds.

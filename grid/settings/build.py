@@ -49,22 +49,23 @@ from grid.worlds.simulated import Referenced
 # Solved cases of a dataset's other half, for searches that use earlier plans (ToolChain*).
 #
 # They are for datasets without demonstrations of their own. A case only gets cases from the dataset's other half, so it
-# never gets itself; and none from its own cluster, whose cases have the same plan with different names. The halves are
-# halves of the whole dataset, so a sweep's limit or order does not change any result.
+# never gets itself. It also gets no case from its own cluster, whose cases have the same plan with different names. The
+# halves are halves of the whole dataset, so a sweep's limit or order does not change any result.
 
 
 _MOST = 1_000
-"""Only this many of a dataset's first cases can be solved cases, because every process has to build all of them."""
+"""The number of a dataset's first cases that may serve as solved cases; limited because every process builds all of
+them."""
 
 
 class Solved:
-    """The solved cases of a whole dataset (its first `_MOST` cases)."""
+    """The solved cases among the first `_MOST` cases of a whole dataset."""
 
     def __init__(self, dataset: Dataset) -> None:
         self._dataset = dataset
 
     def nearest(self, case: Case, cluster: str, count: int) -> tuple[Demonstration, ...]:
-        """The `count` solved cases of the other half whose queries are most similar to a case's query, nearest first.
+        """The `count` solved cases of the dataset's other half with queries most similar to a case's, nearest first.
 
         The calls of a solved case are its reference's calls. There are fewer solved cases if the half has fewer. There
         are none if the calls that resolve cases are unknown, or if the dataset has its own demonstrations.
@@ -75,7 +76,7 @@ class Solved:
 
     @cached_property
     def _plans(self) -> dict[str, Demonstration]:
-        """Solved cases by case id, from the dataset's first `_MOST` cases; if cases share a query, only the first."""
+        """Solved cases by id, from the dataset's first `_MOST` cases; of cases with the same query, only the first."""
         if REFERENCES not in self._dataset.provides or DEMONSTRATIONS in self._dataset.provides:
             return {}
         found: dict[str, Demonstration] = {}
@@ -126,7 +127,7 @@ _ASKING: Mapping[Role, tuple[Callable[..., object], ...]] = {
 }
 """For each role, the code that asks the role's model."""
 _OF_CASES = ("grid.metrics.scores.plan_shape", "grid.metrics.scores.solvable")
-"""The full names of metrics that depend on the case alone; they are given here because values have no names."""
+"""The full names of metrics that depend on the case alone, as texts: `plan_shape`, a `Once`, has no `__qualname__`."""
 
 SAME: Mapping[str, str] = dict(
     line.split()[:2] for line in Path(__file__).with_name("same_code.txt").read_text(encoding="utf-8").splitlines()
@@ -139,11 +140,11 @@ _COLUMNS = {*JOINED.names, SCORES, TEXT, COSTS} - {*KNOWN}
 
 @dataclass(frozen=True)
 class Built:
-    """One setting's live objects. `engine` acts; `roles` has other roles' engines, and `judging` says how they score.
+    """One setting's live objects. `engine` acts; `roles` has all further engines, and `judging` says how they score.
 
-    `order_seed` is the seed of the options' order; None: the order of retrieval. `compares_texts`: the evaluator says
-    which texts mean the same thing (`dataset.equivalence=judge`). `tools_ask`: tools ask the judge which names were
-    meant. `cell_money`: the maximum cost of an episode in US dollars, at `prices`.
+    `order_seed` is the seed of the options' order; None means the order of retrieval. `compares_texts`: whether the
+    evaluator says which texts mean the same thing (`dataset.equivalence=judge`). `tools_ask`: whether tools ask the
+    judge which names were meant. `cell_money`: the maximum cost of an episode in US dollars, at `prices`.
     """
 
     engine: Engine
@@ -185,7 +186,7 @@ class Built:
         return Simulation(self.roles[SIMULATOR], self.simulating[SIMULATOR], seed)
 
     def customer(self, seed: int) -> Customer | None:
-        """The player of a cell's user; None if no model plays the user. The seed is the same for all planners."""
+        """The model that plays a cell's user; None if there is no such model. The seed is the same for all planners."""
         if USER not in self.roles:
             return None
         return Customer(self.roles[USER], self.simulating[USER], derive_seed(seed, "user"))
@@ -313,7 +314,7 @@ def expect_code(setting: Setting) -> None:
     changed = [name for name, digest in setting.code.items() if here[name] != digest]
     if changed:
         raise UnfinishedError(
-            f"{socket.gethostname()} and the sweep's driver have different code (of {', '.join(changed)}); "
+            f"{socket.gethostname()} and the sweep's driver have different code (it differs in {', '.join(changed)}); "
             "install the same version on all nodes, and run again with the same name"
         )
 

@@ -184,7 +184,7 @@ def check_sweep(jobs: Sequence[Job]) -> Checked:
         raise ConfigError(
             "planner, model",
             "all pairs",
-            f"no setting can run, because parts of each do not fit together; the first reason: {reason}",
+            f"no setting can run, because each has parts that do not fit together; the first reason: {reason}",
         )
     retry: store.Retry = {True: "infrastructure", False: "none", "all": "all"}[shared.retry_failed]  # type: ignore[assignment]
     measured = [(" x ".join(labels), metrics.values()) for labels, metrics in found.measured.items()]
@@ -240,7 +240,7 @@ def _check_root(given: str, root: Path) -> None:
                     raise ConfigError("store.root", given, f"must be a folder, but {folder} is not a folder")
                 if not os.access(folder, os.W_OK | os.X_OK):
                     raise ConfigError(
-                        "store.root", given, f"must be a folder that can be written to, but {folder} cannot"
+                        "store.root", given, f"must be a folder that can be written to, but {folder} is not writable"
                     )
                 return
     except (OSError, ValueError) as error:
@@ -249,9 +249,10 @@ def _check_root(given: str, root: Path) -> None:
 
 
 _TELLS_APART = {
-    f"model.{ADDRESS}": ", because every model of the list is asked at every address; for two models at two addresses "
-    "write a file for each (conf/model/NAME.yaml in the folder of --config-dir: defaults: [openai_http, _self_], "
-    "base_url, model; docs/endpoint.md), and if both servers use the same model name, give each file its own identity",
+    f"model.{ADDRESS}": ", because every listed model is asked at every address; for two models at two addresses, "
+    "write a file for each (conf/model/NAME.yaml in the folder of --config-dir, with the keys "
+    "defaults: [openai_http, _self_], base_url and model; see docs/endpoint.md); if both servers use the same model "
+    "name, give each file its own identity",
 }
 
 
@@ -281,7 +282,7 @@ def _settings(jobs: Sequence[Job], shared: SweepConfig) -> list[Setting]:
 
 
 def _budget(shared: SweepConfig, config: Mapping[str, Any]) -> dict[str, Any]:
-    """The part of a budget that is in ids; with a limit on a cell's money, also prices, as they then change results."""
+    """The part of a budget that is in ids. If a cell's money is limited, prices change results and are included."""
     budget = shared.budget.of_episode
     if budget.cell_money is None:
         return budget.identity
@@ -363,11 +364,11 @@ def by_kind(skips: Iterable[Skipped]) -> dict[str, int]:
 def cut(engine: Engine, planner: Planner, labels: Mapping[str, str], given: bool = True) -> str | None:
     """A line about how a model's limits affect a planner's answers; None if the planner's own limits are not higher.
 
-    `given`: whether the model's config has the limit; otherwise it is the default of the model's class.
+    `given`: whether the model's config has the limit; otherwise the limit is the default of the model's class.
 
     Raises:
         ConfigError: the planner plans all calls in one answer, and the model's limit would cut off its plans. It would
-            not cut off the single calls of other planners, so that the planners could not be compared (unless all use
+            not cut off the single calls of other planners, so the planners could not be compared (unless all use
             `planner.fit_tokens`).
     """
     most, wanted = getattr(engine, "max_tokens", None), getattr(planner, "max_tokens", None)
@@ -384,8 +385,8 @@ def cut(engine: Engine, planner: Planner, labels: Mapping[str, str], given: bool
         )
         if not given:
             allowed += (
-                f"; the file of {labels['model']} does not set it, so the default of the class is used; to "
-                "start from another file, such as openai_http, write defaults: [openai_http, _self_]"
+                f"; the file of {labels['model']} does not set model.max_tokens, so the default of the class is used; "
+                "to start from another file, such as openai_http, write defaults: [openai_http, _self_]"
             )
         raise ConfigError("model.max_tokens", most, allowed)
     return (
@@ -399,14 +400,12 @@ def _fitted(engine: Engine, wanted: int, labels: Mapping[str, str]) -> str | Non
     most, context = getattr(engine, "max_tokens", None), getattr(engine, "context", None)
     if most is None:
         return None
-    lower = (
-        f"by model.max_tokens={most} of {labels['model']} (with model.max_tokens={wanted}, only by the context), and "
-    )
-    size = f"of {context} tokens " if context else ""
+    lower = f"by model.max_tokens={most} of {labels['model']} (if it were {wanted}, only by the context), and "
+    size = f" ({context} tokens)" if context else ""
     return (
         f"planner.max_tokens={wanted} of {labels['planner']} is limited {lower if most < wanted else ''}by the "
-        f"space that the prompt leaves in the context {size}of {labels['model']} (planner.fit_tokens); transcripts "
-        "show the limit of each request"
+        f"space that the prompt leaves in the context of {labels['model']}{size}, because planner.fit_tokens is "
+        "true; transcripts show the limit of each request"
     )
 
 
@@ -480,7 +479,7 @@ def _unfit(setting: Setting, role: Role, engine: Engine, parts: Parts) -> str | 
             "model"
         )
     if isinstance(engine, Informed) and role == EVALUATOR:
-        texts = "asks with dataset.{}=judge which texts mean the same"
+        texts = "asks which texts mean the same (dataset.{}=judge)"
         what = texts.format(parts.compares_texts) if parts.compares_texts else "asks questions about its episodes"
         return f"{of} {what}; conf/model/{_file(setting, role)}.yaml cannot answer this"
     if isinstance(engine, Informed) and REFERENCES not in dataset.provides:
@@ -506,7 +505,7 @@ def _no_judge_of_plans(setting: Setting, engine: Engine, parts: Parts) -> str | 
     if isinstance(engine, Informed) and (not isinstance(engine, Knowing) or DIAGNOSED not in parts.dataset.provides):
         return f"{by} judges with a planted accuracy and needs plans whose correctness can be computed; {of} has none"
     if SAMPLE not in engine.provides:
-        return f"{of} asks for verdicts with dataset.{parts.judges_plans}, which need {SAMPLE}; {by} cannot do it"
+        return f"{of} asks for verdicts (dataset.{parts.judges_plans}), which need {SAMPLE}; {by} cannot do it"
     return None
 
 

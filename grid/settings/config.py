@@ -20,7 +20,7 @@ from grid.text.objects import MAX_CHARACTERS
 _MOST = 2**31 - 1
 """The upper bound of an episode's limits, because the tables store counts in 32 bits."""
 _Seconds = Annotated[float, Field(gt=0, le=10_000_000)]
-"""Seconds, at most 115 days."""
+"""A number of seconds; the maximum is about 115 days."""
 _Dollars = Annotated[float, Field(gt=0, le=1_000_000_000)]
 _Count = Annotated[int, Field(ge=1, le=100_000)]
 _Calls = Annotated[int, Field(ge=1, le=_MOST)]
@@ -44,7 +44,7 @@ def _transcripts(text: str) -> str:
 
 
 class StoreConfig(_Section):
-    """Where results go; `transcripts` says which cells' requests are kept, in at most about `transcripts_gib`."""
+    """Where results go; `transcripts` says which cells' requests are kept, in at most about `transcripts_gib` GiB."""
 
     root: str = Field(min_length=1)
     transcripts: Annotated[str, AfterValidator(_transcripts)] = "all"
@@ -71,7 +71,10 @@ class BudgetConfig(_Section):
 
 
 class SweepBudgetConfig(BudgetConfig):
-    """The limits of episodes, and `money` for all cells of a sweep in US dollars; `hard`: no request may exceed it."""
+    """The limits of episodes, and `money`, a limit on all cells of a sweep, in US dollars.
+
+    `hard`: no request may exceed `money`.
+    """
 
     money: _Dollars | None = None
     hard: bool = True
@@ -88,7 +91,7 @@ class SweepBudgetConfig(BudgetConfig):
 
 
 class DryRun(_Section):
-    """A dry run with a pilot, which may ask any engine, with at most `pilot` calls per setting."""
+    """A dry run with a pilot, which may ask any engine and makes at most `pilot` calls per setting."""
 
     pilot: _Calls
 
@@ -130,7 +133,7 @@ def _fail_fast(value: object) -> object:
     whole = isinstance(value, int) and not isinstance(value, bool) and 1 <= value <= _MOST
     if value is not None and not whole and not (isinstance(value, float) and 0 < value < 1):
         raise ConfigError(
-            "fail_fast", value, "null, a whole number of cells from 1, or a share of cells between 0 and 1"
+            "fail_fast", value, "null, a whole number of cells (at least 1), or a share of cells between 0 and 1"
         )
     return value
 
@@ -148,7 +151,7 @@ def _dry_run(value: object) -> object:
 
 
 def _cases(value: object) -> object:
-    """Accept a text, or ids in brackets (in YAML perhaps numbers); pydantic's errors for a union name all types."""
+    """Accept a text, or ids in brackets (in YAML also numbers); pydantic's errors for a union name all types."""
     if isinstance(value, list) and all(isinstance(one, str | int) and not isinstance(one, bool) for one in value):
         return [str(one) for one in value]
     if not isinstance(value, str):
@@ -160,7 +163,7 @@ def _allowed(names: list[str]) -> list[str]:
     for name in names:
         if name not in plugins.allowed():
             raise ConfigError(
-                plugins.KEY, name, "must be named on the command line or in the file plugins.yaml of --config-dir"
+                plugins.KEY, name, "must be named on the command line or in plugins.yaml in the folder of --config-dir"
             )
     return names
 

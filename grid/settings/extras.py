@@ -59,7 +59,7 @@ _GROUPS = ("dataset", "planner", "retriever")
 
 
 def expect_installed(settings: Iterable[Setting], here: bool = True) -> list[str]:
-    """Lines about missing packages of models that run elsewhere (not `here`), where they may be installed.
+    """For models that run elsewhere (not `here`): lines about packages missing here, which may be installed there.
 
     Raises:
         ConfigError: a package that is needed here is missing (the message has the command that installs it), or the
@@ -70,8 +70,11 @@ def expect_installed(settings: Iterable[Setting], here: bool = True) -> list[str
         packages = " and ".join(package for package in need.packages if find_spec(package) is None)
         install = f"pip install 'agent-grid[{need.extra}]'"
         if here or key in _GROUPS:
-            raise ConfigError(key, label, f"needs {packages}, not installed here (extra {need.extra}): {install}")
-        lines.append(f"{key} {label} needs {packages}, not installed here; install it where the model runs: {install}")
+            raise ConfigError(key, label, f"needs {packages} to be installed here (extra {need.extra}): {install}")
+        lines.append(
+            f"{key} {label} needs {packages}, which this machine lacks; install the extra where the model runs: "
+            f"{install}"
+        )
     for setting in settings if here else ():
         _expect_script(setting.config["planner"])
     return list(dict.fromkeys(lines))
@@ -91,7 +94,7 @@ def _expect_script(planner: Mapping[str, Any]) -> None:
         raise ConfigError(
             "planner.command",
             planner["command"],
-            f"must be a command whose file exists, but {Path(script).absolute()} does not",
+            f"must be a command whose file exists, but {Path(script).absolute()} does not exist",
         )
 
 

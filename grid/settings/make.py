@@ -38,7 +38,7 @@ _MEMBERS = {
 }
 _ASYNC = {"planner": ("solve",), "model": ("sample", "choose")}
 _SETS = {"planner": "needs", "robustness": "needs", "dataset": "provides", "model": "provides"}
-"""For each group, the class member that is a frozenset of strings."""
+"""For each group, the class attribute whose value must be a frozenset of strings."""
 
 
 PRICE = "price"
@@ -132,7 +132,7 @@ def load_class(key: str, config: Mapping[str, Any], room: str | None = None) -> 
 
 
 def _of_plugin(key: str, target: str, cls: type, values: Mapping[str, Any], room: str) -> object:
-    """A plugin's object. Its class can be any class, for example a plain dataclass, so the values are checked here."""
+    """A plugin's object; a plugin may use any class, such as a plain dataclass, so the values are checked here."""
     _check_keys(key, cls, values)
     try:
         made = cls(**values)
@@ -182,7 +182,7 @@ def config_error(prefix: str, error: ValidationError, fields: Sequence[str]) -> 
     place = ".".join(str(part) for part in first["loc"])
     if unknown:
         hint = nearest(place.split(".")[-1], fields)
-        # If a user mistypes a key of a model, its value may be a secret.
+        # The value is not shown for a model, because the user may have mistyped the key of a secret.
         value = "(not shown)" if prefix == "model." else first["input"]
         return ConfigError(prefix + place, value, f"no such key{hint}; the keys here are {', '.join(fields)}")
     if not place:  # the keys do not fit together; a model's values may contain a secret

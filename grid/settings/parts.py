@@ -40,7 +40,7 @@ class Parts:
 
     @property
     def compares_texts(self) -> str | None:
-        """The dataset's key that lets an evaluator decide which texts mean the same; None if no evaluator is asked."""
+        """The dataset's key that lets an evaluator say which texts mean the same thing; None if no evaluator does."""
         return _asks(self.dataset).get(TEXTS)
 
     @property
@@ -109,7 +109,7 @@ class Pooled:
         self._known: dict[str, tuple[Mapping[str, ToolSpec], Index]] = {}
 
     def problem(self, case_id: str) -> tuple[Problem, Index]:
-        """A case with its pool as library, and the pool's index; raises ConfigError if a pool cannot be made."""
+        """A case whose library is its pool, and the pool's index; raises ConfigError if a pool cannot be made."""
         problem = self._dataset.problem(case_id)
         if problem.case.diagnosed:
             return problem, self._index
@@ -171,7 +171,7 @@ def pooled(dataset: str, pool: str, retriever: str) -> Pooled:
 
 @lru_cache(maxsize=64)
 def lacking(dataset: str, pool: str) -> str | None:
-    """The requirement of a pool that some case of a dataset does not meet; None if all cases fit the pool."""
+    """The pool's requirement that some case of a dataset does not meet; None if all cases fit the pool."""
     data, chosen = dataset_of(dataset), _pool(pool)
     if chosen.needs is None:
         return None
@@ -227,5 +227,5 @@ def ordering(config: Mapping[str, Any]) -> Ordering:
 
 
 def with_ordering(config: Mapping[str, Any], groups: dict[str, Any]) -> dict[str, Any]:
-    """The groups of a setting's config with the key `options`, with its defaults filled in; raises ConfigError."""
+    """The groups of a setting's config and the key `options`, whose defaults are filled in; raises ConfigError."""
     return groups | {OPTIONS: asdict(ordering(config))}

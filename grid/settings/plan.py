@@ -34,7 +34,7 @@ _CHOICE = "accept_code=true (keep their rows) or accept_code=false (run them aga
 class OtherCode:
     """Cells whose rows come from a different version of the code, and the groups whose code differs.
 
-    `most`: among the cells that a model outside this process answered, other code made the rows of more than half.
+    `most`: whether other code made the rows of more than half of the cells answered by a model outside this process.
     """
 
     cells: int
@@ -47,8 +47,8 @@ class OtherCode:
         if accept:
             fate = "they are kept (accept_code=true)"
         elif accept is None and self.most:
-            fate = f"they do not run again unless you ask for it: set {_CHOICE}"
-        return f"{self.cells:,} cells were run with different code (of {', '.join(self.parts)}): {fate}"
+            fate = f"they do not run again until you choose: set {_CHOICE}"
+        return f"{self.cells:,} cells were run with different code (it differs in {', '.join(self.parts)}): {fate}"
 
 
 @dataclass(frozen=True)
@@ -97,7 +97,7 @@ class Plan:
     def finished(self, retry: store.Retry | None = None) -> store.CellIds:
         """The ids (with `accept_code`: the keys) of cells that need not run; `retry` replaces the plan's `retry`.
 
-        The caller must hold the folder's lock from this call until the run.
+        The caller must hold the folder's lock from this call until the cells are run.
         """
         return store.finished(self.root, retry or self.retry, "cell_key" if self.accept_code else "cell_id")
 
@@ -123,7 +123,7 @@ class Plan:
             raise ConfigError("accept_code", None, f"{told}: choose {_CHOICE}; nothing has run")
 
     def _changed_parts(self) -> tuple[str, ...]:
-        """The groups whose code differs from the code in rows of the same settings."""
+        """The groups whose code differs from the code that made stored rows of the same settings."""
         columns = ["setting_id", "code_parts"]
         now = {setting.id: setting.code for setting in self.settings}
         rows = store.read(self.root, "episodes", columns, categories=columns)
@@ -136,7 +136,7 @@ class Plan:
     def about_rows(self) -> list[str]:
         """Lines about stored rows of these settings that a report shows next to the cells to run, or leaves out.
 
-        These are rows with other data, and rows without money although their models now have prices.
+        These are rows with other data, and rows without costs in money although their models now have prices.
         """
         columns = ["setting_id", "dataset", "dataset_version", "money"]
         settings = {setting.id: setting for setting in self.settings}
@@ -149,15 +149,18 @@ class Plan:
             if all(setting.config[role].get(PRICE) for role in MODELS if setting.config.get(role)):
                 unpaid += row["count_all"] - row["money_count"]
         lines = [
-            f"{cells:,} stored cells were run on other data of {name}: they are kept, and reports show them beside the "
-            "cells on the present data; to keep the two apart, run with another name=NAME"
+            f"{cells:,} stored cells were run on a different version of the data of {name}: they are kept, and reports "
+            "show them beside the cells run on the current data; to keep the two apart, run with another name=NAME"
             for name, cells in other.items()
         ]
-        without = "they ran before model.price was given, or their tokens are not known; tables of money leave them out"
-        lines += [f"{unpaid:,} stored cells have no money: {without}"] if unpaid else []
+        without = (
+            "they ran before model.price was given, or their token counts are not known; tables of money leave them out"
+        )
+        lines += [f"{unpaid:,} stored cells have no known cost in US dollars: {without}"] if unpaid else []
         return lines + [
             f"dataset.args: the contents of {file} are not part of the cells' ids, so finished cells are kept even if "
-            "this file has changed; its contents count if it is in dataset.folder and dataset.args has only its name"
+            "this file has changed; to make its contents part of the ids, put it in dataset.folder and give only its "
+            "name in dataset.args"
             for file in dict.fromkeys(file for one in self.settings for file in _programs(one.config["dataset"]))
         ]
 
@@ -174,14 +177,14 @@ class Plan:
     ) -> Iterator[tuple[Setting, list[Cell]]]:
         """The settings' cells that are not `done`; settings take turns (`by_turns`), by default in groups (`together`).
 
-        If cells cost money, all settings should take turns, because the run may end before the first group does.
+        If cells cost money, all settings should take turns, because the run may end before the first group is done.
         """
         for group in together(settings) if grouped else [settings]:
             block = max(_BLOCK // len(group), _LEAST_BLOCK)
             yield from by_turns([(setting, self._pending(setting, done, block)) for setting in group], size)
 
     def _pending(self, setting: Setting, done: store.CellIds, block: int = _BLOCK) -> Iterator[tuple[int, Cell]]:
-        """The setting's cells that are not `done`, with their positions; `block` cells are looked up at once."""
+        """The setting's cells that are not `done`, with their positions; `block` cells are looked up at a time."""
         every = enumerate(self.cells_of(setting))
         while found := list(islice(every, block)):
             names = [cell.cell_key if self.accept_code else cell.cell_id for _, cell in found]
@@ -211,7 +214,7 @@ Waiting = tuple[Setting, Iterator[tuple[int, Cell]]]
 
 
 def by_turns(waiting: Sequence[Waiting], size: Callable[[Setting], int]) -> Iterator[tuple[Setting, list[Cell]]]:
-    """Chunks of all settings' cells; the next chunk is from the setting that has advanced least in its own cells.
+    """Chunks of all settings' cells; the next chunk is from the setting whose next cell has the lowest position.
 
     A setting's cells stay in order. While two settings have cells left, one can be ahead of the other by at most one of
     its own chunks. `size` is called before each chunk.

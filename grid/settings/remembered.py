@@ -65,7 +65,7 @@ class Memory:
         return {DIGEST: digest, HELD: {"traces": len(self.traces), "cases": len(self.cases)}}
 
     def nearest(self, case_id: str, cluster: str, question: str) -> tuple[str, ...]:
-        """The traces for a case, nearest request first; without traces of the case or, if `apart`, of its cluster."""
+        """The traces for a case, nearest request first, but none of the case itself or, if `apart`, of its cluster."""
         own = {_case(case_id)} | ({_cluster(cluster)} if self.how.apart else set())
         return tuple(trace.text for trace in self._nearest(question, self.how.count, own))
 
@@ -144,7 +144,7 @@ def _made(given: Mapping[str, Any]) -> Remembering:
 
 
 def _own(how: Remembering, setting: Setting) -> str:
-    """The id in the memory's folder of the same setting without memory, which made the traces."""
+    """The id, in the memory's folder, of the same setting without memory, whose cells left the traces."""
     config = {key: value for key, value in setting.config.items() if key != MEMORY}
     try:
         (found,), _ = as_stored(folder_at(str(how.path)), [replace(setting, config=config, placed={})])

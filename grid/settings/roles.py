@@ -79,7 +79,7 @@ def restoring(config: Mapping[str, Any]) -> Restoring:
 
 
 def with_roles(config: Mapping[str, Any]) -> dict[str, Any]:
-    """A setting's config with refining, memory and the roles that the setting asks, with all values filled in.
+    """A setting's config, including refining, memory and the roles that the setting asks, with all values filled in.
 
     If no model is named for the judge (`model@judge=NAME`), the acting model judges. The judge that tools ask must be
     named, because it must be the same for all models that are compared. An evaluator must be named, because models that
@@ -114,7 +114,7 @@ def asked(how: Judging | Simulating | Criticising) -> dict[str, Any]:
 
 
 def _expect_default(role: Role, parts: Parts, dataset: Mapping[str, Any]) -> None:
-    """Raise ConfigError, unless the role has a default model: the role is asked, but no model is named for it."""
+    """Raise ConfigError unless there is a default model for this role, which is asked although no model is named."""
     named = f"with model@{role}=NAME, a file in conf/model (this role has no default model)"
     if role == JUDGE and parts.tools_ask:
         raise ConfigError(f"robustness.{parts.tools_ask}", True, f"false, or true {named}")
@@ -293,7 +293,7 @@ def money(prices: Prices, spent: Mapping[Role, Usage]) -> float | None:
 
 
 def at_least(prices: Prices, spent: Mapping[Role, Usage]) -> float | None:
-    """The US dollars that all roles spent if uncounted answers cost nothing; None if a price is unknown."""
+    """The US dollars that all roles spent, with uncounted answers taken as free; None if a price is unknown."""
     dollars = 0.0
     for role, price in prices.items():
         if price is None:

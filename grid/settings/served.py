@@ -1,9 +1,9 @@
 """Settings continue under the ids of earlier rows, even if these ids include the places of models.
 
-A model's place (the address of its server, or the folder of its weights) is not part of a cell's id, but it was up to
-version 0.1. If a results folder has rows of a setting with such ids, the setting's further cells get such ids too, and
-keep the labels. The address may have changed since then. The folder of weights must be the same, because a different
-folder might have different contents.
+A model's place (the address of its server, or the folder of its weights) is not part of a cell's id, but was part of it
+up to version 0.1. If a results folder has rows of a setting with such ids, the setting's later cells get such ids too,
+and the rows' labels. The address may have changed since then. The folder of weights must be the same, because a
+different folder might have different contents.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ def places(config: Mapping[str, Any]) -> dict[str, dict[str, str]]:
 
 
 def as_in(setting: Setting, setting_id: str) -> Setting:
-    """The setting as in rows with the given id: if the id includes places, they are in `placed`."""
+    """The setting in the form that has the given id: if this id includes places, `placed` has them."""
     then = replace(setting, placed=places(setting.config))
     return then if then.id == setting_id else setting
 
 
 def as_stored(root: Path, settings: Sequence[Setting]) -> tuple[list[Setting], list[str]]:
-    """The settings, under the ids in a folder's rows if these include places; and a line per model that has moved.
+    """The settings, under the ids in a folder's rows if these ids include places; and a line per model that has moved.
 
     If rows of a setting have several addresses, the setting's current address is used or, if no row has it, the most
     frequent address.
@@ -70,7 +70,7 @@ def as_stored(root: Path, settings: Sequence[Setting]) -> tuple[list[Setting], l
 
 
 def _labelled(root: Path, settings: Sequence[Setting]) -> Iterator[Setting]:
-    """The settings; if a folder's rows have labels with whole paths, as in earlier versions, settings keep them."""
+    """The settings; if a folder's rows have labels with whole paths, as in earlier versions, these labels are kept."""
     groups = [group for group in (*GROUPS, *FURTHER, *ASKED) if any(group in one.labels for one in settings)]
     columns = ["setting_id", *groups]
     rows = store.read(root, "episodes", columns, pc.field("setting_id").isin([one.id for one in settings]), columns)

@@ -73,11 +73,12 @@ LATER: Mapping[str, Any] = {
     **{f"{role}.least_temperature": 0.0 for role in MODELS},
     **{f"{role}.{IDENTITY}": None for role in MODELS},
 }
-"""Keys added later, with the values that mean the same as no key; keys with these values do not change ids."""
+"""Keys added later, with the values that mean the same as leaving the key out; keys with these values do not change
+ids."""
 _OWN_DEMONSTRATIONS = "demonstrations_hold_out"
 """A key that only datasets with demonstrations have; for such datasets, `planner.solved` has no effect."""
 _BEHIND = ("answering", "plan_f1")
-"""A dataset's keys that only matter after the calls."""
+"""A dataset's keys that have an effect only after the calls have been made."""
 _DIGITS = 16
 
 
@@ -108,9 +109,8 @@ class Setting:
     def seed_id(self) -> str:
         """The id without restoring, refining, memory, `planner.solved` and the keys in `_BEHIND`.
 
-        Seeds derive from it. So restoring does not change seeds (tooltree A.2), refined plans have the same drafts as
-        plans without refining, trials with and without memory are paired, and the keys in `_BEHIND` do not change the
-        calls.
+        Seeds derive from it. So restoring does not change seeds (tooltree A.2), a refined plan has the same draft as
+        without refining, trials with and without memory are paired, and the keys in `_BEHIND` do not change the calls.
         """
         config, judge = dict(self.config), self.config.get(JUDGE)
         if judge is not None and judge.get("restored", NOT_RESTORED) != NOT_RESTORED:
@@ -188,7 +188,7 @@ def influential(config: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _told(model: Mapping[str, Any]) -> dict[str, Any]:
-    """A model with its effective `history`; the value `text` is left out, as it was the only form before this key."""
+    """A model with its effective `history`; `text` is left out, as it was the only form before the key was added."""
     if "history" not in model:
         return dict(model)
     told = shown_as(model["history"], model["tools"])
@@ -197,12 +197,12 @@ def _told(model: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _by_folder(model: Mapping[str, Any]) -> dict[str, Any]:
-    """A model without an identity computed from its files; as in earlier ids, the folders' names identify it."""
+    """A model's config without any identity computed from files; as in earlier ids, the folders' names identify it."""
     return {key: value for key, value in model.items() if not (key == IDENTITY and was_read(value))}
 
 
 def _served(model: Mapping[str, Any]) -> Mapping[str, Any]:
-    """A model with the engine arguments that can change answers, and without folders if it has an identity."""
+    """A model with only the engine arguments that can change answers, and without folders if it has an identity."""
     if model.get(IDENTITY):
         model = {key: value for key, value in model.items() if key not in FOLDERS}
     told = answering(model)
@@ -232,7 +232,7 @@ def cells(setting: Setting, dataset_version: str, case_ids: Sequence[str], trial
     """The setting's cells, trial by trial, made lazily."""
     versions = {"dataset_version": dataset_version, "scoring": SCORING}
     parts = influential(setting.config)
-    # Left out of disturbance seeds, so that settings that differ only in these keys have the same disturbances.
+    # Disturbance seeds ignore these keys, so that settings that differ only in them have the same disturbances.
     compared = ("outline", "resolution", "equivalence", "demonstrations_hold_out", *_BEHIND)
     data = {key: value for key, value in parts["dataset"].items() if key not in compared}
     shared = {
@@ -251,7 +251,7 @@ def cells(setting: Setting, dataset_version: str, case_ids: Sequence[str], trial
 
 
 def _key(head: str, case_id: str, trial: int) -> str:
-    """Like `_digest([head, case_id, trial])`, but several times as fast, as there may be millions of cells."""
+    """Like `_digest([head, case_id, trial])`, but several times as fast, because there may be millions of cells."""
     text = f'["{head}", {encode_basestring(case_id)}, {trial}]'
     return hashlib.sha256(text.encode()).hexdigest()[:_DIGITS]
 
@@ -266,7 +266,9 @@ def _digest(value: object) -> str:
 
 Cells = Literal["all", "failed", "none"]
 REST_SHARE = 0.05  # share of cells kept once a sweep's transcripts have reached their limit
-_ALLOWED = "all, failed, none, or sample:SHARE with a share of the cells above 0 and at most 1, such as sample:0.05"
+_ALLOWED = (
+    "all, failed, none, or sample:SHARE, where SHARE is a share of the cells above 0 and at most 1, such as sample:0.05"
+)
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Where a model's weights come from, and the identity of weights in your own folder, which is their files' contents."""
+"""The source of a model's weights, and the identity of weights in your own folder: a digest of the files' contents."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def expect_one_source(config: Mapping[str, Any]) -> None:
         hub = model.get("hub")
         own = _repositories().get(str(hub.get("revision"))) if isinstance(hub, Mapping) else None
         if hub and own and own != hub.get("id"):
-            allowed = f"a revision of {hub.get('id')}, given together with {role}.hub.id (this one is of {own})"
+            allowed = f"a revision of {hub.get('id')} (this one is of {own}); give it and {role}.hub.id together"
             raise ConfigError(f"{role}.hub.revision", hub["revision"], allowed)
 
 
@@ -72,10 +72,10 @@ def with_weights(config: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def identified(model: Mapping[str, Any]) -> Mapping[str, Any]:
-    """A model; if it is in folders of its own, the digest of their files becomes its identity.
+    """A model's config; if the user's own folders contain the model, the digest of their files becomes its identity.
 
-    A model that has an identity keeps it. A model gets none if its class does not accept one, or if this machine cannot
-    read its folders; the folders' names then identify it.
+    A model that has an identity keeps it. A model gets no identity if its class does not accept one, or if this machine
+    cannot read its folders; the folders' names then identify it.
     """
     folders = [model[key] for key in FOLDERS if model.get(key)]
     if not folders or model.get(IDENTITY) or not takes(model, IDENTITY):

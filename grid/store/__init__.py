@@ -3,9 +3,9 @@
 Read it in this order. `schema` has all columns of all tables. `writing` writes a file, completely or not at all.
 `files` finds out whether a file is undamaged, and which files belong to a table. `scanning` reads rows a batch at a
 time, with scores and costs as columns. `tables` reads a table; if a cell has several rows, the latest counts. `sql`
-does the same in DuckDB. `compacting` merges small files into large ones, `gathering` combines several folders into one,
-and `holding` locks a folder. `runs` has the runs and their settings; `transcripts` and `steps` return requests and
-steps as objects. The names in this file are public. The package imports only `core`.
+does the same as `tables`, in DuckDB. `compacting` merges small files into large ones, `gathering` combines several
+folders into one, and `holding` locks a folder. `runs` has the runs and their settings; `transcripts` and `steps` return
+requests and steps as objects. The names in this file are public. The package imports only `core`.
 """
 
 from grid.store.compacting import compact

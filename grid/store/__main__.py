@@ -15,7 +15,7 @@ from grid.store.transcripts import lines, transcript
 
 
 def main() -> int:
-    """Exit status 0; or 2 if the folder cannot be read or written to, or if a sweep is writing to it."""
+    """The exit status is 2 if the folder cannot be read or written to, or if a sweep is writing to it; otherwise 0."""
     given = _parser().parse_args()
     try:
         check_there(given.results)

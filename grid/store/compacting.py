@@ -67,7 +67,7 @@ def _groups(found: Sequence[File]) -> Iterator[list[File]]:
 
 
 def _merge(root: Path, table: str, group: Sequence[File], say: Callable[[str], object]) -> int:
-    """Merge several files into one; returns the number by which the table's files have decreased."""
+    """Merge several files into one; returns the decrease in the table's number of files."""
     whole = list[Path]()
     for file in group if len(group) > 1 else ():
         if _content(file.path) is None:
@@ -87,7 +87,7 @@ def _merge(root: Path, table: str, group: Sequence[File], say: Callable[[str], o
 
 
 def _content(path: Path) -> bytes | None:
-    """A file's bytes; None if they are not the bytes that were written.
+    """A file's bytes; None if these are not the bytes that were originally written.
 
     Raises:
         StoreError: the file cannot be read.
@@ -101,7 +101,7 @@ def _content(path: Path) -> bytes | None:
 
 
 def _row_groups(paths: Sequence[Path], schema: pa.Schema, texts: list[str], digest: str | None) -> Iterator[pa.Table]:
-    """The rows in order, in tables of a row group's size; if rows have the same `digest`, only the first.
+    """The rows in order, in tables of a row group's size; of rows with the same `digest`, only the first.
 
     The columns `texts` come as dictionaries, which is how they are stored, because a row's config takes a kilobyte and
     most rows share it.

@@ -292,7 +292,7 @@ def survey(root: Path, table: str, names: Sequence[str] = ()) -> Survey:
 
 
 def _looked(paths: Sequence[Path], table: str, names: Sequence[str]) -> list[File | None]:
-    """Apply `look` to each file, in threads if there are many; for a few files, starting a thread takes longer."""
+    """Apply `look` to each file, in threads if there are many; for a few files, threads would take longer."""
 
     def look_at(part: Sequence[Path]) -> list[File | None]:
         return [look(path, table, names) for path in part]

@@ -24,8 +24,8 @@ _TRIES = 5  # attempts for a folder whose files are being replaced by larger one
 def gather(target: Path, roots: Sequence[Path]) -> None:
     """Make `target` a results folder with the rows of all `roots`: links to their files, or copies if links fail.
 
-    It also gets the numbers of records that the data sets skipped. `target` is made anew each time, completely or not
-    at all. A cell that is in several folders counts once, as it would within one folder.
+    `target` also gets the numbers of records that the data sets skipped. `target` is made anew each time, completely or
+    not at all. A cell that is in several folders counts once, as it would within one folder.
 
     Raises:
         StoreError: a folder has no results, cannot be read or written to, or `target` is one of the roots or has rows
@@ -64,9 +64,7 @@ def _check_target(target: Path) -> None:
     with suppress(OSError, ValueError, TypeError, KeyError):
         known = set(loads((target / _MARK).read_text(encoding="utf-8"))["files"])
     if not known or not known.issuperset(_files(target)):
-        raise StoreError(
-            f"{one_line(target, 200)}: this folder has files that were not gathered; name another folder or a new one"
-        )
+        raise StoreError(f"{one_line(target, 200)}: this folder has files that were not gathered; name a new folder")
 
 
 def _files(root: Path) -> list[str]:

@@ -191,7 +191,7 @@ def _tag(found: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _cache_of(here: Path) -> str:
-    """The random name of this cache folder; on this machine, only a file in the folder has it."""
+    """The random name of this cache folder; on this machine, the name is stored only in a file in the folder."""
     path = here / _CACHE
     if not path.exists():
         path.write_text(uuid.uuid4().hex)

@@ -16,11 +16,11 @@ FILE = "run.json"
 
 
 class RunRecord(TypedDict):
-    """One run: its start (ISO 8601, UTC), its command line without secrets and folders, code, versions, and machine.
+    """One run: its start (ISO 8601, UTC), code, versions, machine, and command line (without secrets and folders).
 
-    `versions` are the versions of the driver's packages. `cpu` is the driver's; `cpus` and `gpus` (by kind) are the
-    cluster's. `cut` has a line for each limit that cuts models' answers below the length that planners ask for; it is
-    missing if there is no such limit.
+    `versions` are the versions of the driver's packages. `cpu` is the driver's CPU model; `cpus` and `gpus` (by kind)
+    are the numbers of CPUs and GPUs in the cluster. `cut` has a line for each limit that cuts models' answers below the
+    length that planners ask for; it is missing if there is no such limit.
     """
 
     started_at: str
@@ -78,7 +78,7 @@ def runs(root: str | Path) -> RunsRecord:
 
 
 def merged(parts: Iterable[Mapping[str, Mapping[str, int]]]) -> dict[str, dict[str, int]]:
-    """The skipped records of each data set, from the last part that names it; data sets without any are omitted."""
+    """Each data set's skipped records, from the last of `parts` that names it; data sets that skip none are omitted."""
     latest = {dataset: dict(reasons) for part in parts for dataset, reasons in part.items()}
     return {dataset: reasons for dataset, reasons in latest.items() if reasons}
 

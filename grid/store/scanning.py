@@ -127,7 +127,7 @@ def encoded(schema: pa.Schema, texts: Collection[str]) -> pa.Schema:
 
 
 def _slices(files: Sequence[File]) -> Iterator[Sequence[File]]:
-    """Groups of files that may be open together, each with at most one batch of rows, as a row may take a kilobyte."""
+    """Groups of files to open together; a group has at most a batch of rows, because a row may take a kilobyte."""
     found: list[File] = []
     for file in files:
         if found and (len(found) == _TOGETHER or sum(one.rows for one in found) + file.rows > _BATCH):
@@ -191,7 +191,7 @@ class Joined:
         return replace(self, scan=self.scan.filter(where))
 
     def encoded(self, texts: Set[str]) -> Joined:
-        """As `Scan.encoded`; columns of metrics stay as they are."""
+        """Like `Scan.encoded`, but columns of metrics stay as they are."""
         return replace(self, scan=self.scan.encoded(texts))
 
     def batches(self, columns: Mapping[str, pc.Expression]) -> Iterator[pa.RecordBatch]:

@@ -137,8 +137,8 @@ NODES = pa.schema(
 )
 """One row per node of a search tree, with the edge that leads to it: `0` is the root, `0.2` its third child.
 
-`pre_right` and `post_right`: whether the judged call is right according to the reference, for the judge's scores r_pre
-and r_post; null if the judge was not asked, or if there is no reference.
+`pre_right` (for the judge's score r_pre) and `post_right` (for r_post): whether the judged call is right according to
+the reference; null if the judge was not asked, or if there is no reference.
 """
 
 IMPROVEMENTS = pa.schema(
@@ -337,7 +337,7 @@ DIGESTS = {
 }
 """The column that identifies a row's content; if several rows have the same digest, one is enough."""
 LATEST = ("created_at", "attempt_id")
-"""The columns that decide which of several rows with one `cell_key` counts.
+"""The columns that decide which of several rows with the same `cell_key` counts.
 
 It is the row with the greatest value in the first column or, if these are equal, in the second. Null is the smallest
 value. All readers follow this rule: `tables`, queries in DuckDB (`sql.COUNTS`), and the viewer.

@@ -27,7 +27,7 @@ def selected(source: str, names: Sequence[str], own: Mapping[str, Metric], old: 
         source: the text after FROM.
         names: columns of the joined form, whether of our metrics and costs or of the metrics `own`.
         own: a plugin's metrics by name.
-        old: whether some files have an older version, with a column per metric; if so, `source` has the columns of all
+        old: whether some files are in an older format, with a column per metric; if so, `source` has the columns of all
             files.
     """
     parts = {name: PARTS[name] if name in PARTS else part_of(own[name]) for name in names}

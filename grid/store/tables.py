@@ -108,10 +108,11 @@ def read(
     Args:
         root: the folder.
         table: the table's name.
-        columns: only these columns, in this order; no others are read except the ids. For `episodes` they may also be
-            columns of the joined form: a metric's name, or a role's costs (`judge_input_tokens`).
+        columns: the columns to return, in this order; apart from these, only the ids are read. For `episodes` they may
+            also be columns of the joined form: a metric's name, or a role's costs (`judge_input_tokens`).
         where: a filter for rows, on any columns: `pc.field("planner") == "react"`.
-        categories: columns with few different texts, which come dictionary-encoded: small, and categories in pandas.
+        categories: columns with few different texts, to be returned dictionary-encoded: they are then small, and are
+            categories in pandas.
         wide: whether to return all columns of the joined form if `columns` is None.
 
     Raises:
@@ -131,7 +132,7 @@ def read(
     if table in DIGESTS:
         first = DIGESTS[table]
         return scan(root, table, lambda data: wanted.of(data, _in_turn(_first_of(data, first)), where), [first])
-    # The episodes are read first, because these rows are written before their episodes.
+    # The episodes are read first: an episode is written after its rows in this table, so these rows exist already.
     keep = _tries(root, files_of(root, "episodes")).hold if table in _OF_TRIES else _all
     return scan(root, table, lambda data: wanted.of(data if where is None else data.filter(where), keep))
 
@@ -398,7 +399,7 @@ def _tries(root: Path, files: tuple[File, ...]) -> _Tries:
 
 
 def _taken(column: pa.ChunkedArray, places: npt.NDArray[np.int64]) -> pa.ChunkedArray:
-    """The rows of a column at these positions; a column without values, as most are, is not copied."""
+    """The rows of a column at these positions; most columns have no values, and these are not copied."""
     return column if column.null_count == len(column) == len(places) else column.take(places)
 
 

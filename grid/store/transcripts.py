@@ -62,7 +62,7 @@ def transcript(root: Path, cell_id: str) -> tuple[Request | None, ...]:
 
 
 def transcripts(root: Path, cell_ids: Sequence[str]) -> dict[str, tuple[Request | None, ...]]:
-    """The transcripts of several cells at once, as returned by `transcript`; cells without one are left out.
+    """The transcripts of several cells at once, as returned by `transcript`; cells without a transcript are left out.
 
     Raises:
         StoreError: files cannot be read.
@@ -108,7 +108,7 @@ def lines(requests: Sequence[Request | None]) -> Iterator[str]:
     """The requests as lines for a reader, with their texts unchanged."""
     for place, request in enumerate(requests):
         if request is None:
-            yield f"--- request {place}: lost with a damaged file"
+            yield f"--- request {place}: lost, because its file is damaged"
             continue
         how = "" if request.n is None else f", n={request.n}, temperature={request.temperature}"
         yield f"--- request {place}: {request.role}, {request.decision} ({request.request}, {request.wanted}{how})"

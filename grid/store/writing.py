@@ -39,7 +39,7 @@ _DRAFT_SECONDS = 600.0  # a draft that is unchanged for this long no longer has 
 
 
 def write(root: Path, rows: Rows) -> dict[str, int]:
-    """Write a chunk's rows, table by table; returns the bytes written, by table.
+    """Write a chunk's rows, table by table; returns the number of bytes written, by table.
 
     `rows` maps a table's name to its rows: dicts by column name, or tuples from `values_of`. Dicts for `episodes` may
     have the columns of the joined form.
@@ -149,7 +149,7 @@ def new_file(root: Path, table: str, replaces: Sequence[str] = (), texts: Sequen
 
 
 def clear_drafts(root: Path, now: float) -> None:
-    """Remove drafts of killed writers, which are unchanged for ten minutes. The caller must hold the lock.
+    """Remove drafts of killed writers, which have not changed for ten minutes. The caller must hold the lock.
 
     Younger drafts stay, because a worker may still write to them if its sweep's driver has just died. `now` is the file
     system's time.

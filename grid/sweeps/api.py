@@ -75,7 +75,7 @@ class Results:
     def pandas(
         self, table: store.Table | store.Long = "episodes", columns: Sequence[str] | None = None
     ) -> pd.DataFrame:
-        """The table of `arrow` as a pandas frame."""
+        """The table that `arrow` returns, as a pandas data frame."""
         frame: pd.DataFrame = self.arrow(table, columns).to_pandas()
         return frame
 
@@ -215,7 +215,10 @@ def _about(table: Table, wanted: Mapping[str, str | None]) -> bool:
 
 
 def _named(kind: str, name: str, parts: Sequence[T]) -> list[T]:
-    """The part with this name; else all parts whose names begin with these words; else with these letters.
+    """The parts that a name refers to.
+
+    These are the part with exactly this name or, if there is none, all parts whose names begin with these words or, if
+    there are none either, all parts whose names begin with these letters.
 
     Raises:
         ConfigError: there is no such part, or only the letters match, and they match parts of several kinds.

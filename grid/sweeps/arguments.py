@@ -31,7 +31,7 @@ _SEVERAL = re.compile(r"(?:Ambiguous value for argument|Sweep parameters) '(.*?)
 
 
 def refusal(error: Exception, overrides: Sequence[str] = ()) -> str:
-    """The one-line text of any error that is raised until a sweep is composed and checked."""
+    """The one-line text of any error that is raised before a sweep has been composed and checked."""
     if isinstance(error, ConfigError):
         return one_line(kept(error, overrides))
     if isinstance(error, GridError):
@@ -46,7 +46,7 @@ def refusal(error: Exception, overrides: Sequence[str] = ()) -> str:
             ConfigError(
                 group,
                 name,
-                f"one of {', '.join(sorted(error.options))}{nearest(name, error.options)}, or with plugins=[PACKAGE] "
+                f"one of {', '.join(sorted(error.options))}{nearest(name, error.options)}, or, with plugins=[PACKAGE], "
                 f"a file of your own package{_without_files()}",
             )
         )
@@ -57,7 +57,10 @@ def refusal(error: Exception, overrides: Sequence[str] = ()) -> str:
 
 
 def _without_files() -> str:
-    """A text about plugins without YAML files; a wheel contains only the YAML files that its package data names."""
+    """A text about plugins without YAML files.
+
+    An installed plugin may lack them because a wheel contains only the YAML files that its package data names.
+    """
     lacking = [one for one in plugins.allowed().values() if not any(one.conf.rglob("*.yaml"))]
     return "".join(
         f"; the plugin {one.name} has no YAML files in {one.conf}"
@@ -82,13 +85,13 @@ def _of_hydra(error: Exception, overrides: Sequence[str]) -> str:
     allowed = (
         f"no such key{nearest(last, siblings)}; the keys here are {', '.join(siblings)}"
         if siblings
-        else f"must be a key that {above} has, but it has none; {above}={{{last}: VALUE}} gives it this one"
+        else f"must be a key of {above}, which has no keys; {above}={{{last}: VALUE}} adds this one"
     )
     group = key.partition(".")[0]
     if choices := next((one for one in overrides if one.startswith(f"{group}=") and "," in one), None):
         allowed += (
-            f"; if only some of {choices} have this key, set it in a file of your own: --config-dir FOLDER, "
-            f"{group}/NAME.yaml"
+            f"; if only some of {choices} have this key, set it in a file of your own, "
+            f"FOLDER/{group}/NAME.yaml, and add --config-dir FOLDER"
         )
     return one_line(ConfigError(key, values[-1] if values else None, allowed))
 
@@ -239,7 +242,7 @@ def _check_choice(group: str, text: str, value: object) -> None:
             _check_choice(group, text, Override._convert_value(one))
     elif isinstance(value, list):
         if len(set(map(str, value))) < len(value) or not all(isinstance(one, str) for one in value):
-            raise ConfigError(group, text, f"a list of names of files in conf/{group}, each only once")
+            raise ConfigError(group, text, f"a list of different names of files in conf/{group}")
     elif not isinstance(value, str | dict | Glob):  # a mapping contains values, not files
         raise ConfigError(group, text, f"the name of a file in conf/{group}")
 
@@ -261,12 +264,12 @@ _GROUPS = {
 }
 _HEAD = """\
 Run a grid of experiments: model x planner x dataset x robustness, on Ray. Results go to results/NAME in the current
-folder; the same command again resumes the sweep. `agent-grid sweep` and `python launch/sweep.py` are the same.
+folder; running the same command again resumes the sweep. `agent-grid sweep` and `python launch/sweep.py` are the same.
 
   agent-grid sweep -m                                     the default grid
   agent-grid sweep -m planner=react,egb_logits trials=5 name=mine
   agent-grid sweep planner=react                          one setting
-  agent-grid sweep -m dry_run=true                        the settings that would run, invalid ones, and the cost
+  agent-grid sweep -m dry_run=true                        the settings that would run, the invalid ones, and the cost
   agent-grid sweep -m +experiment=planning_horizon        a whole study
   agent-grid sweep --cfg job planner=react                every key with its value
 
@@ -306,7 +309,7 @@ def _of(group: str, about: str, folders: Sequence[Path], width: int) -> str:
 
 
 _WANTED = ("Input should be a valid string", "a folder")
-"""The first words of messages that a value must be a text: pydantic's message, and the one for a data set's path."""
+"""How messages begin that say that a value must be a text: pydantic's message, and ours for a data set's path."""
 _MOST = 400  # maximum length, in characters, of an override that is shown
 _CHARACTERS = 5  # maximum number of special characters that are named
 _PARTS = re.compile(r"""'(?:\\.|[^'\\])*'|"(?:\\.|[^"\\])*"|[^\[\]{},'"]+|.""", re.DOTALL)
@@ -375,7 +378,7 @@ def kept(error: ConfigError, overrides: Sequence[str]) -> ConfigError:
 
 
 def _quoted(text: str, needs: Callable[[str], bool]) -> tuple[str, list[str]] | None:
-    """An override, written for a shell, with quotes around the texts that need them; and these texts.
+    """An override, written for a shell, with quotes around the texts that need them, and the list of these texts.
 
     None if Hydra cannot read the quoted override either, or if it is too long to be shown.
     """

@@ -52,7 +52,7 @@ class Composed:
 
 
 def of_hydra(config: DictConfig, overrides: Sequence[str]) -> Composed:
-    """Split a config that Hydra has composed into its parts."""
+    """Split a config composed by Hydra; returns its parts."""
     choices = {str(group): name for group, name in config.hydra.runtime.choices.items()}
     plain = OmegaConf.masked_copy(config, [str(key) for key in config if key != "hydra"])
     OmegaConf.set_struct(plain, True)
@@ -181,8 +181,8 @@ class Composer:
         key = json.dumps(overrides)
         if key not in self._shared:
             keys = [text.partition("=")[0] for text in overrides]
-            # A preset must be the same in all these settings, so overrides must be equal, except choices with plain
-            # keys.
+            # Settings are only put together from parts if they have the same preset, so all their overrides must be
+            # equal, except choices with plain keys.
             alike = tuple(key if _PLAIN_KEY.fullmatch(key) else text for key, text in zip(keys, overrides, strict=True))
             first = self._first.get(alike)
             found = self._put_together(overrides, first) if first and len({*keys}) == len(keys) else None
@@ -246,14 +246,14 @@ FILE = "plugins.yaml"
 _SEARCH_PATH = "hydra.searchpath"
 _MAPPING = re.compile(r"(?!hydra\.)\w+(\.\w+)+=\s*\{")
 _MOST_BYTES = 100_000
-_LIST = "a list of packages: plugins=[mylab]"
+_LIST = "must be a list of packages, for example plugins=[mylab]"
 
 
 def prepared(arguments: Sequence[str]) -> list[str]:
     """Allow the plugins that a command line or its `--config-dir` names, and installed plugins.
 
-    Returns the arguments with the plugins' YAML folders on Hydra's search path, after the folders that are given there.
-    A mapping may have keys that its file does not have (`model.extra={top_p: 0.9}`).
+    Returns the arguments with the plugins' YAML folders on Hydra's search path, after any folders that the command line
+    puts there. A mapping may have keys that its file does not have (`model.extra={top_p: 0.9}`).
 
     Raises:
         ConfigError: a plugin cannot be used, or `plugins.yaml` cannot be read.
@@ -264,7 +264,7 @@ def prepared(arguments: Sequence[str]) -> list[str]:
 
 
 def opened(override: str) -> str:
-    """The override; if it sets a mapping, with `++` before it, as Hydra refuses keys that a mapping does not have yet.
+    """The override, with the prefix `++` if it sets a mapping, because Hydra refuses keys that the mapping lacks.
 
     Keys that a mapping must not have are refused later, when the object that it describes is created.
     """
@@ -295,12 +295,13 @@ def _of_folder(folder: str | None) -> list[str]:
         return []
     try:
         if file.stat().st_size > _MOST_BYTES:
-            raise ConfigError("--config-dir", str(file), f"a file of at most {_MOST_BYTES:,} bytes")
+            raise ConfigError("--config-dir", str(file), f"must be a file of at most {_MOST_BYTES:,} bytes")
         found = yaml.load(file.read_text(encoding="utf-8"), LOADER)  # noqa: S506 - it loads plain values only
     except (OSError, ValueError, RecursionError, yaml.YAMLError) as error:
-        raise ConfigError("--config-dir", str(file), f"a YAML file that can be read ({error})") from None
+        raise ConfigError("--config-dir", str(file), f"must be a readable YAML file ({error})") from None
     names = found.get(KEY) if isinstance(found, dict) and found.keys() == {KEY} else None
-    return _names(names, "--config-dir", str(file), f"must have only one key, with {_LIST.replace('=', ': ')}")
+    allowed = f"must have only the key {KEY}, with a list of packages, for example {KEY}: [mylab]"
+    return _names(names, "--config-dir", str(file), allowed)
 
 
 def _named(arguments: Sequence[str]) -> list[str]:

@@ -35,7 +35,8 @@ UNKNOWN, _NOTHING = "unknown", "–"
 class Tried:
     """Pilots by setting id, and measurements of the cluster, if one was started.
 
-    `start` is the number of seconds until Ray ran and workers began, `loading` the number until models were loaded.
+    `loading` is the number of seconds until models were loaded. `start` is the number of seconds until Ray was running
+    and workers began their first cells, not counting `loading`.
     """
 
     pilots: Mapping[str, Pilot]
@@ -75,13 +76,13 @@ def settings_table(
     """The table of a dry run, with one line per setting."""
     plan, settings = checked.plan, checked.plan.settings
     asked = bool(tried.sides)
-    caption = "expected for the cells to run, ± twice the standard error between the cells of a pilot"
+    caption = "forecasts for the cells to run, ± twice the standard error, which is computed from the cells of a pilot"
     caption += (
         ""
         if asked
-        else f" with {CASES} cells of each setting; dry_run.pilot=N tries more cells and also forecasts the time"
+        else f" with {CASES} cells of each setting; dry_run.pilot=N runs more cells and also forecasts the time"
     )
-    caption += "; time: of a setting's cells alone, without the start" if asked else ""
+    caption += "; time: if the setting ran alone, not counting the time to start" if asked else ""
     table = Table(title="dry run: no results were kept", caption=caption, box=box.SIMPLE_HEAD, title_justify="left")
     names = (*GROUPS, *(name for name in (*FURTHER, *ASKED) if any(name in setting.labels for setting in settings)))
     priced = any(one.money and one.money.value for one in forecasts.values() if one)
@@ -117,7 +118,8 @@ def _unknown(tried: Tried) -> list[str]:
     if low := sum(pilot.broken_off for pilot in tried.pilots.values() if pilot.batches):
         lines.append(
             f"forecasts of {counted(low, 'setting')} may be too low: the pilot's calls ran out in the middle of "
-            "cells, which do not count, but may be longer than the others; a larger dry_run.pilot is more exact"
+            "cells, and these cells, which may be longer than the others, are not counted; a larger dry_run.pilot "
+            "makes the forecasts more exact"
         )
     if single := sum(len(pilot.took) == 1 for pilot in tried.pilots.values() if tried.sides):
         lines.append(f"forecasts of {counted(single, 'setting')} rest on one cell, so their error (±) is not known")
@@ -125,15 +127,15 @@ def _unknown(tried: Tried) -> list[str]:
         few = [p for s in side.settings if (p := tried.pilots.get(s.id)) and p.batches and p.largest.side < side.cells]
         if few and side.pooled:
             how = (
-                "more cells take no longer, up to the server's limit"
+                "more cells at once take no longer, up to the server's limit"
                 if side.capacity
-                else "more cells at once are no faster"
+                else "running more cells at once does not save time"
             )
             least = min(pilot.largest.side for pilot in few)
             lines.append(
                 f"times of {counted(len(few), 'setting')} are less certain: the smallest pilot ran "
                 f"{counted(least, 'cell')} at once, the sweep runs {side.cells:,}, and the forecast assumes that {how}"
-                "; a larger dry_run.pilot is more exact"
+                "; a larger dry_run.pilot makes the times more exact"
             )
     return lines
 
@@ -151,7 +153,8 @@ def _sums(tried: Tried, pending: Mapping[str, int], forecasts: Mapping[str, Fore
     money = [one.money for one in known if one.money]
     if len(money) < len(known):
         parts.append(
-            f"US dollars unknown: {len(known) - len(money):,} settings have a model without a price or token counts"
+            f"US dollars unknown: {len(known) - len(money):,} settings have a model whose price or token counts are "
+            "not known"
         )
     elif any(one.value for one in money):
         parts.append(f"{told(total(money), 2)} US dollars")
@@ -159,7 +162,8 @@ def _sums(tried: Tried, pending: Mapping[str, int], forecasts: Mapping[str, Fore
     if tried.sides:
         cells = max(side.seconds(side.settings, tried.pilots, pending) for side in tried.sides)
         line = (
-            f"wall time on this cluster: {clock(tried.start + tried.loading + cells)}: {clock(tried.start)} to start, "
+            f"wall time on this cluster: {clock(tried.start + tried.loading + cells)}, of which "
+            f"{clock(tried.start)} to start, "
         )
         line += f"{clock(tried.loading)} to load models, " if tried.loading >= 1 else ""
         line += f"{clock(cells)} for the cells"

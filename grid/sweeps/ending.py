@@ -1,4 +1,4 @@
-"""The limits that end a sweep early: US dollars spent by all runs of its name, and too many failed or unknown cells.
+"""The limits that end a sweep early: on US dollars for all runs with its name, and on failed and unknown cells.
 
 This module stands apart from `session`, its only user, so that a limit can be added without knowing how a sweep runs.
 """
@@ -31,9 +31,10 @@ _MORE = "to continue, run again with a higher budget.money"
 
 
 class Spending:
-    """The US dollars that a sweep has spent, for messages. Hold the folder's lock from here until the run ends.
+    """The US dollars that a sweep has spent, for messages.
 
-    `money` limits the sweep's cells; it is None if there is no limit.
+    The caller must hold the folder's lock from the creation of this object until the run ends. `money` limits the
+    sweep's cells; it is None if there is no limit.
     """
 
     def __init__(self, plan: Plan, say: Callable[[str], None]) -> None:
@@ -45,7 +46,7 @@ class Spending:
             self.money = Money(limit, plan.hard, dollars, taken(plan.root))
             if unknown:
                 say(
-                    f"budget.money leaves out {unknown:,} cells of earlier runs, because their price or "
+                    f"budget.money does not count {unknown:,} cells of earlier runs, because their price or "
                     "tokens are not known"
                 )
 
@@ -70,14 +71,14 @@ class Spending:
             first = min(money.done, key=lambda one: money.done[one][0])
             if (money.each(first) or 0.0) <= money.limit - money.dollars:
                 return None
-            return f"{self._told_spent(money)}{self._too_little(money, first)}, so none is started; {_MORE}"
+            return f"{self._told_spent(money)}{self._too_little(money, first)}, so no cell is started; {_MORE}"
         return (
             f"budget.money={money.limit:g} is reached: all runs of this name have spent {money.dollars:.6g} US "
             f"dollars, so no cell is started; {_MORE}"
         )
 
     def reached(self, run: Run) -> str | None:
-        """The message if the limit is reached, including the chunks of `run` in flight; None before."""
+        """The message if the limit is reached, counting the chunks of `run` that are in flight; None before that."""
         money = self.money
         if money is None or (money.dollars + run.money_in_flight < money.limit and not money.unpaid):
             return None
@@ -94,12 +95,15 @@ class Spending:
             return []
         line = self._told_spent(money)
         if (beyond := money.dollars - money.limit) > 0:
-            line += f", {beyond:.6g} of them above the limit, for requests that had been sent before it was reached"
+            line += (
+                f", {beyond:.6g} more than the limit, because of requests that were sent before the limit was reached"
+            )
         if run.unaffordable:
             line += self._too_little(money, run.unaffordable.id)
         if money.unpaid:
             line += (
-                f"; {money.unpaid:,} cells were started but have no row, as their next request would exceed the limit"
+                f"; {money.unpaid:,} cells were started but have no row, because their next request would have "
+                "exceeded the limit"
             )
         if run.stopping and (run.unaffordable or money.unpaid or money.dollars >= money.limit):
             return [f"{line}; {_MORE}", self._reached(money)]
@@ -114,7 +118,7 @@ class Spending:
         return f"; {left:.6g} are left, but the next cell ({self._names()[setting_id]}) costs {each:.6g} on average"
 
     def _reached(self, money: Money) -> str:
-        """The line with the ended cells of each setting; for many settings, only the fewest and the most."""
+        """The line with each setting's number of ended cells; for many settings, only the lowest and highest number."""
         names, done = self._names(), sorted(money.done.items(), key=lambda one: one[1][0])
         if len(done) > _SETTINGS:
             done = [done[0], done[-1]]
@@ -123,7 +127,7 @@ class Spending:
         return f"cells that have ended: {told}{more}"
 
     def _names(self) -> dict[str, str]:
-        """The settings' names by id, which consist of the labels in which the settings differ."""
+        """For each setting's id, its name, which consists of the labels in which the settings differ."""
         labels = [one.labels for one in self._settings]
         models = short(one["model"] for one in labels)
         differ = [group for group in GROUPS if len({one[group] for one in labels}) > 1] or ["planner"]
@@ -148,7 +152,7 @@ def spent(root: Path) -> tuple[float, int]:
 
 
 def taken(root: Path) -> dict[str, tuple[float, int]]:
-    """For each setting, the US dollars of a results folder's cells with known dollars, and the number of these."""
+    """For each setting, the US dollars of a folder's cells whose dollars are known, and the number of these cells."""
     cells = store.read(root, "episodes", ["setting_id", "money"], pc.field("money").is_valid())
     sums = cells.group_by("setting_id").aggregate([("money", "sum"), ("money", "count")]).to_pylist()
     return {row["setting_id"]: (row["money_sum"], row["money_count"]) for row in sums}
@@ -166,7 +170,7 @@ class Failures:
         self._failed += report.failed
 
     def reached(self, run: Run) -> str | None:
-        """The message if the limit is reached, including the chunks of `run` in flight; None before."""
+        """The message if the limit is reached, counting the chunks of `run` that are in flight; None before that."""
         signs = [sign for _, sign in run.signs_in_flight]
         ended = self._ended + sum(sign.ended for sign in signs)
         failed = self._failed + sum(sign.ended - sign.ok for sign in signs)
@@ -199,7 +203,7 @@ class Unknowns:
         self._unknown[report.setting_id] += report.unknown
 
     def reached(self, run: Run) -> str | None:
-        """The message if the limit is reached, including the chunks of `run` in flight; None before."""
+        """The message if the limit is reached, counting the chunks of `run` that are in flight; None before that."""
         if self._limit is None:
             return None
         ended, unknown = self._ended.copy(), self._unknown.copy()

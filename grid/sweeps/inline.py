@@ -1,8 +1,8 @@
 """A sweep in this process, one cell after another, without Ray: `cluster=inline`, for debugging a planner.
 
-The planner's prints appear on the screen, and `breakpoint()` stops it. Rows are the same as on a cluster. A case has no
-time limit, because a debugger may stop it for hours. This module stands apart from `jobs` because `jobs` is imported
-before a command line has been checked, and importing this module takes seconds.
+The planner's prints appear on the screen, and `breakpoint()` pauses the sweep. Rows are the same as on a cluster. A
+case has no time limit, because a debugger may stop it for hours. This module stands apart from `jobs` because `jobs` is
+imported before a command line has been checked, and importing this module takes seconds.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def run_inline(checked: Checked, report: bool = True) -> bool:
 
 
 def _to_its_end(run: Any) -> None:
-    """Run a coroutine function; in a separate thread if an event loop already runs here, as in a notebook."""
+    """Run a coroutine function, in a separate thread if an event loop already runs here, as in a notebook."""
     try:
         asyncio.get_running_loop()
     except RuntimeError:

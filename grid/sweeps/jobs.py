@@ -1,4 +1,4 @@
-"""Turning composed Hydra configs into one checked sweep, and the sweep's exit status."""
+"""Turns composed Hydra configs into one checked sweep, runs it, and determines its exit status."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ def run_jobs(composed: Iterable[Composed]) -> NoReturn:
 
 
 def _say(what: str, error: GridError) -> None:
-    # The log in an EngineError keeps its lines.
+    # The log in an EngineError is printed with its line breaks.
     text = one_line(error) if isinstance(error, ConfigError) else shown_lines(str(error))
     print(f"{what}: {text}", file=sys.stderr)
 
@@ -139,7 +139,7 @@ def resolved(composed: Composed) -> tuple[dict[str, Any], dict[str, str]]:
 
 
 def with_restored(label: str, judge: object) -> str:
-    """The judge's label; it shows `restored` (set by an override or in a file) unless this has its default."""
+    """The judge's label, which shows the key `restored` (set by an override or in a file) unless it has its default."""
     restored = f"restored={judge['restored']}" if isinstance(judge, dict) and "restored" in judge else ""
     if not restored or restored == f"restored={NOT_RESTORED}" or restored in label:
         return label
@@ -155,7 +155,7 @@ def _absolute(key: str, path: str) -> str:
 
 
 def _label(group: str, name: str, overrides: Sequence[str], config: Mapping[str, Any]) -> str:
-    """The YAML's name with the changed values, `egb_logits[trajectories=3]`, except values without influence.
+    """The YAML file's name with the changed values, `egb_logits[trajectories=3]`, except values without effect.
 
     Only the last part of a path is shown, because other people see tables and file names too.
     """
@@ -179,12 +179,12 @@ def _label(group: str, name: str, overrides: Sequence[str], config: Mapping[str,
 
 # Stand-ins for retrievers that may not be installed (`stand_ins: {bm25: dense}`): only one of the two runs.
 #
-# So a preset uses the embedding search of its paper (egb_slate, algorithm 1, line 5) if it is installed, and runs
-# everywhere else too. A line says which retriever it used.
+# So a preset uses the embedding search of its paper (egb_slate, algorithm 1, line 5) if it is installed, and still runs
+# where it is not installed. A line says which retriever was used.
 
 
 def one_retriever(settings: Sequence[Setting]) -> tuple[list[Setting], list[str]]:
-    """The settings without retrievers that are replaced, and lines about the retrievers left out.
+    """The settings, except those whose retriever is left out, and lines about the retrievers that are left out.
 
     If a sweep names both a retriever and its stand-in, the original stays, or the stand-in if the original is not
     installed. If a sweep names only one of the two, that one stays.

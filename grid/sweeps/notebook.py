@@ -60,7 +60,7 @@ class Output(io.TextIOBase):
         return "\n".join(self._told())
 
     def _told(self) -> list[str]:
-        """The lines to show: the latest until the end, then a sweep's last line and notes, or a dry run's lines."""
+        """The lines to show: the latest; after the end, a sweep's last line and notes, or a dry run's lines."""
         lines = [shown_lines(line) for line in self._lines]
         last = [line for line in lines if line.startswith(_ENDS)][-1:]
         if not self.ended:

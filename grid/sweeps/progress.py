@@ -30,7 +30,7 @@ RUNNING, STOPPING, ENDED = "running", "stopping", "ended"
 
 
 class ToldSetting(TypedDict):
-    """One setting: its labels, its numbers of cells by result, and its tokens of prompts and answers together."""
+    """One setting: its labels, its numbers of cells by result, and its total number of prompt and answer tokens."""
 
     model: str
     planner: str
@@ -46,7 +46,7 @@ class ToldSetting(TypedDict):
 
 
 class Told(TypedDict):
-    """The file's content: `seconds` since the start, the Unix time of the update, numbers of cells, and rates.
+    """The file's content: the `seconds` since the start, the Unix time of the update, numbers of cells, and rates.
 
     `cells` is the number of cells that this run has to run, `total` the number in the whole sweep; files from earlier
     versions have no `total`.
@@ -119,7 +119,7 @@ _IDLE_EVERY = 30.0  # seconds between plain lines while no chunk ends
 
 @dataclass
 class Tally:
-    """One setting's cells: the number to run, the numbers by result, and the tokens of prompts and answers together."""
+    """One setting's cells: the number to run, the numbers by result, and the total of prompt and answer tokens."""
 
     labels: Mapping[str, str]
     cells: int
@@ -130,7 +130,7 @@ class Tally:
 
 
 class SweepProgress:
-    """A display of settings, cells done, ok, failed, cells/s, tokens/s and time left. A context manager.
+    """A context manager: displays settings, cells (done, ok and failed), cells/s, tokens/s and the time left.
 
     Ended cells of a chunk that is still running are counted as soon as the chunk's worker has reported them.
 
@@ -203,8 +203,9 @@ class SweepProgress:
 
         Args:
             fleet: the fleet of replicas.
-            in_flight: the number of cells that run.
-            signs: the last signs of workers whose chunks are still running, with the ids of their settings.
+            in_flight: the number of cells that are running.
+            signs: the latest sign of life from each worker whose chunk is still running, with the id of
+                the chunk's setting.
         """
         self._in_flight, self._signs = in_flight, signs
         self._show(_IDLE_EVERY, fleet.told())

@@ -39,7 +39,10 @@ STATES: tuple[State, ...] = get_args(State)
 EQUAL, CHANGED, NEW, GONE, UNKNOWN = STATES
 SCORERS = ("dataset", "metrics", "robustness", "retriever", "pool")
 """The groups of a setting whose code can change a score."""
-NOTHING_CHANGED = "neither code nor data changed, so the stored rows are not enough, or a scorer is not deterministic"
+NOTHING_CHANGED = (
+    "neither code nor data changed, so either the stored rows are not enough to compute the scores again, or a scorer "
+    "is not deterministic"
+)
 _A_PART = 500  # cells that are scored together
 _AT_ONCE = 16
 _DIGITS = 16
@@ -114,7 +117,7 @@ async def rescore(
     with the number of cells scored since the last call.
 
     Raises:
-        ConfigError: no data set asks the judge, or its price is unknown although `most` is given.
+        ConfigError: no data set asks the judge, or the judge's price is unknown although `most` is given.
         EngineError, UnfinishedError: the judge does not answer, or has spent its US dollars; the answers so far are
             written.
         StoreError: the folder cannot be read or written to, or a sweep has locked it.
@@ -130,7 +133,7 @@ async def rescore(
 
 
 class _Group(NamedTuple):
-    """The cells of a setting with one config, and the built setting that scores them, or why there is none."""
+    """The cells of a setting with one config, and the setting built to score them, or why it cannot be built."""
 
     episodes: list[dict[str, Any]]
     setting: Setting
@@ -157,7 +160,7 @@ class _Work:
         self._found.imported = len(store.read(self._root, "episodes", ["cell_id"], ~ran))
         groups = [self._group(own.to_pylist()) for own in _by_config(rows)]
         if self._judge and not any(group.examines for group in groups):
-            allowed = "needs a folder with a data set that asks an evaluator, but this one has none"
+            allowed = "needs a folder with a data set that asks an evaluator, but this folder has no such data set"
             raise ConfigError(f"model@{EVALUATOR}", self._judge.label, allowed)
         for group in groups:
             self._declare(group.built)
@@ -190,7 +193,7 @@ class _Work:
         """Write a setting's metric definitions; raises ConfigError if the folder defines one of them differently."""
         there = store.metrics(self._root)
         own = {name: metric for name, metric in built.metrics.items() if name not in KNOWN} if built else {}
-        together([("its data set or planner", own.values()), (f"results in {self._root}", there.values())])
+        together([("the data set or planner of a setting", own.values()), (f"results in {self._root}", there.values())])
         fresh = [metric for name, metric in own.items() if name not in there]
         store.write(self._root, {"metrics": store.metric_rows(fresh)})
 
@@ -247,7 +250,8 @@ class _Work:
             return Again(why=group.why)
         if built.version != episode["dataset_version"]:
             return Again(
-                why=f"its data have version {episode['dataset_version']}, but the data here have {built.version}"
+                why=f"its data have version {episode['dataset_version']}, but the current data have version "
+                f"{built.version}"
             )
         asks = self._judge is not None and group.examines
         evaluation = built.evaluation(episode["case_id"], group.setting.seed) if asks else None
@@ -256,7 +260,7 @@ class _Work:
             if used is None or used >= most:
                 told = "no longer known" if used is None else f"${used:.4f}"
                 raise UnfinishedError(
-                    f"budget.money={most:g} ends the scoring: the cost of {self._judge.label} is {told}"
+                    f"the scoring ends because of budget.money={most:g}: the cost of {self._judge.label} is {told}"
                 )
         try:
             return await score_again(built, one, seed, evaluation)

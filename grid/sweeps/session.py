@@ -102,7 +102,7 @@ def _turns(
     cells: tuple[store.CellIds, dict[str, int]],
     tally: TranscriptTally,
 ) -> dict[str, int]:
-    """Run the cells until each has a row or a limit is reached; returns the number without a row, by setting.
+    """Run the cells until each has a row or a limit is reached; returns the number of cells without a row, by setting.
 
     Further turns run cells whose files were damaged during the first turn, and cells that failed because of the
     infrastructure.
@@ -204,7 +204,7 @@ def _run(
     tally: TranscriptTally,
     spending: Spending,
 ) -> tuple[bool, int]:
-    """Run the cells that are not `done`; returns whether it was interrupted or limited, and the number that failed."""
+    """Run the cells not `done`; returns whether the run was interrupted or limited, and the number of failed cells."""
     started, plan = time.monotonic(), checked.plan
     needing = [setting for setting in plan.settings if pending[setting.id]]
     ids = [setting.id for setting in needing]
@@ -248,13 +248,14 @@ def _run(
 def _sampled(since: dt.datetime, cells: int) -> str:
     """The line that says since when transcripts have been kept for only a sample of cells."""
     return (
-        f"transcripts reached store.transcripts_gib after {cells:,} cells of this run, at {since:%Y-%m-%d %H:%M:%S} "
-        f"UTC: in later chunks, transcripts are kept for only {100 * REST_SHARE:g}% of the cells"
+        f"transcripts reached the limit store.transcripts_gib after {cells:,} cells of this run, at "
+        f"{since:%Y-%m-%d %H:%M:%S} UTC: in later chunks, transcripts are kept for only {100 * REST_SHARE:g}% of the "
+        "cells"
     )
 
 
 def _tried_again(plan: Plan, console: Console, retries: Iterator[int]) -> tuple[store.CellIds, dict[str, int]] | None:
-    """Wait until failed infrastructure may have recovered; returns the done cells, and the number to run by setting.
+    """Wait until failed infrastructure may be back; returns the done cells, and the number of cells to run by setting.
 
     None if no cell failed because of infrastructure, or if no `cluster.retries` are left.
     """
@@ -357,7 +358,7 @@ def complete(checked: Checked, console: Console, missing: int, warn: bool) -> bo
         if row["setting_id"] in wanted:
             failures.setdefault(row["error_kind"], []).append(row["error_message"])
     for kind, messages in failures.items():
-        say(console, f"{len(messages):,} cells failed ({kind}), the first: {messages[0]}")
+        say(console, f"{len(messages):,} cells failed ({kind}), the first with the error: {messages[0]}")
     for line in (*answers.unreadable(plan.root), *answers.served(plan.root)) if warn else ():
         say(console, line)
     if missing:
@@ -367,7 +368,8 @@ def complete(checked: Checked, console: Console, missing: int, warn: bool) -> bo
     if ErrorKind.CODE in failures:
         say(
             console,
-            "failures of code: error_traceback in episodes shows where; after you fix the code, these cells run again",
+            "failures of code: the column error_traceback of the table episodes shows where they happened; these cells "
+            "run again after you fix the code",
         )
     return not (missing or {ErrorKind.INFRASTRUCTURE, ErrorKind.CODE} & set(failures))
 
@@ -524,14 +526,14 @@ def replicas_table(totals: Sequence[Totals]) -> Table:
     table = Table(title="replicas", box=box.SIMPLE_HEAD, title_justify="left")
     table.caption = (
         "prefill: prompt tokens that were computed; cached: prompt tokens read from a cache; decoded: generated "
-        "tokens; /s: per second of the whole time / of the time in which the replica computed; batch: mean number of "
-        "requests computed at once; KV: peak use of the KV cache"
+        "tokens; /s: tokens per second of the whole time / of the time in which the replica was computing; batch: mean "
+        "number of requests computed at once; KV: peak use of the KV cache"
     )
     if any(total.stats.usage.uncounted_answers for total in totals):
         table.caption += "; ≥: the server did not report the tokens of some answers"
     gpus = sum(total.stats.gpus * total.seconds for total in totals)
     if gpus:
-        table.caption += f"; {gpus:,.0f} GPU seconds since they were ready"
+        table.caption += f"; {gpus:,.0f} GPU seconds since the replicas were ready"
     figures = "requests|failed|restarts|batch|prefill|cached|decoded|prefill/s|decoded/s|KV"
     for column in ("model", "replica", *figures.split("|")):
         named = column == "model"
@@ -571,7 +573,7 @@ class TranscriptTally:
             return ""
         return (
             f"transcripts of {self._cells:,} cells: {self._bytes:,} bytes, {self._bytes / self._cells:,.0f} per cell; "
-            f"all transcripts of this name, merged: {on_disk:,} bytes"
+            f"all transcripts of runs of this name, merged: {on_disk:,} bytes"
         )
 
 

@@ -1,8 +1,8 @@
 """Episodes as traces of OpenTelemetry, made from the tables' rows, during a sweep or from a finished folder.
 
 Workers do nothing for traces: a thread of the driver reads the rows that workers have written, and sends them to the
-collector that the variables OTEL_EXPORTER_OTLP_* name. Counts come from the rows. Only an episode has real times. Each
-span within an episode begins a microsecond after the previous span, which shows their order, and has no duration.
+collector that the variables OTEL_EXPORTER_OTLP_* name. Counts come from the rows. Only an episode has real times.
+Within an episode, each span begins a microsecond after the previous span, to show their order, and has no duration.
 """
 
 from __future__ import annotations
@@ -107,7 +107,7 @@ class Follower:
         self.close()
 
     def close(self) -> None:
-        """Send the last episodes if the collector answers, within at most ten seconds; print how many were not sent."""
+        """If the collector answers, spend up to ten seconds sending the last episodes; print how many were not sent."""
         if self._sender is None or self._over.is_set():
             return
         self._over.set()
@@ -122,7 +122,7 @@ class Follower:
         line = f"traces: {len(made) - left:,} of {len(made):,} episodes were sent"
         if left:
             why = self._failure or "the collector at OTEL_EXPORTER_OTLP_ENDPOINT did not accept them"
-            line += f"; {left:,} were not: {why}; to send all, run agent-grid export otel {self._root}"
+            line += f"; {left:,} were not sent: {why}; to send all, run agent-grid export otel {self._root}"
         self._say(line)
 
     def _follow(self) -> None:
@@ -218,7 +218,7 @@ def _by_cell(
 
 
 class _Trace:
-    """The spans of one episode, by the GenAI conventions; attributes missing in these begin with `agent_grid.`."""
+    """The spans of one episode, by the GenAI conventions; names of further attributes begin with `agent_grid.`."""
 
     def __init__(self, row: Mapping[str, Any], content: bool) -> None:
         from opentelemetry.semconv._incubating.attributes import gen_ai_attributes as names
@@ -314,7 +314,7 @@ class _Trace:
         failed: bool = False,
         client: bool = False,
     ) -> ReadableSpan:
-        """A span; `own` is its context, None for the episode's span. All other spans' times only show their order."""
+        """A span; `own` is its context (None for the episode's span). Times of other spans only show their order."""
         from opentelemetry.sdk.trace import ReadableSpan
         from opentelemetry.trace import SpanKind, Status, StatusCode
 

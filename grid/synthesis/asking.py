@@ -26,7 +26,7 @@ from grid.text.objects import UnreadableError
 from grid.text.words import stems
 from grid.worlds.equivalence import equivalent
 
-# A stage's file, with one line for each answer of the model, the answer's cost and the rules that it broke.
+# A stage's file: each line holds one answer of the model, with the answer's cost and the rules that it broke.
 
 
 Key = tuple[str, int, str]
@@ -267,7 +267,7 @@ class Settled(Generic[T]):
         return max(range(len(self.tries)), key=lambda index: (len(self.tries[index][1].kept), -index))
 
     def draft(self) -> str | None:
-        """The last answer, to be repaired; None if it repeats an earlier answer, as the model would copy it again."""
+        """The last answer, to be repaired; None if it repeats an earlier one, since the model would copy it again."""
         answers = [line.answer for line, _ in self.tries]
         return answers[-1] if answers and answers[-1] not in answers[:-1] else None
 
@@ -405,7 +405,7 @@ class Asker:
         return line, Checked((), (length,)) if length else read(item, line.answer)
 
     async def _ask(self, prompt: Prompt, seed: int) -> tuple[str, Usage, Broken | None]:
-        """The answer, its usage, and None; or an empty answer and, as a broken rule, the reason why there is none."""
+        """The answer, its usage and None; after an error, an empty text, no usage, and the error as a broken rule."""
         async with self._gate:
             engine = await self._ready()
             try:

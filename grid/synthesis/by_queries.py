@@ -42,12 +42,12 @@ Say = Callable[[str], None]
 
 
 async def cases(asker: Asker, wanted: Construction, say: Say) -> tuple[list[ToolRecord], list[CaseRecord]]:
-    """Run the stages up to complete cases, queries first; returns the library and the cases.
+    """Run the stages that lead to complete cases, starting with the queries; returns the library and the cases.
 
     The library has at least `sizes.tools` tools per topic, if the model writes enough of them.
 
     Raises:
-        UnfinishedError: a stage kept no product.
+        UnfinishedError: none of a stage's products was kept.
         ConfigError: the retriever cannot be used.
         EngineError, DataError, StoreError: as in `construct`.
     """
@@ -70,7 +70,10 @@ async def cases(asker: Asker, wanted: Construction, say: Say) -> tuple[list[Tool
 
 
 async def _outlines(asker: Asker, wanted: Construction) -> list[Outline]:
-    """Queries and their plans in prose. Topics take turns, so that a larger set starts with the same queries."""
+    """Queries and their plans in prose.
+
+    Topics take turns, so that a larger set starts with the same queries as a smaller set.
+    """
     domain, sizes = wanted.domain, wanted.sizes
     drawn = {
         topic: shapes.drawn(wanted.seed, topic, domain.users, wanted.complexity, sizes.workflows * sizes.queries)
@@ -104,7 +107,10 @@ async def _grounded(
 
 
 async def _categorised(asker: Asker, wanted: Construction, grounded: Sequence[Grounded], say: Say) -> list[ToolRecord]:
-    """The plans' tools with categories. A tool that no answer categorises gets the topic of its first query."""
+    """The plans' tools, each with a category.
+
+    A tool that no answer categorises gets, as its category, the topic of the first query that uses the tool.
+    """
     made = [(tool, one.plan.topic) for one in grounded for tool in one.made]
     every = [tool for tool, _ in made]
     batches = [every[start : start + AT_A_TIME] for start in range(0, len(every), AT_A_TIME)]
@@ -127,7 +133,7 @@ async def _merged(
 ) -> tuple[list[ToolRecord], list[Workflow]]:
     """The library after the merges, and the plans with the merged tools.
 
-    Plans that call the same tools in the same order all get the key of the first of them, so that their cases form a
+    Plans that call the same tools in the same order all get the key of the first such plan, so that their cases form a
     cluster.
     """
     apart = neighbours([one.plan for one in grounded])
@@ -146,7 +152,7 @@ async def _merged(
 
 
 async def _filled(asker: Asker, wanted: Construction, library: Sequence[ToolRecord]) -> list[ToolRecord]:
-    """The library, with more tools for each topic that has fewer than `sizes.tools` (figure 13)."""
+    """The library, with more tools for each topic that has fewer than `sizes.tools` tools (figure 13)."""
     lacking = {
         topic: (wanted.sizes.tools - len(own), own)
         for topic in wanted.domain.topics
@@ -160,7 +166,7 @@ async def _filled(asker: Asker, wanted: Construction, library: Sequence[ToolReco
     return found
 
 
-# The tools of plans: similar tools in the library are reused, others are made (egb_slate §3.3, figure 11).
+# The tools of plans: similar tools in the library are reused, missing ones are written (egb_slate §3.3, figure 11).
 
 
 _CHOICE = (
@@ -298,7 +304,10 @@ def _schema(outline: Outline) -> dict[str, Any]:
 AT_A_TIME = 15
 """Number of tools that one request categorises; 10 to 20 in the paper (figure 14)."""
 TOGETHER = 40
-"""Maximum number of a category's tools in one merging request; more are split into groups of similar tools."""
+"""Maximum number of tools of one category in a merging request.
+
+Larger categories are split into groups of similar tools.
+"""
 Pair = frozenset[str]
 _CATEGORIES = TypeAdapter(dict[str, str])
 
@@ -313,7 +322,7 @@ class _MergedAnswer(BaseModel):
 
 @dataclass(frozen=True)
 class Merge:
-    """A category's merged tools, by the names of the tools that they replace; unchanged tools are not included."""
+    """A category's merged tools, keyed by the names of the tools that they replace; unchanged tools are left out."""
 
     into: Mapping[str, ToolRecord]
 
@@ -350,7 +359,10 @@ async def categorised(
 
 
 def together(library: Sequence[ToolRecord], nearby: Nearby) -> Iterator[tuple[str, list[ToolRecord]]]:
-    """The groups of tools for merging requests, with keys: a category, or up to `TOGETHER` similar tools of it."""
+    """The groups of tools that share a merging request, by key.
+
+    A group is a whole category or, if the category is too large, up to `TOGETHER` similar tools of the category.
+    """
     for category in dict.fromkeys(tool.category for tool in library):
         left = [tool for tool in library if tool.category == category]
         number = 0
@@ -364,7 +376,10 @@ def together(library: Sequence[ToolRecord], nearby: Nearby) -> Iterator[tuple[st
 async def merged(
     asker: Asker, domain: Domain, key: str, tools: Sequence[ToolRecord], apart: Set[Pair]
 ) -> list[Settled[Merge]]:
-    """Ask which tools do the same thing, and which tool replaces each such group. Pairs in `apart` are never merged."""
+    """Ask for groups of tools that do the same thing, and for the tool that replaces each group.
+
+    Pairs in `apart` are never merged.
+    """
     sections = (
         Section(
             "role",
@@ -398,7 +413,10 @@ async def merged(
 
 
 def neighbours(plans: Sequence[Workflow]) -> set[Pair]:
-    """Pairs of tools in neighbouring substeps. If merged, the same tool would be called twice in a row."""
+    """Pairs of tools in neighbouring substeps.
+
+    If such a pair were merged, the same tool would be called twice in a row.
+    """
     return {
         Pair((one.tool.name, other.tool.name))
         for plan in plans
@@ -408,7 +426,7 @@ def neighbours(plans: Sequence[Workflow]) -> set[Pair]:
 
 
 def rewritten(plan: Workflow, library: Mapping[str, ToolRecord]) -> Workflow:
-    """A plan with each tool replaced by the tool that `library` has for its name."""
+    """A plan in which each tool is replaced by the tool that `library` has under the old tool's name."""
     steps = tuple(
         (text, tuple(replace(sub, tool=library[sub.tool.name] if sub.tool else None) for sub in substeps))
         for text, substeps in plan.steps
@@ -445,7 +463,7 @@ def _merging_schema(names: Sequence[str]) -> dict[str, Any]:
     return object_schema({"merged": groups}, ["merged"])
 
 
-# Finding the tools in a growing library that are nearest to a text, by embeddings or by words (egb_slate §3.3).
+# Finding the tools nearest to a text in a growing library, by embeddings or by words (egb_slate §3.3).
 
 
 class Nearby(Protocol):
@@ -459,10 +477,10 @@ class Nearby(Protocol):
 def nearby(config: Mapping[str, Any], say: Callable[[str], None]) -> Nearby:
     """The search for tools that a file in conf/retriever describes: `dense` or `bm25`.
 
-    If the embedding model cannot be loaded, tools are found by words, and `say` gets the reason.
+    If the embedding model cannot be loaded, the search compares words instead, and the reason is passed to `say`.
 
     Raises:
-        ConfigError: a different retriever is named, or a key that the named retriever does not have.
+        ConfigError: the retriever is neither `dense` nor `bm25`, or it does not have one of the given keys.
     """
     found = make("retriever", config)
     if isinstance(found, BM25):

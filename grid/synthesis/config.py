@@ -65,7 +65,8 @@ class Domain(_Strict):
 class Sizes(_Strict):
     """The sizes of a set: tools and workflows for each topic, queries for each workflow, equivalents and distractors.
 
-    `equivalents` is the share of used tools that get an equivalent; `distractors` is the number per used tool.
+    `equivalents` is the share of used tools that get an equivalent; `distractors` is the number of distractors per used
+    tool.
     """
 
     tools: Annotated[int, Field(ge=1, le=1000)]
@@ -98,7 +99,7 @@ def read(arguments: Sequence[str]) -> Construction:
     """The construction that `KEY=VALUE` arguments describe.
 
     Raises:
-        ConfigError: a key is wrong; the error has the key, its value and the allowed values.
+        ConfigError: a key is wrong; the error names the key, its value and the allowed values.
     """
     config = _merged(arguments)
     for key in ("model", "domain", "out"):
@@ -122,7 +123,7 @@ def read(arguments: Sequence[str]) -> Construction:
 
 
 def _merged(arguments: Sequence[str]) -> dict[str, Any]:
-    """The keys of conf/construct.yaml with the arguments' values, and with the contents of the groups' files."""
+    """The keys of conf/construct.yaml with the arguments' values; a group's key has the contents of the chosen file."""
     choices, rest = dict[str, str](), list[str]()
     for one in arguments:
         key, equals, value = one.partition("=")
@@ -151,7 +152,7 @@ def _merged(arguments: Sequence[str]) -> dict[str, Any]:
 
 
 def _with(config: DictConfig, argument: str) -> DictConfig:
-    """The config with one more argument's value; raises ConfigError for an unknown key or an unreadable value."""
+    """The config with the value of one more argument; raises ConfigError for an unknown key or an unreadable value."""
     key, _, value = argument.lstrip("+").partition("=")
     shown_value = "(not shown)" if key.startswith("model.") else value  # the value may be a secret
     try:
@@ -194,7 +195,8 @@ def _domain(name: object) -> Domain:
         raise config_error("domain.", error, [*Domain.model_fields]) from None
 
 
-# Shapes of workflows (egb_slate, figures 10 and 12), which are drawn because a model's habits would reveal the calls.
+# Shapes of workflows (egb_slate, figures 10 and 12), drawn at random because a model's habits would reveal which
+# substeps call tools.
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,7 @@ from grid.synthesis.config import Domain, Shape, slug
 from grid.synthesis.tools import line, notes
 
 OFFERED = 30
-"""Number of tools that a plan may choose from: the topic's own, then the nearest of other topics (figure 10)."""
+"""Number of tools that a plan may choose from: its topic's tools, then the nearest ones of other topics (figure 10)."""
 LENGTH = 160
 KINDS: Mapping[Complexity, str] = {
     "simple": "It goes straight to the goal.",
@@ -31,7 +31,7 @@ KINDS: Mapping[Complexity, str] = {
         "It has several parts whose results are combined. Special cases are handled, and many kinds of tools are used."
     ),
 }
-"""The properties of plans by complexity, except the numbers of their parts (figure 12)."""
+"""For each complexity, the properties of its plans, except for the numbers of steps and substeps (figure 12)."""
 
 
 class _Substep(BaseModel):
@@ -70,7 +70,7 @@ class Workflow:
 
     @property
     def calls(self) -> list[tuple[str, ToolRecord]]:
-        """The number and the tool of each substep that calls a tool."""
+        """The number `i.j` and the tool of each substep that calls a tool."""
         return [(sub.id, sub.tool) for sub in self.substeps if sub.tool]
 
     def signature(self) -> tuple[str, ...]:
@@ -114,7 +114,7 @@ async def of_topic(
 
 
 def distinct() -> Callable[[Workflow], Broken | None]:
-    """A rule that refuses a workflow with the goal of an earlier one, or with its tools in the same order."""
+    """A rule that refuses a workflow with an earlier one's goal, or with an earlier one's tools in the same order."""
     goals, tools = set[str](), set[tuple[str, ...]]()
 
     def rule(plan: Workflow) -> Broken | None:

@@ -1,4 +1,4 @@
-"""User queries: for a workflow's goal or, if there are no tools yet, with plans in prose (egb_slate §3.2, §3.3)."""
+"""User queries for a workflow's goal or, if there are no tools yet, queries and prose plans (egb_slate §3.2, §3.3)."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ WORDS: Mapping[Complexity, tuple[int, str]] = {
         "several related wishes, exceptions, deadlines and priorities, in five or more sentences",
     ),
 }
-"""By complexity, the minimum number of words in a query, and a description of a query's content."""
+"""For each complexity, the minimum number of words in a query, and a description of a query's content."""
 _VALUE = 100
 ANY_TEXT = {"type": "string"}  # no limit, because xgrammar needs half a minute to compile one of 1,200 characters
 EXAMPLE: Mapping[str, Any] = {
@@ -58,10 +58,10 @@ class _Query(BaseModel):
 
 @dataclass(frozen=True)
 class Query:
-    """A user's query; `key` is the case's id, `values` are the first call's arguments.
+    """A user's query; `key` is the case's id, and `values` are the first call's arguments.
 
-    `values` is None if the query was written before the tools; the stage for substeps then finds the arguments in the
-    query's text.
+    `values` is None if the query was written before the tools; the stage that writes substeps then finds the arguments
+    in the query's text.
     """
 
     key: str
@@ -112,7 +112,7 @@ class Said(Protocol):
 
 
 def distinct(before: Sequence[Said] = ()) -> Callable[[Said], Broken | None]:
-    """A rule that refuses a query with the same text as an earlier query, ignoring the words' forms."""
+    """A rule that refuses a query that repeats the text of an earlier one, possibly with words in different forms."""
     texts = {normal(query.text) for query in before}
 
     def rule(query: Said) -> Broken | None:
@@ -262,7 +262,7 @@ def _wish_checking(
     return check
 
 
-# Plans before there are tools: a query is divided into steps and substeps in prose (egb_slate §3.3, figure 10).
+# Plans written before there are tools: a query is divided into steps and substeps in prose (egb_slate §3.3, figure 10).
 
 
 _OUTLINE_RULES = (
@@ -281,7 +281,7 @@ _FORM = (f"Answer with JSON only, as in this short example from another domain: 
 
 @dataclass(frozen=True)
 class Outline:
-    """The plan for a wish in prose: its goal, and the texts of its steps `i` and substeps `i.j`."""
+    """The plan for a wish, written in prose: its goal, and the texts of its steps `i` and substeps `i.j`."""
 
     wish: Wish
     goal: str
@@ -289,7 +289,7 @@ class Outline:
 
     @property
     def calling(self) -> list[str]:
-        """The numbers of the substeps that call a tool."""
+        """The numbers `i.j` by which the substeps that call a tool are named."""
         return [number for number, calls in self.wish.shape.numbered() if calls]
 
     def lines(self) -> Iterator[str]:
@@ -328,7 +328,7 @@ async def of_wish(asker: Asker, domain: Domain, wish: Wish) -> list[Settled[Outl
 
 
 def _numbers(shape: Shape) -> list[str]:
-    """The numbers of all steps and substeps, in order."""
+    """The numbers `i` and `i.j` by which all steps and substeps are named, in order."""
     found = list[str]()
     for i, substeps in enumerate(shape.steps, 1):
         found += [str(i), *(f"{i}.{j}" for j, _ in enumerate(substeps, 1))]

@@ -1,8 +1,8 @@
 """A SLATE of your own domain: `python -m grid.synthesis.slate model=NAME domain=NAME out=FOLDER KEY=VALUE`.
 
 A model writes tools, plans, queries, substeps, outcomes, equivalents and distractors (egb_slate §3, appendix D). With
-order=queries it writes queries first, then plans, tools, categories and merges, as in the paper. Rules check every
-answer. After an interruption, the same command resumes. Keys: conf/construct.yaml.
+order=queries, the model writes queries first, then plans, tools, categories and merges, as in the paper. Rules check
+every answer. The same command resumes an interrupted construction. Keys: conf/construct.yaml.
 """
 
 from __future__ import annotations
@@ -46,13 +46,13 @@ SETTINGS = "construction.json"
 
 
 def asked(wanted: Construction) -> How:
-    """The parameters of the model's requests, which do not include batching and prices."""
+    """The parameters of the model's requests, except those for batching and prices."""
     model = {key: value for key, value in unpriced(wanted.model).items() if key != "serving"}
     return How(model, wanted.seed, wanted.repairs, wanted.temperature, wanted.max_tokens, wanted.at_once)
 
 
 def expect_same(wanted: Construction) -> None:
-    """Write the set's settings to its folder; raises ConfigError if the folder has different settings.
+    """Write the set's settings to its folder; raises ConfigError if the folder already has different settings.
 
     Sizes and repairs may change, because requests that were answered before are not sent again.
     """
@@ -84,7 +84,7 @@ def expect_same(wanted: Construction) -> None:
 
 
 def _flat(key: str, value: object) -> dict[str, object]:
-    """The values of a nested object by dotted keys; a list counts as one value."""
+    """The values of a nested object, under dotted keys; a list counts as one value."""
     if not isinstance(value, dict):
         return {key: value}
     parts = (_flat(f"{key}.{name}" if key else str(name), part) for name, part in value.items())
@@ -96,7 +96,7 @@ def held(out: Path) -> Iterator[None]:
     """Hold a folder's lock during one construction.
 
     Raises:
-        StoreError: another process holds the folder, or it cannot be written to.
+        StoreError: another process holds the lock, or the folder cannot be written to.
     """
     lock = FileLock(out / ".lock", timeout=0)
     try:
@@ -122,7 +122,7 @@ async def construct(
     """Run all stages, and write the set; returns the asker, which has the requests and results of each stage.
 
     Raises:
-        UnfinishedError: a stage kept no product.
+        UnfinishedError: none of a stage's products was kept.
         EngineError: the model does not answer.
         DataError, StoreError: a stage's file cannot be read or written.
     """
@@ -140,7 +140,7 @@ async def construct(
 async def _cases(
     asker: Asker, wanted: Construction, say: Callable[[str], None]
 ) -> tuple[list[ToolRecord], list[CaseRecord]]:
-    """Run the stages up to complete cases, tools first; returns the library, and the cases."""
+    """Run the stages that lead to complete cases, starting with the tools; returns the library and the cases."""
     domain, sizes = wanted.domain, wanted.sizes
     topics = [*domain.topics]
     made = await asker.run("tools", (tools.of_topic(asker, domain, topic, sizes.tools) for topic in topics))
@@ -225,7 +225,7 @@ def stages(found: Sequence[Stage]) -> Table:
 
 
 def gates(found: Sequence[Stage]) -> Table:
-    """The table of rules: the number of answers that broke each rule, and of items that still broke it in the end."""
+    """The table of rules: the numbers of answers that broke each rule, and of items that still broke it at the end."""
     table = Table(
         title="Gates",
         box=SIMPLE,
@@ -250,7 +250,7 @@ def gates(found: Sequence[Stage]) -> Table:
 
 
 def quality(dataset: Slate) -> Table:
-    """The figures that a benchmark's reviewer would measure, as far as the set is large enough for them."""
+    """The figures that a benchmark's reviewer would measure; if the set is too small for a figure, a row says so."""
     from grid.datasets.slate.quality import groups  # scikit-learn is slow to import
 
     table = Table(
@@ -294,7 +294,7 @@ RAN, UNFINISHED, CANNOT_RUN = 0, 1, 2
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Return the exit status: 0; 1 if the construction could not be finished; 2 if it cannot run."""
+    """Return the exit status: 0 on success, 1 if the construction could not be finished, or 2 if it cannot run."""
     parser = argparse.ArgumentParser(
         prog="python -m grid.synthesis.slate",
         description=__doc__,
@@ -349,7 +349,7 @@ def _run(wanted: Construction) -> None:
 
 
 def _quality(console: Console, wanted: Construction) -> None:
-    """Print the set's figures as a benchmark, computed from its files."""
+    """Print the figures that describe the set as a benchmark, computed from its files."""
     from grid.datasets.slate.dataset import Slate
 
     dataset = Slate(path=str(wanted.out))

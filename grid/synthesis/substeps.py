@@ -25,8 +25,9 @@ from grid.worlds.lookup import build_entries, means
 _LENGTH = 200
 _LEAST_WORDS = 4
 _LEAST_CHAINED = 0.75
-"""Minimum share of a case's calls after the first that must use an earlier call's result."""
-# The example's numbers occur in no plan, since small models would copy the example's text for a number of their plan.
+"""The minimum share of calls that must use an earlier call's result, among all calls of a case except the first."""
+# Plans never use the substep numbers of this example: if a number occurred in both, small models would copy the
+# example's text for it.
 _EXAMPLE: Mapping[str, Mapping[str, Any]] = {
     "6.1": {"text": "Settle which weather station is nearest to the meadow"},
     "6.2": {"text": "Find out how wet it will get at WS-118 on 14 May 2026"},
@@ -56,7 +57,7 @@ _ANSWER = TypeAdapter(dict[str, _Written])
 
 @dataclass(frozen=True)
 class Outlined:
-    """A query with the texts of its substeps and its reference calls, both by the substeps' numbers."""
+    """A query with the texts of its substeps and its reference calls, both keyed by substep number."""
 
     query: Query
     texts: Mapping[str, str]
@@ -204,7 +205,7 @@ def _schema(query: Query) -> dict[str, Any]:
     return object_schema(whole, [*whole])
 
 
-# The stage that writes the calls' outcomes, all of a case's together so that they agree (egb_slate §3.4, figure 15).
+# The stage that writes calls' outcomes: one request per case, so that the outcomes agree (egb_slate §3.4, figure 15).
 
 
 _VALUE = 120
@@ -264,7 +265,7 @@ def coherent() -> Callable[[CaseRecord], Broken | None]:
 
 
 def _taken(outlined: Outlined, tools: Tools) -> dict[tuple[str, str], str]:
-    """The results (step and field) that later calls use, with the types that they require (string if types differ)."""
+    """The results (step, field) that later calls use, each with the required type (string if the types differ)."""
     kinds: dict[tuple[str, str], str] = {}
     for call in outlined.calls.values():
         types = {one.name: one.type for one in tools[call.tool].arguments}
@@ -331,7 +332,10 @@ def _problems(
 
 
 def _contradictions(calls: Mapping[str, ToolCall], given: Mapping[str, Mapping[str, Json]]) -> Iterator[Broken]:
-    """Calls with the same meaning and different outcomes, of which the simulator would return only one."""
+    """Calls that mean the same thing but have different outcomes.
+
+    The simulator would return only one of the outcomes.
+    """
     try:
         entries = build_entries(calls, given)
     except ValueError as error:

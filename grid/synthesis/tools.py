@@ -55,7 +55,7 @@ EXAMPLE = ToolRecord(
     results=["rain_in_mm", "forecast_id"],
 )
 SHOWN = EXAMPLE.model_dump(exclude={"category", "same_function"})
-"""The example in the form of an answer."""
+"""The example, as a model's answer must describe it."""
 _FORM = (
     "Answer with JSON only, as in this example from another domain. Do not repeat the example:",
     to_json({"tools": [SHOWN]}),
@@ -69,7 +69,7 @@ class _Argument(BaseModel):
 
 
 class Written(BaseModel):
-    """A tool in the form of an answer."""
+    """A tool, as a model's answer must describe it."""
 
     name: str
     description: str
@@ -117,7 +117,10 @@ def line(tool: ToolRecord) -> str:
 async def of_topic(
     asker: Asker, domain: Domain, topic: str, count: int, there: Sequence[ToolRecord] = ()
 ) -> list[Settled[ToolRecord]]:
-    """Ask for `count` tools for a topic, a few at a time; each request shows the tools so far and those in `there`."""
+    """Ask for `count` tools for a topic, a few at a time.
+
+    Each request shows the existing tools (`there`) and the tools written so far.
+    """
     found: list[Settled[ToolRecord]] = []
     for number in range(math.ceil(count / AT_A_TIME)):
         known = [*there, *(tool for one in found for tool in one.products)]
@@ -144,7 +147,10 @@ async def of_topic(
 async def near(
     asker: Asker, domain: Domain, host: ToolRecord, library: Sequence[ToolRecord], style: range, count: int
 ) -> list[Settled[ToolRecord]]:
-    """Ask for distractors for one tool; `style` is the range of the used tools' description lengths, in words."""
+    """Ask for distractors for one tool.
+
+    `style` is the range of lengths of the used tools' descriptions, in words.
+    """
     sections = (
         Section(
             "role",
@@ -326,7 +332,10 @@ def _schema(count: int) -> dict[str, Any]:
 
 
 def tool_schema(names: Sequence[str] = (), **more: Any) -> dict[str, Any]:
-    """The JSON schema of a tool, with the properties `more` first; if `names` are given, its name is one of them."""
+    """The JSON schema of a tool; its first properties are those in `more`.
+
+    If `names` are given, the tool must have one of these names.
+    """
     argument = {"name": pattern_schema(FIELD), "type": {"enum": [*TYPES]}, "description": text_schema(_SHORT)}
     arguments = {"type": "array", "items": object_schema(argument, [*argument]), "minItems": 1, "maxItems": _MOST}
     results = {"type": "array", "items": pattern_schema(FIELD), "minItems": 1, "maxItems": _MOST}

@@ -1,8 +1,8 @@
 """The contents of a model's answer: a call, a plan, an outline, a score, a vote, a tool's response.
 
-An answer is untrusted text, read with limits, and never evaluated. It may contain several objects, of which the last
-one counts. If earlier objects differ from the last one, the text before the last object must retract them; otherwise
-the answer is unreadable.
+An answer is untrusted text, read with limits, and never evaluated. An answer may contain several objects, of which the
+last one counts. If earlier objects differ from the last one, the text before the last object must retract them;
+otherwise the answer is unreadable.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from grid.text.objects import Found, UnreadableError, objects
 
 NO_VERDICT = "no JSON object with is_correct"
 MOST_REASONING = 2_000
-"""Maximum number of characters kept of the reasoning."""
+"""The maximum length of the reasoning that is kept, in characters."""
 _NEAR = 1e-6
 _ERROR = re.compile(r"\s*([Ee][1-6])(?![0-9])")
 _WORDS = {"true": True, "yes": True, "false": False, "no": False}
@@ -49,7 +49,7 @@ def read_verdict(text: str, errors: bool = True) -> Verdict:
     With `errors` the object must judge all six errors and contain a grade.
 
     Error keys may have text after their number (`E2_TASK_COMPLETENESS`), the errors may be in a separate list, and the
-    grade's key may be `score`. Yes and 1 count as true, no and 0 as false. Raises UnreadableError as `read_call`.
+    grade's key may be `score`. Yes and 1 count as true, no and 0 as false. Raises UnreadableError as `read_call` does.
     """
     return only_one(text, partial(_verdict, errors=errors), NO_VERDICT)
 
@@ -133,8 +133,8 @@ def read_call(text: str, tools: Mapping[str, ToolSpec] = _NO_TOOLS) -> Call:
 
     Args:
         text: the answer.
-        tools: the offered tools, by name. Arguments may stand next to the tool's name, without their own object, if all
-            of them are parameters of the tool.
+        tools: the offered tools, by name. Arguments may be given beside the tool's name instead of in a separate
+            object, if all are parameters of the tool.
 
     Raises:
         UnreadableError: the intended call cannot be determined; the error contains the reason.
@@ -145,18 +145,18 @@ def read_call(text: str, tools: Mapping[str, ToolSpec] = _NO_TOOLS) -> Call:
 def read_plan(text: str, tools: Mapping[str, ToolSpec] = _NO_TOOLS) -> list[Call]:
     """The calls in the object with a list `plan`, or in a list of calls; the first call receives the plan's thought.
 
-    Raises UnreadableError as `read_call`.
+    Raises UnreadableError as `read_call` does.
     """
     return only_one(text, partial(_plan, tools=tools), NO_PLAN)
 
 
 def read_outline(text: str) -> list[str]:
-    """The texts in an object's list `outline`. Raises UnreadableError as `read_call`."""
+    """The texts in an object's list `outline`. Raises UnreadableError as `read_call` does."""
     return only_one(text, _outline, NO_OUTLINE)
 
 
 def read_score(text: str) -> float:
-    """The score in [0, 1], from an object's score of 0 to 10. Raises UnreadableError as `read_call`.
+    """The score in [0, 1], from an object's score of 0 to 10. Raises UnreadableError as `read_call` does.
 
     A score written as text counts if it consists only of the number, as in `7`, `7/10` or `70%`. A decimal number up to
     1 does not count, since a model that writes 0.7 may use a different scale.
@@ -165,17 +165,17 @@ def read_score(text: str) -> float:
 
 
 def read_vote(text: str, candidates: int) -> int:
-    """The number, from 0, of the best of `candidates` candidates. Raises UnreadableError as `read_call`."""
+    """The position, counted from 0, of the best of `candidates` candidates. Raises UnreadableError as `read_call`."""
     return only_one(text, partial(_vote, candidates=candidates), NO_VOTE)
 
 
 def read_response(text: str) -> tuple[str, Json]:
-    """The error (empty if none) and the response of an object with either. Raises UnreadableError as `read_call`."""
+    """The error (empty if none) and the response, from an object with at least one of them. Raises as `read_call`."""
     return only_one(text, _response, NO_RESPONSE)
 
 
 def only_one(text: str, read: Callable[[Json], T | None], otherwise: str) -> T:
-    """The single meaning of the objects in a text.
+    """The meaning of the last object in a text, if all readable earlier objects agree with it or are retracted.
 
     Objects for which `read` returns None are of a different kind and are ignored.
     """
@@ -281,12 +281,12 @@ def _response(value: Json) -> tuple[str, Json] | None:
 # Whether a plan declines a request: one rule for all scorers of plans (agent_planning_benchmark §4.2.3, C.4, C.6).
 #
 # A plan declines by the status REJECT or, if it calls nothing, by stating openly that the request cannot be carried
-# out; if information is missing, asking the user back is enough too. A judge reads the plan's text; without a judge,
-# rules look in the text for a negated ability, a lack, or an explicit refusal.
+# out; if information is missing, asking the user for it also counts. A judge reads the plan's text; without a judge,
+# rules look in the text for words that deny an ability, state a lack, or refuse explicitly.
 
 
 MISSING_INFORMATION = "missing_information"
-"""The kind of unsolvable request where asking the user back is right (figure 41)."""
+"""The kind of unsolvable request for which it is right to ask the user for information (figure 41)."""
 MOST_CALLS = 1
 """Maximum number of calls in a plan that a judge may pass: "only a termination/reporting step" (figure 41)."""
 _CANNOT = (
@@ -312,9 +312,9 @@ def declines(chain: Chain) -> bool:
 
 
 def passes(chain: Chain, unsolvable_kind: str | None) -> bool:
-    """Whether a plan is right for a request that cannot be carried out: it calls nothing, and declines or asks back.
+    """Whether a plan is right for an unsolvable request: it calls nothing, and declines or asks the user.
 
-    To ask the user back is right only if information is missing.
+    Asking the user for information is right only if information is missing.
     """
     if chain.calls:
         return False
@@ -327,9 +327,9 @@ def asks_back(chain: Chain) -> bool:
 
 
 def may_pass(chain: Chain) -> bool:
-    """Whether a judge has to decide if a plan passes: it contains text and at most one call, which may be a report.
+    """Whether a judge has to decide whether a plan passes: it contains text and at most one call (possibly a report).
 
-    Only a judge can tell whether the called tool merely reports the end.
+    Only a judge can tell whether the called tool merely reports that the work is finished.
     """
     return len(chain.calls) <= MOST_CALLS and (chain.refusal is not None or bool(chain.plan.strip()))
 
@@ -349,7 +349,7 @@ _NUMBERED = re.compile(r"\s*([0-9]{1,3})\s*[.):]\s+(.*)", re.DOTALL)
 
 
 def normalised(text: str) -> str:
-    """A text in lower case, with single blanks, and without ASCII punctuation and articles."""
+    """A text in lower case, with single spaces, and without ASCII punctuation and articles."""
     return " ".join(_ARTICLES.sub(" ", text.lower().translate(_PUNCTUATION)).split())
 
 
@@ -359,7 +359,7 @@ def exact_match(given: str, right: str) -> bool:
 
 
 def f1(given: str, right: str) -> float:
-    """The harmonic mean of token precision and recall, in [0, 1]; 0 if only one answer is yes, no or noanswer."""
+    """The harmonic mean of token precision and recall, in [0, 1]; 0 if exactly one answer is yes, no or noanswer."""
     one, other = normalised(given), normalised(right)
     if one != other and (one in _CLOSED or other in _CLOSED):
         return 0.0
@@ -402,9 +402,9 @@ def _numbered(lines: list[str]) -> list[str]:
 # A prediction in an answer: a chain of calls, the messages of the next steps, or a refusal (agent_planning_benchmark).
 #
 # An answer is untrusted text, read with the limits of `grid.text.objects`. Names and arguments are kept as written,
-# since a scorer decides whether a tool does not exist or is called wrongly. An answer that cannot be read as a plan is
-# refused, with the reason: a plan in prose, an entry without a name, more calls than MAX_STEPS, or the wrong number of
-# messages.
+# since a scorer decides whether a tool does not exist or is called wrongly. An answer is refused, with the reason, if
+# it cannot be read as a plan: it is in prose, an entry has no name, there are more calls than MAX_STEPS, or the number
+# of messages is wrong.
 
 
 NO_CHAIN = "no JSON object with a list `tool_chain`, and no refusal"
@@ -417,10 +417,10 @@ _REASONS = ("reason", "thought", "explanation")
 class Predicted(NamedTuple):
     """The calls that an answer predicts, in order; None for a step without a call.
 
-    `refusal` is the reason for a refusal; None if the request is not refused. If an answer both refuses and plans, both
-    are kept, and a scorer sees that the answer does not end with the refusal. A plan without calls may be a question to
-    the user, which a scorer decides. `plan` is the summary before the calls; `said` is the text of the last step
-    without a call.
+    `refusal` is the reason for a refusal; None if the request is not refused. If an answer contains both a refusal and
+    a plan, both are kept, so that a scorer can see that the answer does not end with the refusal. A plan without calls
+    may be a question to the user; a scorer decides whether it is. `plan` is the summary before the calls; `said` is the
+    text of the last step without a call.
     """
 
     calls: tuple[ChainCall | None, ...]
@@ -438,8 +438,8 @@ def read_chain(text: str, tools: Mapping[str, ToolSpec] = _NO_TOOLS) -> Predicte
 
     Args:
         text: the answer; Markdown, prose and thoughts around the object are ignored.
-        tools: the offered tools, by name. A tool's name with a common addition stands for this tool
-            (`functions.search`). Without tools, all names are kept as written.
+        tools: the offered tools, by name. A tool's name with a common addition (`functions.search`) stands for the
+            tool. Without tools, all names are kept as written.
 
     Raises:
         UnreadableError: no plan can be read; the error contains the reason.
@@ -450,7 +450,7 @@ def read_chain(text: str, tools: Mapping[str, ToolSpec] = _NO_TOOLS) -> Predicte
 def read_messages(text: str, count: int, tools: Mapping[str, ToolSpec] = _NO_TOOLS) -> Predicted:
     """Read exactly `count` messages, each with at most one call; or the object with the status REJECT.
 
-    Two or more messages must be in a list; a single message need not be. Raises as `read_chain`.
+    Two or more messages must be in a list; a single message need not be. Raises UnreadableError as `read_chain` does.
     """
     return only_one(text, partial(_messages, count=count, tools=tools), NO_MESSAGES)
 
@@ -458,7 +458,7 @@ def read_messages(text: str, count: int, tools: Mapping[str, ToolSpec] = _NO_TOO
 def read_draft(text: str) -> Predicted:
     """Read the prediction in a draft of any form: a chain, messages, or a list `plan` of calls.
 
-    Raises UnreadableError as `read_chain`.
+    Raises UnreadableError as `read_chain` does.
     """
     return only_one(text, _draft, NO_CHAIN)
 
@@ -473,7 +473,7 @@ def _draft(value: Json) -> Predicted | None:
 
 
 def chain_text(plan: Predicted) -> str:
-    """A plan as text: an object with a list `tool_chain`; a refusal without calls is a separate kind of object."""
+    """A plan as text: an object with a list `tool_chain`; for a refusal without calls, only its status and reason."""
     refusal: dict[str, Json] = {} if plan.refusal is None else {"status": "REJECT", "reason": plan.refusal}
     if refusal and not plan.calls:
         return to_json(refusal)
@@ -482,7 +482,7 @@ def chain_text(plan: Predicted) -> str:
 
 
 def messages_text(plan: Predicted) -> str:
-    """Steps as text: one message, or a list of messages; a refusal without calls is a separate kind of object."""
+    """Steps as text: one message, or a list of messages; for a refusal without calls, only its status and reason."""
     refusal: dict[str, Json] = {} if plan.refusal is None else {"status": "REJECT", "reason": plan.refusal}
     if refusal and not plan.calls:
         return to_json(refusal)

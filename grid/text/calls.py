@@ -154,7 +154,7 @@ def tool_meant(name: Json, tools: Mapping[str, ToolSpec]) -> str:
 
 
 def _agreed(found: dict[str, Json], places: list[str]) -> dict[str, Json]:
-    """The arguments of an object, which may contain them in two places if both are equal."""
+    """The arguments of an object; if the object gives arguments in two places, both must be equal."""
     first, *others = [_arguments(found[place]) for place in places]
     if any(other != first for other in others):
         raise UnreadableError(f"both {places[0]!r} and {places[1]!r}, which differ")
@@ -162,7 +162,7 @@ def _agreed(found: dict[str, Json], places: list[str]) -> dict[str, Json]:
 
 
 def _arguments(value: Json) -> dict[str, Json]:
-    """Arguments as an object, even if the model wrote the object as a string."""
+    """Arguments as an object; the model may have written the object as a string."""
     if isinstance(value, dict):
         return value
     if value is None or value == [] or (isinstance(value, str) and not value.strip()):
@@ -189,7 +189,7 @@ def _thought(found: dict[str, Json]) -> str | None:
     return thought if isinstance(thought, str) else None
 
 
-# A name, misspelt as if it were not remembered exactly.
+# Misspells a name in a call, as if the name were remembered inexactly.
 
 
 _WORD = re.compile(r"[^\W\d_]{4,}")

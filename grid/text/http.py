@@ -1,4 +1,4 @@
-"""Untrusted values about servers: the waiting times that servers request over HTTP, and the URLs in configs."""
+"""Untrusted values: the waiting times that servers request over HTTP, and the URLs in configs."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
 """Calls that a server left in an answer's text because its parser does not support the form in which the model writes.
 
-This module reads blocks with a tag for each argument (Qwen3-Coder, MiniMax, Anthropic, GLM), a name before an object
-(DeepSeek, Kimi, harmony, Mistral, Llama, `Action:`) and Python expressions (Llama 4, Gemini). A text that looks like a
-call to an offered tool but has none of these forms does not count as a plain-text answer either (`looks_like_a_call`).
-Nothing is evaluated.
+This module reads calls in three forms: a block with a tag for each argument (Qwen3-Coder, MiniMax, Anthropic, GLM), an
+object after a tool's name (DeepSeek, Kimi, harmony, Mistral, Llama, `Action:`), and a Python expression (Llama 4,
+Gemini). A text that looks like a call to an offered tool but has none of these forms counts neither as a call nor as a
+plain-text answer (`looks_like_a_call`). Nothing is evaluated.
 
 It stands apart from `native`, which reads calls that servers recognised, because the two read different grammars.
 """
@@ -83,7 +83,7 @@ def _filled(tool: str, inside: str, tools: Mapping[str, ToolSpec], ended: bool) 
 
 
 def _typed(text: str, kind: str) -> Json:
-    """A value converted to its parameter's type; for a text, without surrounding line ends."""
+    """A value converted to its parameter's type; a text loses the line ends around it."""
     text = text.removeprefix("\n").removesuffix("\n")
     if kind in _TEXTS:
         return text
@@ -95,7 +95,7 @@ def _typed(text: str, kind: str) -> Json:
 
 
 def named_before(front: str, tools: Mapping[str, ToolSpec]) -> tuple[str, int] | None:
-    """The tool whose name precedes an object with nothing but marks in between, and the name's position.
+    """The tool whose name precedes an object, if nothing but marks is between them, and the name's position.
 
     Args:
         front: the text before the object; only its end is read.
@@ -144,7 +144,7 @@ def expressions(text: str, tools: Mapping[str, ToolSpec]) -> tuple[int, list[Cal
 
 
 def _open_ended(text: str) -> str:
-    """A text without the marks at its end."""
+    """A text without the tags (`<...>`) at its end."""
     return text[:-_FRONT] + _CLOSING.sub("", text[-_FRONT:])
 
 

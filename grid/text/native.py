@@ -70,14 +70,17 @@ def read_native(text: str, tools: Mapping[str, ToolSpec]) -> Native:
 
 
 def _words(text: str) -> str:
-    """A text without marks at its end that open a call."""
+    """A text without any marks at its end that would open a call."""
     while opening := _OPENING.search(text):
         text = text[: opening.start()]
     return text
 
 
 def _named(found: list[Found], body: str, tools: Mapping[str, ToolSpec]) -> list[Found]:
-    """The objects; an object of only arguments that follows a tool's name becomes a call that starts at the name."""
+    """The objects.
+
+    An object that has only arguments and follows a tool's name becomes a call that starts at the name.
+    """
     named, end = list[Found](), 0
     for one in found:
         front = named_before(body[end : one.start], tools) if isinstance(one.value, dict) else None
@@ -98,7 +101,7 @@ def _unnamed(calls: list[Call | UnreadableError]) -> bool:
 
 
 def as_message(content: str, tool_calls: Any) -> str:
-    """A server's message with calls, as the text of an answer: its text, and the calls as the server wrote them."""
+    """The text of an answer made from a server's message with calls: the message's text, and its calls unchanged."""
     return to_json({"content": content, "tool_calls": tool_calls})
 
 
@@ -138,7 +141,7 @@ def _are_arguments(value: Json, tools: Mapping[str, ToolSpec]) -> bool:
 
 
 def _entries(value: Json) -> tuple[list[Json], bool]:
-    """The values that may be calls, and whether they must be calls because they are in an object's list of calls."""
+    """The values that may be calls, and whether all of them must be calls because an object lists them as calls."""
     if isinstance(value, list):
         return value, False
     key = next((key for key in _LISTS if isinstance(value, dict) and key in value), None)

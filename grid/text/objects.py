@@ -3,7 +3,7 @@ r"""The JSON objects in a model's answer, even if they are not quite valid JSON;
 Python's decoder reads the objects. If it cannot, tokens that can mean only one thing are first rewritten as JSON:
 single and curved quotes, Python literals, unquoted names before a colon, unquoted references to earlier outputs,
 comments, trailing commas, a line end instead of a comma, raw line ends, `\'` and `\_`, and a missing last brace. An
-unquoted thought counts as text around the object that follows. All other deviations are refused, with the reason.
+unquoted thought before an object counts as text outside the object. All other deviations are refused, with the reason.
 """
 
 from __future__ import annotations
@@ -90,11 +90,11 @@ class _BrokenError(Exception):
 
 
 def objects(text: str) -> list[Found]:
-    """The outermost objects of an answer, in order, without objects in a thought or after an observation.
+    """The outermost objects of an answer, in order, leaving out objects in a thought or after an observation.
 
     Text and braces around the objects are ignored. The time is linear in the text's length: if something begins like an
-    object but is not one, reading starts again at the next brace, but in total at most four times the text's characters
-    are reread.
+    object but is not one, reading starts again at the next brace. In total, the number of reread characters is at most
+    four times the text's length.
 
     Raises:
         UnreadableError: the text has more than MAX_CHARACTERS characters after its first thought.

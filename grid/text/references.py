@@ -27,24 +27,24 @@ def reference(step: str, field: str) -> str:
 
 
 def answering(steps: Sequence[str]) -> str:
-    """An answer for a finish that consists of these steps' results: a single result, or a numbered line for each."""
+    """The answer that a finish call gives, built from these steps' results; several results become numbered lines."""
     results = [reference(step, RESULT) for step in steps]
     return results[0] if len(results) == 1 else numbered(results)
 
 
 def numbered(texts: Sequence[str]) -> str:
-    """Texts as numbered lines, from 1."""
+    """Texts as lines that are numbered from 1."""
     return "\n".join(f"{number}. {text}" for number, text in enumerate(texts, 1))
 
 
 def found_in(call: ToolCall) -> Iterator[tuple[str, str]]:
-    """Every (step id, field) to which a call's arguments refer, including nested values."""
+    """Every pair (step id, field) to which a call's arguments refer, including in nested values."""
     for text in _texts(call):
         yield from PATTERN.findall(text)
 
 
 def _texts(call: ToolCall) -> Iterator[str]:
-    """The texts in a call's arguments, including nested values."""
+    """The texts in a call's arguments, including those in nested values."""
     pending: list[Json] = list(call.arguments.values())
     for value in pending:  # which grows
         if isinstance(value, str):
@@ -123,7 +123,7 @@ def without_value(call: ToolCall, outputs: Mapping[str, Mapping[str, Json]]) -> 
         for match in _WITH_PART.finditer(text):
             step, field, part = match.groups()
             if step not in outputs:
-                return f"refers to the result of call {step}, which is no earlier call"
+                return f"refers to the result of call {step}, which is not an earlier call"
             parts = _parts(outputs[step])
             fields = [*dict.fromkeys([*outputs[step], *parts])]
             wanted = part if part and parts and match[0] == text else field
@@ -136,14 +136,14 @@ def without_value(call: ToolCall, outputs: Mapping[str, Mapping[str, Json]]) -> 
 def order(calls: Mapping[str, ToolCall]) -> list[str]:
     """The step ids of the calls, each after the steps whose outputs it uses, otherwise in the given order.
 
-    Raises as `chains`.
+    Raises the same error as `chains`.
     """
     chain = chains(calls)
     return sorted(chain, key=chain.__getitem__)
 
 
 def depth(calls: Mapping[str, ToolCall]) -> int:
-    """The number of calls in the longest chain of dependent calls (planning_horizon §3.1); 0 without calls."""
+    """The number of calls in the longest chain of dependent calls (planning_horizon §3.1); 0 if there are no calls."""
     return max(chains(calls).values(), default=0)
 
 
@@ -184,7 +184,7 @@ def final_steps(calls: Mapping[str, ToolCall]) -> list[str]:
 
 
 def needed(reference: Reference) -> frozenset[str]:
-    """The steps in a reference's resolution, and the steps whose outputs these use, directly or indirectly."""
+    """The steps that resolve a case by its reference, and the steps whose outputs they use, directly or indirectly."""
     found, pending = set(reference.resolution), list(reference.resolution)
     for step in pending:  # which grows
         call = reference.calls.get(step)
@@ -194,7 +194,7 @@ def needed(reference: Reference) -> frozenset[str]:
     return frozenset(found)
 
 
-# A call's arguments checked against its tool: the required form, and the reasons why arguments do not fit.
+# Checking a call's arguments against its tool: the required form, and the reasons why arguments do not fit.
 
 
 RESULT_REFERENCE = rf"OUTPUT_FROM_STEP_[0-9]{{1,4}}(\.[0-9]{{1,4}}){{0,3}}\.{RESULT}"
@@ -220,15 +220,18 @@ _DATA = ("default", "enum", "const", "examples")  # their values are not schemas
 def allowed(tool: ToolSpec, parameter: Parameter) -> tuple[str, ...]:
     """The only values that an argument may have; empty if it may have any value.
 
-    For tools that accept results, the values listed in their schemas are binding. For all other tools they are not,
-    because even the benchmarks' own calls use unlisted values (4 of 6 listed arguments in 100 UltraTool cases), and a
-    reference may replace a value.
+    For tools that accept results, the values listed in their schemas are binding. For all other tools, listed values
+    are not binding, because even the benchmarks' own calls use unlisted values (4 of 6 listed arguments in 100
+    UltraTool cases), and a reference may replace a value.
     """
     return parameter.values if tool.takes_results else ()
 
 
 def take_results(tools: Iterable[ToolSpec]) -> bool:
-    """Whether any tool accepts an earlier call's result; must be fast, since each decision asks several times."""
+    """Whether any tool accepts an earlier call's result.
+
+    This function must be fast, since each decision calls it several times.
+    """
     return any(map(_TAKES_RESULTS, tools))
 
 
@@ -255,11 +258,11 @@ def _normal(value: Json, result: bool) -> Json:
 def misfit(call: ToolCall, tool: ToolSpec, exact: bool = False) -> str | None:
     """Why a call does not fit its tool; None if it does.
 
-    All required arguments must be present, and no argument that the tool lacks. A value must have the argument's type
-    or be a text, since references to earlier outputs are texts, and models write numbers as texts. Stricter rules hold
-    for tools that accept results and, with `exact`, for all tools: an argument for a result must be a reference to a
-    result, an argument for a text must be a text, and an argument with listed values must have one of these values.
-    Values that are not texts must also fit the argument's JSON schema, if it has one.
+    All required arguments must be present, and no argument may be given that the tool lacks. A value must have the
+    argument's type or be a text, since references to earlier outputs are texts, and models write numbers as texts.
+    Stricter rules hold for tools that accept results and, with `exact`, for all tools: an argument for a result must be
+    a reference to a result, an argument for a text must be a text, and an argument with listed values must have one of
+    these values. Values that are not texts must also fit the argument's JSON schema, if it has one.
     """
     known = {parameter.name: parameter for parameter in tool.parameters}
     for name, value in call.arguments.items():
@@ -327,7 +330,8 @@ def _unfit(value: Json, schema: str) -> str | None:
 
 @lru_cache(maxsize=1024)
 def _validator(schema: str) -> Any:
-    # Imported late, because few data sets have such schemas, but every worker would load the package.
+    # Imported inside this function, because few data sets have JSON schemas for arguments, but every worker would load
+    # the package.
     from jsonschema import Draft202012Validator
     from jsonschema.validators import extend
 

@@ -87,7 +87,7 @@ def stems(text: str) -> tuple[str, ...]:
 
 
 TERMS = "1"
-"""The version of `terms`, which stored indexes record; raise it when `terms` returns different terms."""
+"""The version of `terms`, which stored indexes record; to be increased whenever the results of `terms` change."""
 
 
 def terms(text: str) -> list[str]:

@@ -1,11 +1,12 @@
 """The worlds. A call leads from one immutable state to the next, so that branches can run in parallel.
 
 Read this package in this order. `lookup` has recorded outcomes (egb_slate §3.4). `functions` has tools that are Python
-functions. `layers` has worlds around another world, which record calls, let planners refuse a request, or retrieve.
-`handles` names earlier results as `$n`. `simulated` has tools answered from records or by a model, and a user to talk
-to; `grid/roles` asks the models. `search` has questions to a corpus, which `readers` answer. Four kinds of worlds have
-their own folders: `kopl`, `sparql` and `programs` (worlds of facts), and `scenes` (worlds of images). A world that only
-one benchmark uses is in `grid/datasets`, next to that benchmark.
+functions. `layers` has worlds that wrap another world (one lets planners refuse a request), a world that only records
+calls, and the protocol of worlds that retrieve paragraphs. `handles` names earlier results as `$n`. `simulated` has
+tools whose answers come from records or a model, and a user to talk to; `grid/roles` asks the models. `search` has
+questions that are answered from a corpus, by the readers in `readers`. Four kinds of worlds have their own folders:
+`kopl`, `sparql` and `programs` (worlds of facts), and `scenes` (worlds of images). A world that only one benchmark uses
+is in `grid/datasets`, next to that benchmark.
 
 `equivalence` decides by rules whether two values mean the same thing, including dates, times and units. `schema`
 declares which names a world's calls may get wrong, for the settings of `grid/robustness`. This package imports `core`,

@@ -1,11 +1,11 @@
 """Decides whether two argument values mean the same thing (egb_slate §3.4, semantic equivalence matching).
 
-The following differences do not matter: how dates, booleans and numbers with units are written, case, white space,
+Differences in the following do not matter: the notation of dates, booleans and numbers with units, case, white space,
 hyphens between letters, and the order of lists. A date without a year or time equals another date if all parts that
 both dates state are equal. If a value alone is ambiguous, the argument's name and description decide. A bare `09/28` is
 a day only if the name or description mentions a date and no expiry. A bare 9 equals `9 kg` only if the name or
-description states the unit. Two texts with different words count as different here, but a model may be asked about them
-(`LookupSimulator.asking`).
+description states the unit. By these rules, two texts with different words are different, but a model may be asked
+about them (`LookupSimulator.asking`).
 """
 
 from __future__ import annotations
@@ -21,12 +21,14 @@ from grid.core.types import Json
 
 # Reads dates and times as people write them, with only the standard library.
 #
-# The verdict of SLATE's scorer must not depend on a package's version or on the current year, and the scorer is
-# published as one file. The following parts are read, in any order, each at most once, in upper or lower case:
+# There are two reasons: the verdict of SLATE's scorer must not depend on a package's version or on the current year,
+# and the scorer is published as one file. The following parts are read, in any order, each at most once, in upper or
+# lower case:
 #
 # - a day: `2025-09-28`, `09/28/2025` (the month first, unless it cannot be a month), `09-28` at the beginning,
 #   `September 28th, 2025`, `28 of Sept. 2025`, `2025 Sep 28`; if the month is a name, the year may be missing;
-# - a time: `15:00`, `15:00:30`, `3 pm`, `3:00 p.m.`; next to a day also with a zone (`Z`, `+02:00`), which is ignored;
+# - a time: `15:00`, `15:00:30`, `3 pm`, `3:00 p.m.`; beside a day, it may have a zone (`Z`, `+02:00`), which is
+#   ignored;
 # - a weekday next to a day or a time.
 #
 # Any other text is not a date or time.
@@ -81,7 +83,7 @@ class Moment:
     weekday: int | None
 
     def agrees(self, other: Moment) -> bool:
-        """Whether both state the same day or the same time, and no other part that both state differs."""
+        """Whether both moments have the same day or the same time, and differ in no other part that both state."""
         mine = (self.day, self.time, self.year, self.second, self.weekday)
         its = (other.day, other.time, other.year, other.second, other.weekday)
         if any(a is not None and b is not None and a != b for a, b in zip(mine, its, strict=True)):
@@ -161,7 +163,7 @@ class Quantity:
     unit: str | None
 
     def agrees(self, other: Quantity, about: str) -> bool:
-        """Whether the numbers are equal, and the units are equal or a missing unit follows from `about`."""
+        """Whether the numbers are equal and the units agree: they are equal, or a missing unit follows from `about`."""
         if self.value != other.value:
             return False
         units = {self.unit, other.unit}
@@ -208,7 +210,7 @@ def is_text(value: Json, about: str = "") -> bool:
 def words_in(text: str) -> int:
     """The number of words in a text.
 
-    A part between blanks is a word if it has only letters; codes and paths do not count.
+    A part between spaces is a word if it has only letters; codes and paths do not count.
     """
     return sum(_WORD.fullmatch(part) is not None for part in text.split())
 
@@ -220,9 +222,10 @@ def _of_a_day(about: str) -> bool:
 
 
 def canonical(value: str | int | float | bool | None, dated: bool = False) -> Canonical:
-    """A scalar's meaning. Scalars that mean the same thing have equal results, except for partial dates and units.
+    """A scalar's meaning.
 
-    `dated`: whether a text of two digits, a separator and two digits (`09/28`) is read as a month and a day.
+    Scalars with the same meaning have equal results, unless a part of a date or a unit is missing. `dated`: whether a
+    text of two digits, a separator and two digits (`09/28`) is read as a month and a day.
     """
     if isinstance(value, str):
         return _canonical_text(value, dated)
@@ -248,7 +251,7 @@ def _canonical_text(text: str, dated: bool) -> Canonical:
 
 
 def _has_unit(before: str | None, behind: str | None) -> bool:
-    """Whether the texts before and after a number are a unit, or there are no such texts."""
+    """Whether the texts before and after a number form a unit; also true if there are no such texts."""
     if before and behind:
         return UNITS[before] == UNITS.get(behind)
     return behind is None or behind in UNITS
@@ -299,7 +302,7 @@ def paired_off(alike: Sequence[Sequence[bool]]) -> int:
 
 
 def _rematched(column: int | None, reached: dict[int, int], row_of: dict[int, int], column_of: dict[int, int]) -> None:
-    """Assign to each row on the path to a free column the next column on that path."""
+    """Give each row on the path to a free column the next column on that path."""
     while column is not None:
         row = reached[column]
         row_of[column], column_of[row], column = row, column, column_of.get(row)
@@ -355,8 +358,8 @@ _UNIT = re.compile(r"\(\s*(?:in\s+)?([a-z])\s*\)|_([a-z])\b|(°?[a-z]{2,}|°[cf]
 def understood(unit: str | None, about: str) -> bool:
     """Whether a number without a unit, given as the argument's value, may be read as having this unit.
 
-    Money and percentages may always be written without a unit. Other units may be left out if the argument's name or
-    description states this unit and no other unit of its kind.
+    Money and percentages may always be written without a unit. Another unit may be left out if the argument's name or
+    description states the unit and no other unit of the same kind.
     """
     if unit is None or unit in _LOOSE:
         return True

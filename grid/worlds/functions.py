@@ -95,8 +95,8 @@ def _checked(function: Function) -> Function:
 
 # Objects of Python classes as a world's state: each is stored as a snapshot, and a call runs on a copy.
 #
-# A snapshot consists of bytes that this project pickled itself, never of data read from a file or a model. It is small,
-# its size can be limited, and it shares nothing with other snapshots.
+# A snapshot consists of bytes that this project pickled itself, never of data read from a file or a model. A snapshot
+# is small, its size can be limited, and it shares nothing with other snapshots.
 
 
 MOST_BYTES = 250_000
@@ -165,7 +165,7 @@ def refused(snapshot: bytes, why: str) -> Invoked:
 
 
 def same_public_state(one: bytes, other: bytes) -> bool:
-    """Whether all public attributes of the second object are equal in the first; False if this is undecidable."""
+    """Whether each public attribute of the second object has the same value in the first; False if undecidable."""
     first, second = _copy(one), _copy(other)
     try:
         return all(getattr(first, name) == value for name, value in vars(second).items() if not name.startswith("_"))
@@ -185,7 +185,7 @@ def _copy(snapshot: bytes) -> Any:
 
 
 def _own_precision() -> AbstractContextManager[object]:
-    """A context that restores the process's precision of decimal numbers at its end, if a method has changed it."""
+    """A context that, at its end, restores the process's decimal precision if a method has changed it."""
     stack = ExitStack()
     stack.enter_context(localcontext())
     if mpmath := sys.modules.get("mpmath"):
@@ -194,7 +194,7 @@ def _own_precision() -> AbstractContextManager[object]:
 
 
 def _text(result: object) -> str:
-    """A result as text, as in BFCL: a text stays as it is, a dict becomes JSON if possible, other values use `str`."""
+    """A result as text, as in BFCL: texts are unchanged, dicts become JSON if possible, and `str` converts the rest."""
     if type(result) is str:
         return result
     if type(result) is dict:
@@ -215,7 +215,7 @@ def _failed(result: object) -> bool:
 def _content(result: object, text: str) -> dict[str, Json]:
     """The fields of a result's observation; if the result is an object, its own fields.
 
-    Other results become the field `result`, which has the value or its text.
+    Any result that is not an object becomes the field `result`, which has the value or its text.
     """
     try:
         value = loads(json.dumps(result, default=str))

@@ -31,7 +31,7 @@ def handle(number: int) -> str:
 
 
 def place(parameter: str, given: str, results: int) -> int:
-    """The number of the earlier result that a parameter's value names; raises CallError if there is no such result."""
+    """The position, from 0, of the earlier result that a parameter's value names; raises CallError if there is none."""
     found = _HANDLE.fullmatch(given)
     if found is None or int(found[1]) >= results:
         raise CallError(f"{parameter}: {shown(given)} is no result of an earlier step")

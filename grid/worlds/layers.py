@@ -34,7 +34,7 @@ class Layer:
         return self.inner.start()
 
     async def apply(self, state: State, call: ToolCall) -> tuple[State, Observation]:
-        """The inner world's outcome of a call."""
+        """The outcome of a call in the inner world."""
         return await self.inner.apply(state, call)
 
     def resolved(self, state: State) -> bool:
@@ -105,8 +105,8 @@ def within(world: World, change: Callable[[World], World]) -> World:
 
 # A world that records calls and returns no results, for tasks with unavailable tools (agent_planning_benchmark §3.1).
 #
-# A call returns no fields, so that step-by-step planners can continue but learn nothing. A task's broken tool fails
-# again. No case is ever resolved, since a scorer decides how good a plan is.
+# A call returns no fields, so that step-by-step planners can continue but learn nothing. A task's broken tool also
+# fails in this world. No case is ever resolved, since a scorer decides how good a plan is.
 
 
 BROKEN = "The tool is out of order."
@@ -124,7 +124,7 @@ class RecordingWorld:
         return ()
 
     async def apply(self, state: State, call: ToolCall) -> tuple[State, Observation]:
-        """The calls including this one, and an observation, which is empty or, if the tool is broken, has `error`."""
+        """The calls, including this one, and an observation: `error` if the tool is broken, otherwise empty."""
         calls = (*own_state(state, tuple), call.text())
         failed = call.tool == self.broken
         return calls, Observation({"error": BROKEN} if failed else {}, failed)
@@ -147,10 +147,17 @@ REJECT_TOOL = ToolSpec(
     "missing. No other call is made then.",
     (Parameter("reason", "string", "why it cannot be carried out, or what has to be known first"),),
 )
-"""The tool for refusing. It is offered in solvable and unsolvable cases alike, so that the offer reveals nothing."""
+"""The tool for refusing.
+
+The tool is offered in solvable and unsolvable cases alike, so that the offer reveals nothing.
+"""
 
 Wanted: TypeAlias = Literal["refusal", "resolution", "either"]
-"""How a case is resolved: by a refusal without any other call, by resolving it without a refusal, or by either."""
+"""How a case is resolved.
+
+"refusal": by a refusal without any other call. "resolution": by the inner world, without a refusal. "either": by the
+inner world, with or without a refusal.
+"""
 
 
 @dataclass(frozen=True)

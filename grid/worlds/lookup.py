@@ -63,7 +63,10 @@ class SameFunction:
 
 @lru_cache(maxsize=4096)
 def default_outcome(tool: str) -> Observation:
-    """The outcome of every call that matches no entry. It depends only on the tool's name and gives no information."""
+    """The outcome of every call that matches no entry.
+
+    This outcome depends only on the tool's name and gives no information.
+    """
     return Observation({"status": "no_result", "message": f"{tool} found nothing for these arguments."}, failed=True)
 
 
@@ -73,10 +76,10 @@ class LookupSimulator:
 
     The state is the set of substeps whose outcome was obtained, by any calls. The first state has the substeps in
     `begun`. The case is resolved when the state has every substep of `resolution`. A call may give optional arguments
-    that an entry lacks. If several entries match, the call means those that lack the fewest of its arguments.
+    that an entry lacks. If several entries match, the call means those that lack the fewest of the call's arguments.
 
     A call that matches no entry by the rules may differ from an entry only in free texts. If `same` is given, it is
-    asked about each of these texts. If all of them have the same meaning, the call means that entry.
+    asked about each of these texts. If all the texts have the same meaning, the call means that entry.
     """
 
     entries: tuple[Entry, ...]
@@ -95,7 +98,7 @@ class LookupSimulator:
         return self.begun
 
     async def apply(self, state: State, call: ToolCall) -> tuple[frozenset[str], Observation]:
-        """The next state, and the outcome of the first entry that the call means (if none: the default outcome)."""
+        """The next state, and the outcome of the first entry that the call means, or else the default outcome."""
         obtained = own_state(state, frozenset)
         stated = by_reference_names(call, self.same_function)
         groups = candidates(self.entries, stated)
@@ -120,7 +123,7 @@ class LookupSimulator:
 
 
 def by_reference_names(call: ToolCall, same_function: Mapping[str, SameFunction]) -> ToolCall:
-    """The call in the names of the tool that does the same (see `SameFunction`); unchanged if there is no such tool."""
+    """The call, rewritten for the tool that does the same (see `SameFunction`); unchanged if there is no such tool."""
     same = same_function.get(call.tool)
     if same is None:
         return call
@@ -181,7 +184,10 @@ async def _judged(groups: Sequence[Sequence[Entry]], arguments: Mapping[str, Jso
 
 
 async def _reworded(entry: Entry, arguments: Mapping[str, Json], same: Same) -> bool:
-    """Whether all differences are rewordings. `same` is asked only if nothing else differs, and until its first no."""
+    """Whether all differences are rewordings.
+
+    `same` is asked only if nothing else differs, and only until it first answers no.
+    """
     names = list(_differing(entry, arguments))
     if not all(entry.may_be_judged(name, arguments.get(name)) for name in names):
         return False
@@ -204,10 +210,10 @@ def build_entries(
         calls: substep id to reference call.
         outcomes: substep id to the outcome of its call.
         open_arguments: substep id to the arguments that are not compared.
-        tools: the called tools by name, as far as known.
+        tools: those called tools that are known, by name.
 
     Raises:
-        ValueError: two substeps make the same call but expect different outcomes, or references do not resolve.
+        ValueError: two substeps make the same call but expect different outcomes, or a reference cannot be resolved.
     """
     left_open = open_arguments or {}
     entries: dict[str, Entry] = {}

@@ -1,4 +1,4 @@
-"""Readers that answer the questions in a world with searches: by rules, with a model, or from the reference itself."""
+"""Readers that answer questions in worlds with searches: by rules, with a model, or from the reference itself."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Paragraph(NamedTuple):
 
 
 class Corpus:
-    """Paragraphs, and a scorer that compares a question with all of them (as `Paragraph.shown`).
+    """Paragraphs, and a scorer that compares a question with the text of each paragraph (`Paragraph.shown`).
 
     Results are cached. If `matching` is set, a score of 0 or less means that question and paragraph share nothing (as
     with BM25), and such a paragraph is never found.
@@ -63,7 +63,8 @@ class Corpus:
 #
 # Sentences are scored by the rare words that they share with the question. The kind of span (a date, a number, a place,
 # a name, yes or no, or the sentence itself) follows from the question's own words. The reader is deterministic, needs
-# no training and is weak. It stands in for a model in the role `simulator`, so that planners can run without a model.
+# no training and is weak. This reader stands in for a model in the role `simulator`, so that planners can run without a
+# model.
 
 
 Kind: TypeAlias = Literal["sentence", "truth", "year", "date", "number", "place", "name"]
@@ -107,7 +108,7 @@ _NO_NAMES = STOPWORDS | {
     "also",
 }
 _FIRST = 400
-"""The maximum number of sentences examined, which come from the nearest paragraphs."""
+"""The maximum number of sentences examined; the sentences come from the nearest paragraphs."""
 _LEAST = 0.35
 """The minimum score, as a share of the question's weight, of a sentence that counts as relevant."""
 _NAMED = 0.4
@@ -219,7 +220,7 @@ def _told(span: str, question: str) -> bool:
 
 
 def _nearness(span: _Span, sentence: str, asked: set[str]) -> float:
-    """A span's nearness to the question's words in a sentence, at most 1.
+    """How near a span is, within its sentence, to the words of the question; at most 1.
 
     Words that the span shares with the question reduce its nearness.
     """
@@ -261,7 +262,7 @@ class Reader(Protocol):
 class ByRules:
     """A reader that applies rules to words, names, numbers and dates.
 
-    It uses no language model and knows no answers.
+    This reader uses no language model and knows no answers.
     """
 
     async def search(self, question: str, paragraphs: Sequence[Paragraph]) -> Found:
@@ -288,7 +289,7 @@ class ByModel:
         return _read(await self.simulator.read(question, [one.shown[:_SHOWN] for one in paragraphs]), NOT_FOUND)
 
     async def reason(self, question: str) -> Found:
-        """The model's answer, by reasoning."""
+        """The answer that the model finds by reasoning, without paragraphs."""
         return _read(await self.simulator.read(question, None), NOT_TOLD)
 
 
@@ -419,7 +420,10 @@ def concluded(question: str) -> str | None:
 
 
 def _split(question: str) -> tuple[str, str]:
-    """The facts, and the last sentence, which asks the question. If there is only one sentence, it is used for both."""
+    """The facts, and the last sentence, which asks the question.
+
+    If there is only one sentence, it counts both as the facts and as the question.
+    """
     parts = [part for part in _SENTENCE.split(question.strip()) if part]
     return (" ".join(parts[:-1]), parts[-1]) if len(parts) > 1 else (question, question)
 
@@ -437,7 +441,7 @@ def _named(text: str) -> list[str]:
 
 
 def _said(facts: str, names: Sequence[str]) -> dict[str, str]:
-    """For each name, the text after its first mention, up to the other name or the end."""
+    """For each name, the text between its first mention and the next name's (or the end, if no name follows)."""
     places = sorted((place, name) for name in names if (place := facts.find(name)) >= 0)
     ends = [*(place for place, _ in places[1:]), len(facts)]
     return {name: facts[place + len(name) : end] for (place, name), end in zip(places, ends, strict=False)}
@@ -446,7 +450,7 @@ def _said(facts: str, names: Sequence[str]) -> dict[str, str]:
 def _least(said: Mapping[str, str], sign: int, *, dated: bool) -> str | None:
     """The name whose first value is the smallest or, if `sign` is -1, the largest.
 
-    None if a value is missing or both are equal.
+    None if a value is missing or both values are equal.
     """
     values = {name: _dated(text) if dated else _number(text) for name, text in said.items()}
     known = [(sign * value, name) for name, value in values.items() if value is not None]
@@ -475,9 +479,10 @@ def _number(text: str) -> float | None:
 
 
 def _truth(words: set[str], topic: set[str], said: Mapping[str, str]) -> str:
-    """`yes` or `no`. If the question asks for something in common: whether the two texts share a name or number.
+    """`yes` or `no`.
 
-    Otherwise, whether each text has more than half of the topic's words.
+    If the question asks for something in common, the result is whether the two texts share a name or number. Otherwise,
+    it is whether each text has more than half of the topic's words.
     """
     if words & _SAME:
         numbers = ([str(_COUNTS.get(one, one)) for one in NUMBER.findall(text)] for text in said.values())
@@ -488,7 +493,7 @@ def _truth(words: set[str], topic: set[str], said: Mapping[str, str]) -> str:
 
 
 def _fitting(topic: set[str], said: Mapping[str, str]) -> str | None:
-    """The name whose text has more of the topic's words; None if both texts have the same number."""
+    """The name whose text has more of the topic's words; None if both texts have the same number of these words."""
     (one, first), (other, second) = ((name, len(topic & set(terms(text)))) for name, text in said.items())
     if first == second:
         return None

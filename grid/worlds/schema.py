@@ -33,7 +33,7 @@ class Vocabulary:
         self.parts: tuple[tuple[str, ...], ...] = (self.names,)
 
     def with_names(self, more: Iterable[str]) -> Vocabulary:
-        """The vocabulary with more names at its end. Names that it already has are not copied one by one."""
+        """The vocabulary with more names at its end; the names that it already has are not copied one by one."""
         new = tuple(name for name in dict.fromkeys(more) if name not in self)
         if not new:
             return self
@@ -61,8 +61,8 @@ class Expected:
     """The names that a call expects as an argument.
 
     Attributes:
-        vocabulary: all names of the kind.
-        here: the distinct names among these that occur in the call's own input.
+        vocabulary: all names of the expected kind.
+        here: those distinct names of the vocabulary that occur in the call's own input.
         sort: whether the names are identifiers of the schema, names of entities, or texts in facts.
     """
 
@@ -87,7 +87,8 @@ class SchemaWorld(World, Protocol):
         """The names that a call in a state expects, for each parameter that must be a known name.
 
         The parameters are in the order in which they have to be read, because the names expected for a parameter may
-        depend on earlier arguments. The result is empty if the call has any other fault.
+        depend on earlier arguments. The result is empty if the names cannot be determined, as for an unknown tool or a
+        missing argument.
         """
         ...
 

@@ -56,19 +56,19 @@ class AskedState:
 
 @dataclass(frozen=True)
 class QuestionWorld:
-    """A case's tools over a corpus, whose state is the questions and answers so far.
+    """A case's tools over a corpus; the world's state is the questions and answers so far.
 
     A successful call returns {"result": the answer}. A call without an answer fails: it returns {"error": why} and
     leaves no result. If `answered` is true, `finish(answer)` gives the case's answer, with a numbered line for each
-    part (read by `parts_of`). After that, no more questions can be asked. If `answered` is false, an outline decides
-    when the work ends. The case's answer then consists of the results that no later question uses, in order.
+    part (read by `parts_of`). After `finish`, no more questions can be asked. If `answered` is false, an outline
+    decides when the work ends. The case's answer then consists of the results that no later question uses, in order.
 
     Attributes:
         corpus: the paragraphs that are searched.
         wanted: the right answers to the parts, in order; never empty.
         evidence: the reference's answers to its own calls, used only by `by_reference`.
         paragraphs: the maximum number of paragraphs that a search uses.
-        answered: whether `finish` gives the case's answer, or an outline ends the work.
+        answered: whether `finish` gives the case's answer; if not, an outline ends the work.
         reader: the reader that answers the questions.
     """
 

@@ -1,4 +1,4 @@
-"""Tools that cannot really be called and are answered from records, by a model or with inventions; users to talk to."""
+"""Tools that cannot really be called (records, a model or inventions answer instead), and users to talk to."""
 
 from __future__ import annotations
 
@@ -60,14 +60,14 @@ class Referenced(World, Protocol):
 
 
 class Server(Protocol):
-    """The responses of tools, as far as a dataset has them."""
+    """The responses that a dataset has for calls of its tools."""
 
     def recorded(self, call: ToolCall) -> Response | None:
         """The response recorded for a call; None if no response is recorded."""
         ...
 
     def made_up(self, call: ToolCall) -> Response:
-        """An invented response, for calls that have no better one. Equal calls get equal responses."""
+        """An invented response, for calls that have no better response. Equal calls get equal responses."""
         ...
 
     def about(self, tool: str) -> Documentation:
@@ -79,7 +79,7 @@ class Server(Protocol):
 class ServedWorld:
     """Tools without state. If no response is recorded for a call, the simulator answers or the server invents one.
 
-    The state is the set of tools that were called successfully. A case is resolved when this set contains all tools in
+    The state is the set of tools that were called successfully. A case is resolved when the state contains all tools in
     `resolution`; the arguments do not matter. A call fails, with a Python-style error message, if its tool is not in
     `tools` or its arguments do not fit the tool. At most `most` characters of a response are shown.
     """
@@ -141,7 +141,10 @@ class ServedWorld:
 
 
 def observed(response: Response, most: int) -> Observation:
-    """A response as an observation of at most `most` characters: an object's fields; other values become `response`."""
+    """A response as an observation of at most `most` characters.
+
+    An object's fields become the observation's fields; any other value is in the field `response`.
+    """
     if response.error:
         return Observation({"error": _cut(response.error, most)}, failed=True)
     value = response.response

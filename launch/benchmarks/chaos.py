@@ -73,7 +73,7 @@ class Deck:
         self._all, self._rng, self._kinds = kinds, rng, list[str]()
 
     def draw(self, there: Collection[str]) -> str | None:
-        """The next kind that has running processes now; None if no kind has any."""
+        """The next kind of which a process is running; None if there is no such kind."""
         if any(kind in there for kind in self._all) and not any(kind in there for kind in self._kinds):
             self._kinds += self._rng.sample(self._all, len(self._all))  # kinds without processes stay in the deck
         kind = next((kind for kind in self._kinds if kind in there), None)
@@ -306,7 +306,11 @@ class Log:
 
     def wrong(self) -> list[str]:
         """The errors that were found, one line each."""
-        rows = {"lost": self.lost, "twice": self.twice, "differing from the undisturbed run's": self.differing}
+        rows = {
+            "lost": self.lost,
+            "written twice": self.twice,
+            "different from the undisturbed run's rows": self.differing,
+        }
         lines = [f"{count} rows {what}" for what, count in rows.items() if count]
         for name, (spent, counted) in self.tokens.items():
             if spent < counted or (name == UNDISTURBED and spent != counted):
@@ -343,13 +347,13 @@ class _Chaos:
             idle = idle + 1 if self._killed() == before < self.kills else 0
             if idle == _IDLE_ROUNDS:
                 raise RuntimeError(
-                    f"in {idle} rounds no process was found to kill, of the kinds {', '.join(self.kinds)}"
+                    f"in {idle} rounds, no process of the kinds {', '.join(self.kinds)} was found to kill"
                 )
             self._compare(name)
             spent, counted = self.log.tokens[name]
             self.say(
-                f"{name}: {self._killed()} kills so far, {self.log.lost} rows lost, {self.log.twice} twice, "
-                f"{self.log.differing} differing; tokens of attempts {spent:,}, of episodes {counted:,}"
+                f"{name}: {self._killed()} kills so far, {self.log.lost} rows lost, {self.log.twice} written "
+                f"twice, {self.log.differing} different; {spent:,} tokens in attempts, {counted:,} in episodes"
             )
         self.log.joined, self.log.used = self.place.joined, self.place.used
         return self.log
@@ -411,7 +415,7 @@ def chaos(
 
     Each round has a new results folder. Within a round the sweep is resumed after each kill that ends it. If `nodes` is
     more than one, the sweep joins a cluster of this many raylets, some of which die and are replaced. In each pass, a
-    kind of process is killed as many times as `kinds` names it, if it has processes.
+    process is killed for each entry of `kinds`, if a process of that kind is running.
 
     Raises:
         RuntimeError: the undisturbed sweep or the cluster fails without a kill, or no process to kill is found.
@@ -441,7 +445,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--nodes",
         type=int,
         default=1,
-        help="raylets of a cluster that the sweep joins; 1: the sweep starts its own Ray",
+        help="number of raylets of a cluster that the sweep joins; 1: the sweep starts its own Ray",
     )
     parser.add_argument(
         "overrides",
@@ -457,14 +461,14 @@ def run(arguments: argparse.Namespace, console: Console) -> None:
         log = chaos(Path(folder), arguments.kills, arguments.seed, arguments.overrides, print, arguments.nodes)
     disturbed = [tokens for name, tokens in log.tokens.items() if name != UNDISTURBED]
     console.print(
-        f"{sum(log.kills.values())} kills ({dict(log.kills)}) in {log.starts} starts, of which {log.failed} failed by "
-        f"themselves: rows lost {log.lost}, rows twice {log.twice}, rows differing from the undisturbed run's "
-        f"{log.differing}"
+        f"{sum(log.kills.values())} kills ({dict(log.kills)}) in {log.starts} starts, of which {log.failed} failed "
+        f"although neither the driver nor Ray was killed: {log.lost} rows lost, {log.twice} written twice, "
+        f"{log.differing} different from the undisturbed run's rows"
     )
     told = {UNDISTURBED: log.tokens[UNDISTURBED], "with kills": Tokens(*map(sum, zip(*disturbed, strict=True)))}
     for name, (spent, counted) in told.items():
-        console.print(f"{name}: tokens of attempts {spent:,}, of episodes {counted:,}")
+        console.print(f"{name}: {spent:,} tokens in attempts, {counted:,} in episodes")
     if log.joined:
-        console.print(f"nodes that joined in the place of killed ones {log.joined}, of them with chunks {log.used}")
+        console.print(f"{log.joined} new nodes replaced killed nodes; chunks ran on {log.used} of the new nodes")
     if log.wrong():
         sys.exit("\n".join(log.wrong()))

@@ -1,6 +1,6 @@
 """An exact choice among 100 options, compared with a plain prefill, and with passes that share no prefix.
 
-Other benchmarks use this module's prompts of a given length too.
+Other benchmarks also use this module's prompts of a given length.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ async def prefill(engine: HostedEngine, prompt: Prompt) -> float:
 
 
 async def measure(name: str, repeats: int, tokens: int) -> tuple[str, list[str]]:
-    """The title of an engine's column, and its figures.
+    """The title of an engine's column, and the figures in this column.
 
     Each repeat measures a prefill, then a choice, then the separate passes, all with prompts of the same length.
     """

@@ -51,15 +51,15 @@ from launch.benchmarks.throughput import (
 )
 
 PARTS = {
-    "machine": "what the machine is",
+    "machine": "a description of the machine",
     "ready": "a replica in a Ray actor: seconds until it answers, a sample, a choice, memory",
-    "choice": "an exact choice over a prefill, by options and tokens of the prompt",
-    "cells": "cells, requests and tokens per second by cells in flight",
-    "replay": "a sweep against an offline replay of its own requests",
-    "masks": "what sampling under a schema costs a CPU between two steps of the GPU",
-    "exact": "exact choices against brute force from full log-probabilities",
-    "kills": "SIGKILL of the engine's process and of the replica in a sweep, rows compared",
-    "share": "two replicas on one GPU beside one",
+    "choice": "the time of an exact choice, divided by a prefill's time, by options and prompt tokens",
+    "cells": "cells, requests and tokens per second, by the number of cells in flight",
+    "replay": "a sweep compared with an offline replay of its own requests",
+    "masks": "the CPU time of sampling under a schema between two steps of the GPU",
+    "exact": "exact choices compared with brute force over full log-probabilities",
+    "kills": "SIGKILL of the engine's process and of the replica during a sweep, with a comparison of the rows",
+    "share": "two replicas on one GPU compared with one replica",
 }
 _WORKER_CELLS = 16  # cells that a worker runs side by side (grid.cells.run.CONCURRENT_CELLS)
 _TOGETHER = 16  # number of simultaneous prefills, and of simultaneous choices
@@ -72,28 +72,39 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--only", nargs="+", choices=list(PARTS), default=list(PARTS), help="run only these parts, in this order"
     )
     parser.add_argument("--leave-out", nargs="+", choices=list(PARTS), default=[])
-    parser.add_argument("--model", help="a file in conf/model; default: random weights of --shape")
+    parser.add_argument("--model", help="a file in conf/model; default: random weights in the shape given by --shape")
     parser.add_argument("--set", nargs="+", default=[], metavar="KEY=VALUE", help="keys of the model's config")
     parser.add_argument(
-        "--shape", choices=list(SHAPES), default="qwen2.5-7b", help="a published shape for random weights"
+        "--shape",
+        choices=list(SHAPES),
+        default="qwen2.5-7b",
+        help="a published model's shape, for random weights",
     )
     parser.add_argument(
-        "--tokenizer", type=Path, help="a folder with a tokenizer for random weights; default: SmolLM2's"
+        "--tokenizer", type=Path, help="a folder with a tokenizer for random weights; default: SmolLM2's tokenizer"
     )
-    parser.add_argument("--small", action="store_true", help="use two narrow layers on a CPU, and small sizes")
+    parser.add_argument(
+        "--small", action="store_true", help="use a model of two narrow layers on a CPU, and small sizes"
+    )
     parser.add_argument("--device", choices=["cuda", "cpu"], default="cuda")
     parser.add_argument("--out", type=Path, help="a folder for figures.jsonl")
     parser.add_argument("--options", type=int, nargs="+", default=[10, 50, 100])
     parser.add_argument(
-        "--tokens", type=int, nargs="+", default=[1000, 3000, 8000], help="approximate tokens in a prompt"
+        "--tokens", type=int, nargs="+", default=[1000, 3000, 8000], help="approximate numbers of tokens in a prompt"
     )
     parser.add_argument("--repeats", type=int, default=7)
     parser.add_argument("--in-flight", type=int, nargs="+", default=[8, 32, 128, 512], help="cells in flight")
     parser.add_argument("--new-tokens", type=int, default=96, help="maximum number of tokens in a completion")
-    parser.add_argument("--cases", type=int, default=128, help="cases of SLATE for each planner of the part replay")
+    parser.add_argument(
+        "--cases", type=int, default=128, help="number of SLATE cases for each planner in the part `replay`"
+    )
     parser.add_argument("--kv-cache-gib", type=float, default=12.0)
-    parser.add_argument("--memory", type=float, default=0.3, help="the share of the GPU that a replica must find free")
-    parser.add_argument("--kill-cells", type=int, default=64, help="cells of the sweep in which processes are killed")
+    parser.add_argument(
+        "--memory", type=float, default=0.3, help="the share of GPU memory that must be free for a replica"
+    )
+    parser.add_argument(
+        "--kill-cells", type=int, default=64, help="number of cells in the sweep in which processes are killed"
+    )
     gpu_exact.add_arguments(parser)
 
 
@@ -249,7 +260,7 @@ def ready(bench: Bench) -> None:
 
 
 def choice(bench: Bench) -> None:
-    """Measure a choice and a prefill of equally long, uncached prompts: first in turn, then many at once."""
+    """Measure choices and prefills of equally long, uncached prompts: first in alternation, then many at once."""
     import ray
 
     replica = bench.replica()
@@ -334,7 +345,7 @@ def _swept(bench: Bench, part: str, model: dict[str, Any], count: int) -> None:
     taken, seconds = swept.requests, swept.seconds
     if not taken:
         kept = store.read(root, "episodes", ["error_message"])["error_message"].to_pylist()
-        raise RuntimeError(f"no request was answered; the first cell says: {kept[:1]}")
+        raise RuntimeError(f"no request was answered; the error of the first cell: {kept[:1]}")
     answered = max(request.ended for request in taken) - min(request.began for request in taken)
     written = sum(request.generated for request in taken)
     read = sum(len(request.tokens) for request in taken)
@@ -423,9 +434,10 @@ class MeasuredReplica(RecordingReplica):
         return {"kv_cache_tokens": blocks * cache.block_size, "engine_process": started.process}
 
     async def choice_over_prefill(self, pairs: Sequence[tuple[Prompt, Prompt]]) -> list[dict[str, float]]:
-        """For each pair: seconds of a prefill of its first prompt, of a choice on its second, and of the first round.
+        """For each pair of prompts, the seconds of a prefill, of a choice, and of the choice's first round.
 
-        The prompts of a pair are equally long, and must be new, because the prefix cache would hold earlier prompts.
+        The prefill is of the first prompt, and the choice is on the second. The prompts of a pair are equally long, and
+        must be new, because the prefix cache would hold earlier prompts.
         """
         engine: Any = self._engine
         found = []
@@ -468,7 +480,7 @@ _WAIT_SECONDS = 300.0  # how long to wait until a replica is back
 
 
 def kills(bench: Bench) -> None:
-    """Run the same sweep three times: twice undisturbed, and once with both kills.
+    """Run the same sweep three times: twice undisturbed, and once with kills of the engine's process and the replica.
 
     Two undisturbed runs differ too, because rounding depends on the batches (with VLLM_BATCH_INVARIANT=1 no rows
     differ). So the number of rows that differ after kills is shown next to the number that differ without kills.

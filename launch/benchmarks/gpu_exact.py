@@ -1,6 +1,6 @@
 """Exact choices compared with brute force from full log-probabilities, on vLLM and transformers, and between machines.
 
-The rest of the file has the tools that all parts of `gpu` share (figures, random weights, the GPU's memory), and the
+This file also has the tools that all parts of `gpu` share (figures, random weights, the GPU's memory), and the
 measurement of masks.
 
 A variant is an engine, a number format and, for vLLM, whether batches are invariant. Each variant runs in its own
@@ -51,15 +51,19 @@ _FIRST_SERIAL = 10_000  # the same prompts in every process
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options: the variants, the number of prompts, and the results of another machine."""
     parser.add_argument(
-        "--variants", nargs="+", choices=VARIANTS, default=list(VARIANTS), help="variants of the part exact"
+        "--variants",
+        nargs="+",
+        choices=VARIANTS,
+        default=list(VARIANTS),
+        help="variants to measure in the part `exact`",
     )
-    parser.add_argument("--exact-prompts", type=int, default=3, help="prompts for each number of options")
+    parser.add_argument("--exact-prompts", type=int, default=3, help="number of prompts for each number of options")
     parser.add_argument("--variant-seconds", type=float, default=400, help="seconds after which a variant is stopped")
     parser.add_argument("--against", type=Path, help="the file distributions.json of another machine, for comparison")
 
 
 def exact(bench: Shared) -> None:
-    """Measure the greatest difference of each variant's probabilities from brute force, and from other variants'."""
+    """Measure each variant's greatest difference in probability from brute force, and from the other variants."""
     found: dict[str, Any] = {}
     if bench.arguments.against:
         kept = json.loads(bench.arguments.against.read_text())
@@ -96,7 +100,7 @@ def _apart(one: Sequence[Sequence[float]], other: Sequence[Sequence[float]], opt
 def _model(bench: Shared) -> dict[str, Any]:
     """The config keys that give the measured model's weights.
 
-    Random weights are written to files first, because transformers does not draw any.
+    Random weights are written to files first, because transformers does not generate random weights.
     """
     if "path" in bench.model:
         return {"path": str(with_weights(Path(bench.model["path"]), bench.folder / "weights", bench.arguments.device))}
@@ -117,8 +121,8 @@ def _in_a_process(bench: Shared, model: dict[str, Any], variant: str) -> dict[st
     told = {"model": model, "prompts": bench.arguments.exact_prompts}
     environment = os.environ | ({"VLLM_BATCH_INVARIANT": "1"} if rest else {})
     found = bench.folder / f"{variant}.json"
-    # Not run with -m, because the engine's process would import this module too, and with it modules that break vLLM
-    # (replay.py).
+    # The variant is not run with -m, because the engine's process would then import this module too, and with it
+    # modules that break vLLM (replay.py).
     code = "from launch.benchmarks.gpu_exact import main; main()"
     command = [sys.executable, "-c", code, json.dumps(told), str(found)]
     began, most = time.perf_counter(), bench.arguments.variant_seconds
@@ -134,7 +138,7 @@ def _in_a_process(bench: Shared, model: dict[str, Any], variant: str) -> dict[st
             os.killpg(process.pid, signal.SIGKILL)
         process.wait()
     if not found.exists():
-        return {"failed": f"exit status {status}; stderr says why"}
+        return {"failed": f"exit status {status}; stderr shows the reason"}
     return cast(dict[str, Any], json.loads(found.read_text())) | {"seconds": time.perf_counter() - began}
 
 
@@ -207,7 +211,7 @@ async def _full(engine: Any, tokens: list[int], renderer: Renderer, count: int) 
 
 
 def _of_transformers(engine: Any, tokens: list[int], nodes: Sequence[Prefix]) -> dict[Prefix, np.ndarray]:
-    """The same log-probabilities from transformers' own forward pass: one pass per sequence, with nothing reused."""
+    """The log-probabilities of `_full` from transformers' own forward pass: one pass per sequence, nothing reused."""
     import torch
 
     model = engine._loaded.model._model
@@ -291,9 +295,10 @@ _LOOK_SECONDS = 0.2
 
 
 def make_shape(folder: Path, shape: str, tokenizer: Path | None) -> Path:
-    """Make a folder with a shape's config and a tokenizer but no weights; vLLM draws random weights when it loads it.
+    """Make a folder with a shape's config and a tokenizer but no weights.
 
-    The vocabulary is the tokenizer's, so that every sampled token can be written as text.
+    Random weights are drawn by vLLM when it loads the folder. The vocabulary is the tokenizer's, so that every sampled
+    token can be written as text.
     """
     from transformers import AutoTokenizer, Qwen2Config
 
@@ -381,10 +386,11 @@ class Memory:
             self._peak = max(self._peak, int(pynvml.nvmlDeviceGetMemoryInfo(self._handle).used))
 
 
-# The CPU time that sampling with a schema needs besides the GPU's: for compiling a grammar, and for each token's mask.
+# The CPU time that sampling with a schema needs in addition to GPU time: to compile a grammar, and to compute the mask
+# of each token.
 #
-# Between two steps, vLLM computes the masks of all running requests, one after another for up to 128 requests. So on
-# any GPU, a step with 120 requests takes longer than its forward pass by the time of 120 masks.
+# Between two steps, vLLM computes the masks of all running requests, one after another for up to 128 requests. On
+# any GPU, a step with 120 requests therefore takes as long as its forward pass and 120 masks together.
 
 
 _THOUGHT = "I look for the order first, and then ask where its parcel is. The customer gave the order's number."
@@ -392,7 +398,7 @@ _TOOLS = 10
 
 
 def masks(bench: Shared) -> None:
-    """Time the masks for calls (ms): with a thought of at most 400 characters, of any length, and without a thought."""
+    """Time the masks for calls (ms): with thoughts of at most 400 characters, of any length, and without thoughts."""
     import xgrammar
     from transformers import AutoTokenizer
 

@@ -33,11 +33,15 @@ _SMALL = 100  # number of items that a small call returns, whatever the size of 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options: the size of the base, and the number of programs."""
-    parser.add_argument("--entities", type=int, default=17_000, help="entities of the base (KQA Pro has 16,960)")
-    parser.add_argument("--concepts", type=int, default=800)
-    parser.add_argument("--keys", type=int, default=200, help="attribute keys; there are half as many relations")
     parser.add_argument(
-        "--programs", type=int, default=540, help="programs; each function is the last call equally often"
+        "--entities", type=int, default=17_000, help="number of entities in the base (KQA Pro has 16,960)"
+    )
+    parser.add_argument("--concepts", type=int, default=800)
+    parser.add_argument(
+        "--keys", type=int, default=200, help="number of attribute keys; there are half as many relations"
+    )
+    parser.add_argument(
+        "--programs", type=int, default=540, help="number of programs; each function is the last call equally often"
     )
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--seed", type=int, default=0)
@@ -50,7 +54,7 @@ def run(arguments: argparse.Namespace, console: Console) -> None:
 
 
 def against_reference(arguments: argparse.Namespace, console: Console) -> None:
-    """Print programs per second; ratios are computed within a repeat. It needs the package `kopl`."""
+    """Print programs per second; ratios are computed within a repeat. The comparison needs the package `kopl`."""
     raw = random_base(arguments.seed, arguments.entities, arguments.concepts, arguments.keys)
     started = time.perf_counter()
     kb = parse(raw, _SOURCE)
@@ -58,7 +62,7 @@ def against_reference(arguments: argparse.Namespace, console: Console) -> None:
     started = time.perf_counter()
     engine = _reference(raw)
     console.print(
-        f"{len(kb.names):,} entities with concepts, read in {ours:.1f} s, by the reference engine in "
+        f"{len(kb.names):,} entities and concepts, read in {ours:.1f} s; the reference engine read them in "
         f"{time.perf_counter() - started:.1f} s"
     )
     made, names = Programs(kb, arguments.seed, wild=0), list(FUNCTIONS)
@@ -67,9 +71,10 @@ def against_reference(arguments: argparse.Namespace, console: Console) -> None:
     gc.freeze()  # neither engine's time may include garbage collection in the other's base
     equal = sum(_texts(run_program(kb, one)[-1]) == _their_texts(_run(engine, one)) for one in programs)
     console.print(
-        f"{len(programs)} programs, {sum(map(len, programs)) / len(programs):.1f} steps; {equal} equal results"
+        f"{len(programs)} programs of {sum(map(len, programs)) / len(programs):.1f} steps on average; {equal} equal "
+        "results"
     )
-    table = Table(title=f"programs per second, {arguments.repeats} repeats in turn")
+    table = Table(title=f"programs per second, {arguments.repeats} alternating repeats")
     for column in ("programs", "how many", "reference engine", "here", "times"):
         table.add_column(column, justify="left" if column == "programs" else "right")
     whole = [one for one in programs if any(step["function"] == "FindAll" for step in one)]
@@ -190,8 +195,8 @@ def costs(sizes: Sequence[int], repeats: int) -> Table:
     proportional to the number of items (tests/unit/worlds/test_kopl_costs.py counts the steps).
     """
     table = Table(
-        title=f"ns per item returned (or given) in a base of {sizes[-1]:,}; "
-        f"then us of a call of {_SMALL} items in growing bases"
+        title=f"ns per item returned (or given) in a base of {sizes[-1]:,} entities; "
+        f"then us per call with {_SMALL} items in growing bases"
     )
     table.add_column("call")
     for size in (*sizes, *sizes):

@@ -191,10 +191,12 @@ def plan_of(setting: Setting, cluster: ClusterConfig, root: Path) -> Plan:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options: the checkout to compare with, and the size of the comparison."""
-    parser.add_argument("--against", type=Path, help="another checkout: both are measured in turn, and compared")
+    parser.add_argument(
+        "--against", type=Path, help="another checkout, which is measured alternately with this one and compared"
+    )
     parser.add_argument("--rounds", type=int, default=6, help="rounds of --against")
     parser.add_argument(
-        "--trials", type=int, default=TRIALS, help=f"with --against: trials of each case; default: {TRIALS}"
+        "--trials", type=int, default=TRIALS, help=f"with --against: number of trials of each case; default: {TRIALS}"
     )
 
 
@@ -220,7 +222,7 @@ def run(arguments: argparse.Namespace, console: Console) -> None:
     console.print(
         f"null engine, ReAct on {CASES} SLATE cases x {TRIALS} trials, {cpus} CPUs, {REPEATS} runs: "
         f"{median:,.0f} episodes/s through Ray and Parquet "
-        f"(lowest {min(rates):,.0f}, highest {max(rates):,.0f}; first run, caches cold, {warm_up:,.0f})"
+        f"(lowest {min(rates):,.0f}, highest {max(rates):,.0f}; first run, with cold caches, {warm_up:,.0f})"
     )
     table = Table(title="time per episode in one process, by layer")
     for column in ("layer", "ms per episode", "lowest to highest", "share"):
@@ -237,12 +239,12 @@ def run(arguments: argparse.Namespace, console: Console) -> None:
     console.print(table)
     alone = len(chunk) / statistics.median(sums)
     console.print(
-        f"one process alone: {alone:,.0f} episodes/s; {cpus} workers through Ray reach {median / alone:.2f} times that "
-        f"({min(rates) / alone:.2f} to {max(rates) / alone:.2f})"
+        f"one process alone: {alone:,.0f} episodes/s; {cpus} workers through Ray reach {median / alone:.2f} times this "
+        f"rate ({min(rates) / alone:.2f} to {max(rates) / alone:.2f})"
     )
 
 
-# Comparing two checkouts: each runs the null engine with its own code, in turn, in its own processes.
+# Comparing two checkouts: in turn, each runs the null engine with its own code and in its own processes.
 
 
 HERE = Path(__file__).parents[2]
@@ -303,10 +305,12 @@ _FIGURES = (
 def table(
     title: str, other: Path, found: Mapping[str, Sequence[Mapping[str, float]]], figures: Sequence[Figure]
 ) -> Table:
-    """A table of the medians over rounds, `there` and `here`, and of the rounds' ratios; above 1 means better here."""
+    """A table of both checkouts' medians over rounds, and of the rounds' ratios (above 1: this checkout is better)."""
     ours, theirs = (commit_of(folder) for folder in (HERE, other))
     rounds = len(found["here"])
-    made = Table(title=f"{title}: {ours} here, {theirs} there, {rounds} rounds in turn")
+    made = Table(
+        title=f"{title}, {rounds} alternating rounds; here: this checkout ({ours}); there: the other ({theirs})"
+    )
     for column in ("figure", "there", "here", "ratio of each round: median", "lowest to highest"):
         made.add_column(column, justify="left" if column == "figure" else "right")
     for figure in figures:

@@ -2,9 +2,9 @@
 
 `python -m launch.benchmarks.public_search lats|dfsdt FOLDER COUNT released|silent` runs a short search, then measures
 one of COUNT iterations (LATS) or requests (ToolLLM): it prints the number of nodes (executed calls) and the CPU seconds
-as JSON. With `silent`, the agents write no logs and print nothing. None of the agents' code is here; it is imported
-from a checkout. Other modules that this code imports (a model's client, a tokenizer, Wikipedia) are replaced by
-stand-ins that cost no time; the prompts are the agents' own.
+as JSON. With `silent`, the agents write no logs and print nothing. The agents' code is not in this module but imported
+from a checkout. Modules that this code imports from elsewhere (a model's client, a tokenizer, Wikipedia) are replaced
+by stand-ins that cost no time; the prompts are the agents' own.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class NullWorld:
 
 
 class NullTools:
-    """A world for ToolLLM. ToolLLM copies it for every node, so its only state is a count, which all copies share."""
+    """A world for ToolLLM. Since ToolLLM copies it for every node, its only state is a count that all copies share."""
 
     task_description = "You should use functions."
     input_description = "A question."
@@ -59,7 +59,7 @@ class NullTools:
         return '{"found": "a value"}', 0
 
     def check_success(self) -> int:
-        """0, as the search never succeeds."""
+        """Return 0, because the search never succeeds."""
         return 0
 
     def to_json(self) -> dict[str, Any]:
@@ -86,7 +86,7 @@ class NullModel:
 def lats(folder: Path, silent: bool, log: Path) -> Callable[[int], int]:
     """LATS on HotpotQA (hotpot/lats.py): a function that runs one search and returns the number of executed nodes.
 
-    No leaf fails, so LATS makes no reflections. Its rollouts end at depth 4, however deep the tree is.
+    No leaf fails, so LATS makes no reflections. The rollouts of LATS end at depth 4, however deep the tree is.
     """
     world, drawn = NullWorld(), random.Random(0)
 
@@ -123,7 +123,7 @@ def lats(folder: Path, silent: bool, log: Path) -> Callable[[int], int]:
 def dfsdt(folder: Path, silent: bool, log: Path) -> Callable[[int], int]:
     """ToolLLM's DFSDT (toolbench/inference/Algorithms/DFS.py) without its ranking, as it runs by default.
 
-    It prints, but keeps no log.
+    DFSDT prints, but keeps no log.
     """
     _stand_in("termcolor", colored=lambda text, color: text)
     _stand_in("utils", softmax_bias=None)

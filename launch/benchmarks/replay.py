@@ -22,7 +22,7 @@ NICE = 15  # the niceness that Ray gives its workers, and so a replica
 def serve(model: str, arguments: dict[str, Any]) -> None:
     """Load the model, then replay each file of requests named on stdin; writes a line with the result for each."""
     os.nice(max(NICE - os.nice(0), 0))
-    # The same number of threads as for a single replica; by default, vLLM would use one thread in a serving process.
+    # Use as many threads as a single replica does; by default, vLLM would use one thread in a serving process.
     os.environ.update(CPU_ENVIRONMENT, OMP_NUM_THREADS=str(os.cpu_count()), VLLM_LOGGING_LEVEL="ERROR")
     answers, sys.stdout = sys.stdout, sys.stderr  # vLLM writes to stdout too
     from vllm import LLM

@@ -1,4 +1,4 @@
-"""A large sweep of almost empty cells: the grid's own cells per second, its memory, and its size on the disk."""
+"""A large sweep of almost empty cells: the grid's own cells per second, the driver's memory, and the size on disk."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from rich.console import Console
 
 from grid import store
 from grid.store import files
-from launch.benchmarks import overhead
+from launch.benchmarks import overhead, peak_bytes
 
 T = TypeVar("T")
 _ENDS = 10_000  # the rates of this many first and last cells are compared
@@ -35,7 +35,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--cells", type=int, default=1_000_000, help=f"the number of cells, a multiple of {_SETTINGS * _TRIALS}"
     )
     parser.add_argument("--root", type=Path, help="a folder in which results are kept; default: a temporary folder")
-    parser.add_argument("--against", type=Path, help="another checkout: both are measured in turn, and compared")
+    parser.add_argument(
+        "--against", type=Path, help="another checkout, which is measured alternately with this one and compared"
+    )
     parser.add_argument("--rounds", type=int, default=3, help="rounds of --against")
     parser.add_argument(
         "--verification", type=Path, metavar="RESULTS", help="measure only the cost of verifying these results"
@@ -43,7 +45,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace, console: Console) -> None:
-    """Run the null engine on one-step cases, as a user would, then rerun it; print a table and verification cost."""
+    """Run the null engine on one-step cases, as a user would, then run the same command again.
+
+    Print the measurements, and the cost of verifying hashes and checksums.
+    """
     if arguments.verification:
         _verification(arguments.verification, console)
         return
@@ -55,25 +60,31 @@ def run(arguments: argparse.Namespace, console: Console) -> None:
         command = _command(root, arguments.cells)
         seconds, peak = _measured(command)
         console.print(
-            f"{arguments.cells:,} cells in {seconds:.1f} s with everything: {arguments.cells / seconds:,.0f} cells/s"
+            f"{arguments.cells:,} cells in {seconds:.1f} s for the whole command: "
+            f"{arguments.cells / seconds:,.0f} cells/s"
         )
         folder = root / "scale"
         first, last = _rates(folder)
         console.print(
             f"rows: {first:,.0f} cells/s over the first {_ENDS:,}, {last:,.0f} over the last {_ENDS:,} "
-            f"({last / first:.2f} times)"
+            f"({last / first:.2f} times as many)"
         )
         console.print(f"driver's peak memory {peak / 2**20:,.0f} MiB; {len(list(folder.rglob('*.parquet'))):,} files")
         again, peak = _measured(command)
-        console.print(f"the same command again, all done: {again:.1f} s, driver's peak memory {peak / 2**20:,.0f} MiB")
+        console.print(
+            f"the same command again, with all cells done: {again:.1f} s, driver's peak memory {peak / 2**20:,.0f} MiB"
+        )
         taken, table = _timed(lambda: _success(folder))
-        console.print(f"success by planner over {table['count'].sum():,} rows: {taken:.2f} s")
+        console.print(f"a table of success by planner over {table['count'].sum():,} rows: {taken:.2f} s")
         console.print(table.to_string())
         _verification(folder, console)
 
 
 def _versus(other: Path, cells: int, rounds: int, console: Console) -> None:
-    """Run both checkouts in turn, alternating which is first: cells per second, the restart, the driver's memory."""
+    """Run both checkouts in turn, alternating which is first.
+
+    Prints the cells per second, the time of a rerun, and the driver's memory.
+    """
     folders = {"there": other.resolve(), "here": overhead.HERE}
     found: dict[str, list[dict[str, float]]] = {name: [] for name in folders}
     for number in range(rounds):
@@ -87,14 +98,17 @@ def _versus(other: Path, cells: int, rounds: int, console: Console) -> None:
 
 
 _FIGURES = (
-    overhead.Figure("cells/s with everything", "rate", more_is_better=True),
-    overhead.Figure("the same command again, all done, s", "again"),
+    overhead.Figure("cells/s of the whole command", "rate", more_is_better=True),
+    overhead.Figure("the same command again, with all cells done, s", "again"),
     overhead.Figure("driver's peak memory, MiB", "peak"),
 )
 
 
 def _verification(folder: Path, console: Console) -> None:
-    """The cost of verifying hashes and checksums: each use runs with and without it in turn, as if in a new process."""
+    """The cost of verifying hashes and checksums.
+
+    Each use of the results runs with verification and without it, in turn, as if in a new process.
+    """
     size = sum(path.stat().st_size for path in folder.glob("*/*.parquet"))
     console.print(f"verification of {size / 2**20:,.0f} MiB in {len(list(folder.glob('*/*.parquet'))):,} files:")
     uses: dict[str, Callable[[], object]] = {
@@ -148,18 +162,11 @@ def _measured(command: list[str], folder: Path = overhead.HERE) -> tuple[float, 
     started, peak = time.monotonic(), 0
     with subprocess.Popen(command, cwd=folder, env=os.environ | {"PYTHONPATH": str(folder)}) as process:
         while process.poll() is None:
-            peak = max(peak, _peak(process.pid))
+            peak = max(peak, peak_bytes(process.pid))
             time.sleep(_LOOK_SECONDS)
     if process.returncode:
         raise RuntimeError(f"the sweep ended with status {process.returncode}")
     return time.monotonic() - started, peak
-
-
-def _peak(pid: int) -> int:
-    for line in Path(f"/proc/{pid}/status").read_text().splitlines():
-        if line.startswith("VmHWM"):
-            return int(line.split()[1]) * 1024
-    return 0  # the process has ended, and nobody has waited for it yet
 
 
 def _rates(folder: Path) -> list[float]:

@@ -6,7 +6,6 @@ import argparse
 import asyncio
 import gc
 import json
-import resource
 import subprocess
 import sys
 import time
@@ -28,7 +27,7 @@ from grid.episode.episode import Episode
 from grid.episode.judging import Judging
 from grid.episode.progress import Budget
 from grid.planners.search import TreeSearch
-from launch.benchmarks import public_search
+from launch.benchmarks import peak_bytes, public_search
 from launch.benchmarks.choose import group_config, spread
 from launch.readme import ROOT
 
@@ -63,7 +62,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace, console: Console) -> None:
-    """Measure memory first, because a process's peak never falls; then both sides in turn; then rollouts."""
+    """Measure memory first, because a process's peak never falls; then time both sides in turn, and then rollouts."""
     if arguments.nodes:
         console.print(memory(arguments.nodes))
     compare(arguments, console)
@@ -71,10 +70,13 @@ def run(arguments: argparse.Namespace, console: Console) -> None:
 
 
 def compare(arguments: argparse.Namespace, console: Console) -> None:
-    """Compare both sides. On both, a node is an executed call; ratios of CPU time are computed within a repeat."""
+    """Compare both sides.
+
+    On both sides, a node is an executed call; ratios of CPU time are computed within a repeat.
+    """
     table = Table(
-        title=f"nodes per second of CPU: {public_search.BRANCHING} calls per node, depth {public_search.DEPTH}, "
-        f"{arguments.repeats} repeats in turn; by iterations or requests"
+        title=f"nodes per second of CPU time, by iterations or requests: {public_search.BRANCHING} calls per node, "
+        f"depth {public_search.DEPTH}, {arguments.repeats} alternating repeats"
     )
     for column in ("theirs", "nodes", "nodes/s", "here", "nodes", "nodes/s", "times"):
         table.add_column(column, justify="left" if column in ("theirs", "here") else "right")
@@ -103,7 +105,7 @@ def _theirs(loop: str, folder: Path, count: int, told: str) -> Searched:
 
 def rollouts(iterations: int, repeats: int) -> Table:
     """The cost of a planner's rollout (or expansion, if it has no rollouts), excluding model and world."""
-    table = Table(title=f"ms of CPU, {repeats} repeats in turn")
+    table = Table(title=f"ms of CPU time, {repeats} alternating repeats")
     for column in ("planner", "rollouts", "nodes", "requests", "ms per rollout", "ms per node"):
         table.add_column(column, justify="left" if column == "planner" else "right")
     planners = {name: searcher(name, values) for name, values in searches(iterations).items()}
@@ -126,17 +128,13 @@ def _by(runs: list[Searched], key: str) -> list[tuple[Searched, int]]:
 def memory(nodes: int) -> str:
     """A line about the memory of a tree with this many executed nodes, including all requests and answers."""
     gc.collect()
-    before = _peak()
+    before = peak_bytes() / 2**20
     values = searches(nodes)["lats"] | {"max_calls": _DEEP}
     found, episode = search(searcher("lats", values), steps=nodes)
     return (
-        f"a tree of {found.nodes:,} executed nodes, {len(episode.messages):,} requests, {found.seconds:.0f} s of CPU: "
-        f"{_peak() - before:,.0f} MiB more than the {before:,.0f} MiB before"
+        f"a tree of {found.nodes:,} executed nodes, {len(episode.messages):,} requests, {found.seconds:.0f} s of CPU "
+        f"time: peak memory rose by {peak_bytes() / 2**20 - before:,.0f} MiB, from {before:,.0f} MiB"
     )
-
-
-def _peak() -> float:
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 
 # Parts that add almost no cost: an engine that returns distinct calls and random scores, and a world that is a tree.
@@ -160,7 +158,7 @@ class NullGuide:
     version: str = field(default="null", init=False)
 
     async def sample(self, prompt: Prompt, *, n: int, temperature: float, max_tokens: int, seed: int) -> Sampled:
-        """`n` distinct calls, with each tool in turn; or the same score `n` times."""
+        """`n` distinct calls that use the tools in turn; for a score, the same score `n` times."""
         if isinstance(prompt.answer, ScoreAnswer):
             texts = (f'{{"score": {seed % _MOST + 1}, "explanation": "drawn"}}',) * n
         else:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import os
 import random
-import resource
 import tempfile
 import time
 from collections import defaultdict
@@ -46,6 +45,7 @@ from grid.worlds.sparql.queries import (
 )
 from grid.worlds.sparql.tools import BACKWARD, FORWARD, NAME
 from grid.worlds.sparql.world import SparqlWorld
+from launch.benchmarks import peak_bytes
 from launch.benchmarks.choose import spread
 
 _MIB = 2**20
@@ -54,10 +54,17 @@ _MIB = 2**20
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options: the sizes of both graphs, and the number of programs."""
     parser.add_argument(
-        "--triples", type=int, default=10_000_000, help="triples in the graph on disk; 0: no such graph"
+        "--triples", type=int, default=10_000_000, help="number of triples in the graph on disk; 0: no graph on disk"
     )
-    parser.add_argument("--share", type=int, default=100_000, help="triples in the graph that rdflib holds too")
-    parser.add_argument("--programs", type=int, default=160, help="programs for each graph, equally many of each form")
+    parser.add_argument(
+        "--share",
+        type=int,
+        default=100_000,
+        help="number of triples in the graph in memory; rdflib holds the same graph",
+    )
+    parser.add_argument(
+        "--programs", type=int, default=160, help="number of programs for each graph, equally many of each form"
+    )
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--seed", type=int, default=0)
 
@@ -83,8 +90,8 @@ def against_rdflib(arguments: argparse.Namespace, console: Console, scratch: Pat
     other = rdflib.Graph().parse(path, format="nt")
     theirs = time.perf_counter() - started
     console.print(
-        f"in memory: {arguments.share:,} triples about {entities:,} entities, read in {mine:.1f} s, by rdflib "
-        f"{rdflib.__version__} in {theirs:.1f} s"
+        f"in memory: {arguments.share:,} triples about {entities:,} entities, read in {mine:.1f} s; rdflib "
+        f"{rdflib.__version__} read them in {theirs:.1f} s"
     )
     made = programs(graph, entities, arguments.programs, arguments.seed)
     equal = sum(set(graph.denotes(one)) == _by_rdflib(other, one) for one in made)
@@ -94,7 +101,7 @@ def against_rdflib(arguments: argparse.Namespace, console: Console, scratch: Pat
         for place, form in enumerate(FORMS):
             some = made[place :: len(FORMS)]
             spent[form].append([_seconds(graph.denotes, some), _seconds(lambda one: _by_rdflib(other, one), some)])
-    table = Table(title=f"programs per second, {arguments.repeats} repeats in turn", box=SIMPLE_HEAD)
+    table = Table(title=f"programs per second, {arguments.repeats} alternating repeats", box=SIMPLE_HEAD)
     for column in ("programs", "how many", "rdflib", "here", "times"):
         table.add_column(column, justify="left" if column == "programs" else "right")
     every = np.array(list(spent.values()))
@@ -107,7 +114,7 @@ def against_rdflib(arguments: argparse.Namespace, console: Console, scratch: Pat
 
 
 def _by_rdflib(graph: Any, expression: Expression) -> set[Node]:
-    """The denotation of an expression, found by rdflib with the same query that an endpoint is sent."""
+    """The denotation of an expression, found by rdflib with the same query that would be sent to an endpoint."""
     from rdflib import URIRef
 
     rows = graph.query(query(expression))
@@ -147,16 +154,16 @@ def on_disk(arguments: argparse.Namespace, console: Console, scratch: Path) -> N
     started = time.perf_counter()
     relations = len(graph.vocabularies["relation"])
     console.print(
-        f"opened in {1000 * opened:,.0f} ms; its vocabularies ({relations:,} relations, "
-        f"{len(graph.vocabularies['input']):,} names and classes) found in {time.perf_counter() - started:.1f} s"
+        f"opened in {1000 * opened:,.0f} ms; the graph's vocabularies ({relations:,} relations, "
+        f"{len(graph.vocabularies['input']):,} names and classes) were found in {time.perf_counter() - started:.1f} s"
     )
     made = programs(graph, entities, arguments.programs, arguments.seed + 1)
     spent, failed = _calls(graph, made)
     more = (resident() - before) / _MIB
     console.print(
-        f"{len(made)} programs with an answer, {failed} calls failed; {more:,.0f} MiB of memory more than before"
+        f"{len(made)} programs with an answer, {failed} calls failed; {more:,.0f} MiB more memory than before"
     )
-    table = Table(title="ms of a call of a world, the answer's text included", box=SIMPLE_HEAD)
+    table = Table(title="ms per call to a world, including the text of the answer", box=SIMPLE_HEAD)
     for column in ("call", "how many", "median", "p99", "most"):
         table.add_column(column, justify="left" if column == "call" else "right")
     for name, values in {"all": [one for some in spent.values() for one in some], **spent}.items():
@@ -169,7 +176,7 @@ def _load(folder: Path, path: Path) -> tuple[float, int]:
     """The seconds of loading, and the process's peak memory in bytes."""
     started = time.perf_counter()
     reading.on_disk(folder, path)
-    return time.perf_counter() - started, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    return time.perf_counter() - started, peak_bytes()
 
 
 def _calls(graph: StoreGraph, made: Sequence[Expression]) -> tuple[dict[str, list[float]], int]:
@@ -271,12 +278,12 @@ class _Way:
         return self.joined(Entity(self.start), [self.start])
 
     def ids(self, expression: Expression) -> list[str]:
-        """The entities that an expression denotes; empty if there are too many (choosing one raises IndexError)."""
+        """The entities that an expression denotes; if there are too many, none, so choosing one raises IndexError."""
         found = [node.id for node in self.graph.denotes(expression) if isinstance(node, Entity)]
         return found if len(found) <= _MOST else []
 
     def value(self, ids: Sequence[str], ending: str) -> tuple[str, Node]:
-        """For a random one of the entities: a relation whose name has this ending, and a value of this relation."""
+        """A relation of a randomly chosen entity, with a name that has this ending; and a value of this relation."""
         one = self.rng.choice(ids)
         relation = self.rng.choice([r for r in self.graph.properties([one]) if r.endswith(ending)])
         return relation, self.graph.denotes(Join(relation, Entity(one), reverse=True))[0]

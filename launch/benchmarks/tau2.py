@@ -30,7 +30,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace, console: Console) -> None:
     """Run both sides in turn, each in its own process; ratios are computed within a repeat."""
     path = arguments.tau2
-    table = Table(title=f"{arguments.episodes} episodes of gold actions, {arguments.repeats} repeats in turn, one core")
+    table = Table(
+        title=f"{arguments.episodes} episodes of gold actions, {arguments.repeats} alternating repeats, one core"
+    )
     for column in ("domain", "package episodes/s", "here episodes/s", "times", "package MiB", "here MiB", "rewards"):
         table.add_column(column, justify="left" if column == "domain" else "right")
     for domain in DOMAINS:
@@ -52,8 +54,8 @@ def run(arguments: argparse.Namespace, console: Console) -> None:
     console.print(table)
     kept = _side("branched", "airline", path, STATES)
     console.print(
-        f"{STATES:,} branched states of one airline case: {kept['more_mib']:,.0f} MiB more; the process has "
-        f"{kept['process_mib']:,.0f} MiB"
+        f"{STATES:,} branched states of one airline case take {kept['more_mib']:,.0f} MiB; the process's peak memory "
+        f"is {kept['process_mib']:,.0f} MiB"
     )
 
 

@@ -1,4 +1,4 @@
-"""τ²-bench with a model that answers at once: gold actions run by the package's own runner, and by an episode here.
+"""τ²-bench with a model that answers at once: gold actions, run by the package's own runner or a grid episode.
 
 Each side runs in its own process, so that its memory can be measured:
 `python -m launch.benchmarks.tau2_runs SIDE DOMAIN PATH N`.
@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import json
 import random
-import resource
 import sys
 import time
 from collections.abc import Iterator, Sequence
@@ -28,6 +27,7 @@ from grid.datasets.tau2.world import Tau2World
 from grid.episode.episode import Episode, Planner
 from grid.episode.progress import Budget
 from grid.metrics.stepwise import scored
+from launch.benchmarks import peak_bytes
 from launch.benchmarks.choose import group_config
 
 
@@ -132,7 +132,7 @@ def there(dataset: Tau2, case_ids: Sequence[str]) -> float:
 
 
 def branched(dataset: Tau2, states: int) -> dict[str, float]:
-    """Make `states` distinct states of an airline case; returns the MiB of the states, and the process's MiB.
+    """Make `states` different states of an airline case; returns the memory of these and of the process, in MiB.
 
     Each state is one change away from an earlier state.
     """
@@ -149,7 +149,7 @@ def branched(dataset: Tau2, states: int) -> dict[str, float]:
         if state not in known:
             known.add(state)
             kept.append(state)
-    return {"states": states, "more_mib": _now() - before, "process_mib": _peak()}
+    return {"states": states, "more_mib": _now() - before, "process_mib": peak_bytes() / 2**20}
 
 
 def _worlds(dataset: Tau2) -> list[Tau2World]:
@@ -158,10 +158,6 @@ def _worlds(dataset: Tau2) -> list[Tau2World]:
 
 def _now() -> float:
     return float(psutil.Process().memory_info().rss) / 2**20
-
-
-def _peak() -> float:
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 
 def main(side: str, domain: str, path: str, count: str) -> None:
@@ -175,7 +171,7 @@ def main(side: str, domain: str, path: str, count: str) -> None:
     began, cpu = time.perf_counter(), time.process_time()
     rewards = runs(dataset, case_ids)
     found = {"episodes": len(case_ids), "seconds": time.perf_counter() - began, "cpu": time.process_time() - cpu}
-    print(json.dumps(found | {"rewards": rewards, "process_mib": _peak()}))
+    print(json.dumps(found | {"rewards": rewards, "process_mib": peak_bytes() / 2**20}))
 
 
 if __name__ == "__main__":

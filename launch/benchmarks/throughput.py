@@ -1,4 +1,4 @@
-"""A sweep on one vLLM replica, compared with an offline replay of the same requests; and the time lost by layer."""
+"""A sweep on one vLLM replica, compared with an offline replay of the same requests; and the time lost per layer."""
 
 from __future__ import annotations
 
@@ -187,7 +187,7 @@ class Replay:
         self._process, self._folder = process, folder
 
     def run(self, rows: Sequence[dict[str, Any]]) -> dict[str, float]:
-        """The seconds and tokens of the replayed requests; raises RuntimeError if the process ends instead."""
+        """The seconds and tokens of the replayed requests; raises RuntimeError if the process ends without a result."""
         file = self._folder / "requests.json"
         file.write_text(json.dumps(rows))
         asked, answers = cast(IO[str], self._process.stdin), cast(IO[str], self._process.stdout)
@@ -225,7 +225,7 @@ def row_of(request: Recorded) -> dict[str, Any]:
 
 
 def run(arguments: argparse.Namespace, console: Console) -> None:
-    """Run sweep and replay in turn; prints each pair, the ratio with its spread, and the time lost by layer."""
+    """Run a sweep and its replay in turn; prints each pair, the ratio and its spread, and the time lost per layer."""
     with tempfile.TemporaryDirectory() as name:
         folder, settings = Path(name), settings_of(arguments)
         with replaying(settings[0].config["model"], folder) as replay:
@@ -250,13 +250,13 @@ def run(arguments: argparse.Namespace, console: Console) -> None:
     console.print(summary(pairs, 2 * arguments.cases))
     ratios = [offline["seconds"] / swept.seconds for swept, offline in pairs]
     console.print(
-        f"the sweep reaches {mean(ratios):.2f} of the replay ({min(ratios):.2f} to {max(ratios):.2f} in "
-        f"{len(ratios)} repeats, in turn)"
+        f"the sweep's speed is {mean(ratios):.2f} times the replay's (mean; {min(ratios):.2f} to {max(ratios):.2f} in "
+        f"{len(ratios)} alternating repeats)"
     )
 
 
 def layers(pairs: Sequence[tuple[Swept, dict[str, float]]]) -> Table:
-    """A table of the seconds of every sweep by layer, including the seconds of its replay."""
+    """A table of the seconds that each sweep spent in each layer, and of the seconds of its replay."""
     table = Table(title="seconds of each sweep")
     table.add_column("")
     for repeat in range(len(pairs)):

@@ -50,7 +50,7 @@ class Times:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options: the size of the folder."""
     parser.add_argument("--episodes", type=int, default=1_000_000)
-    parser.add_argument("--root", type=Path, help="a folder to keep; rows are created there if it has none")
+    parser.add_argument("--root", type=Path, help="a folder that is kept; rows are created in it if it has none")
 
 
 def run(arguments: argparse.Namespace, console: Console) -> None:
@@ -76,11 +76,12 @@ def run(arguments: argparse.Namespace, console: Console) -> None:
             pages = _pages(at, arguments.episodes)
             rows = {name: _timed(pid, paths, Times()) for name, paths in pages.items()}
             peak = _peak(pid)
-        _print(console, {"first page, from the command": first, "first page, again": second, **rows})
+        _print(console, {"first page, from the start of the command": first, "first page, again": second, **rows})
         console.print(
-            f"the viewer's peak memory {peak / 2**20:,.0f} MiB; medians and ranges of {_STARTS} starts and {_REPEATS} "
-            "pages, each of another filter or case; pages but the first when all files' hashes had been compared, "
-            "which begins with the start"
+            f"the viewer's peak memory is {peak / 2**20:,.0f} MiB; the times are medians and ranges, for the first "
+            f"page of {_STARTS} starts, for the other pages of {_REPEATS} requests, each with a different filter or "
+            "case; these pages were requested after all files' hashes had been compared, which begins when the "
+            "viewer starts"
         )
 
 
@@ -157,7 +158,7 @@ def _print(console: Console, rows: dict[str, Times]) -> None:
     console.print(table)
 
 
-# A results folder of any size for the viewer's benchmark, with files like those after compaction.
+# A results folder of any size for the viewer's benchmark, with files as they are after compaction.
 
 
 PLANNERS = ("react", "zero_shot", "egb_logits", "egb_names", "tooltree", "lats", "mcts", "cot", "direct", "plan_first")

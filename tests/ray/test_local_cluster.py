@@ -99,9 +99,8 @@ def test_a_home_that_cannot_be_written_and_an_output_of_ascii(tmp_path: Path) ->
             ended = subprocess.run(
                 command, cwd=tmp_path, env={**kept, "TMPDIR": short}, capture_output=True, text=True, timeout=600
             )
-            told = (
-                f"/sys/.cache/agent-grid cannot be written, so {short}/agent-grid-{os.getuid()}/cache is used instead"
-            )
+            cache = f"{short}/agent-grid-{os.getuid()}/cache"
+            told = f"/sys/.cache/agent-grid cannot be written to, so {cache} is used instead"
             assert (ended.returncode, ended.stderr.splitlines()[:1]) == (0, [told])  # and what matplotlib says of HOME
     finally:
         shutil.rmtree(short)
@@ -111,7 +110,7 @@ def test_a_cluster_that_is_not_there_leaves_no_folder(tmp_path: Path) -> None:
     ended = run(tmp_path, tmp_path, *SMALL, "cluster=address", "cluster.address=127.0.0.1:1")
     assert ended.status == 2
     (line,) = ended.err.splitlines()
-    assert line.startswith("error: cluster.address='127.0.0.1:1': no Ray cluster answers there")
+    assert line.startswith("error: cluster.address='127.0.0.1:1': no Ray cluster answers at this address")
     assert list(tmp_path.iterdir()) == []
 
 

@@ -65,7 +65,7 @@ def test_models_that_do_not_fit_together_take_turns_and_answer_as_alone(folder: 
     turns = sweep(folder, address, "model=a,b,c,d", "name=turns")
     assert turns.status == 0, turns.out + turns.err
     assert (
-        "models take turns on 2 GPUs, because all of them together need 5: a (1 GPU), 6 cells; b (1 GPU), 6 cells;"
+        "models take turns on 2 GPUs, because together they need 5: a (1 GPU), 6 cells; b (1 GPU), 6 cells;"
         in turns.out
     )
     assert "c: done, GPUs given back: 1" in turns.out
@@ -132,8 +132,8 @@ def test_halves_share_a_gpu_and_more_replicas_than_fit_are_fewer(folder: Path, a
         folder, address, "model=half,c", "model@judge=half", "planner=react", "name=halves", "cluster.replicas=3"
     )
     assert done.status == 0, done.out + done.err
-    assert "c: 2 of 3 replicas, because the cluster's GPUs hold no more" in done.out
-    assert "models take turns on 2 GPUs, because all of them together need 3.5" in done.out
+    assert "c: only 2 of 3 replicas, because the cluster's GPUs hold no more" in done.out
+    assert "models take turns on 2 GPUs, because together they need 3.5" in done.out
 
 
 @pytest.mark.slow

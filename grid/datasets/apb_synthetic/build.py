@@ -86,7 +86,7 @@ def _done(draft: Draft, task: Task) -> Iterator[Done]:
 
 
 def _with_useless(draft: Draft, count: int, rng: random.Random) -> Task:
-    """Mix `count` useless tools into the task's tools. A larger `count` includes all useless tools of a smaller one."""
+    """Mix `count` useless tools into the task's tools; a larger `count` includes the tools for any smaller `count`."""
     names = rng.sample(list(draft.category.useless), len(draft.category.useless))[:count]
     added = {name: useless(draft.category, name, draft.recipe.items) for name in names}
     task = draft.task()
@@ -223,7 +223,7 @@ def windows(draft: Draft) -> dict[tuple[int, int], Window]:
 
 
 def enough(draft: Draft) -> bool:
-    """Whether a case has enough windows for composites (a window is never the whole chain) and tools for traps."""
+    """Whether a case has enough tools for traps and enough windows (never the whole chain) for composites."""
     return len({window.signature for window in windows(draft).values()}) >= COMPOSITES[0] and any(
         name in draft.category.instead for name in draft.program.functions
     )
@@ -455,8 +455,8 @@ class Draft:
     def reference(self, broken: int | None = None, replacement: TypedTool | None = None) -> Chain:
         """The steps as calls, in order; steps are counted from 0.
 
-        The call of step `broken` fails. The tool `replacement` repeats it and makes all later calls of the same
-        function.
+        The call of step `broken` fails. The tool `replacement` repeats the failed call and makes all later calls of the
+        same function.
         """
         made: dict[str, str] = {}
         chain: Chain = []
@@ -477,7 +477,7 @@ class Draft:
         return tool.spec.name, dict(zip(names, found, strict=True))
 
     def query(self, instead: Mapping[str, str] | None = None, extra: str = "", files: bool = True) -> str:
-        """The query; `instead` maps constants' names to texts that replace their values, `extra` is appended."""
+        """The query; `instead` maps constants' names to texts that replace their values; `extra` is appended."""
         texts = [self.opening, *self.further, extra]
         body = _BEGIN.sub(_begun, " ".join(" ".join(self.written(text, instead) for text in texts if text).split()))
         attached = [self.values[name] for name, type_ in self.program.told.items() if self.category.types[type_].file]
@@ -517,7 +517,7 @@ class Draft:
         return distinct(list(self.facts.values()), self.functions)
 
     def count(self, function: str) -> int:
-        """The number of steps that call a function."""
+        """The number of steps that call the given function."""
         return sum(step.function == function for step in self.program.steps)
 
     def _named(self, key: str, place: int) -> str:
@@ -568,7 +568,7 @@ class Draft:
         return Constraint("before" if rule.kind == "before" else "forbid_function", tuple(rule.of), text)
 
     def _fill_up(self) -> None:
-        """Add unneeded tools of the category up to the number in the recipe, and shuffle all tools with the seed."""
+        """Add unneeded tools of the category until there are as many as the recipe says; shuffle all with the seed."""
         others = [name for name in self.category.functions if name not in self.tools]
         self.rng.shuffle(others)
         for name in others[: max(0, self.recipe.bank - len(self.tools))]:
@@ -583,13 +583,13 @@ def shuffled(tools: Mapping[str, TypedTool], rng: random.Random) -> dict[str, Ty
 
 
 def _begun(match: re.Match[str]) -> str:
-    """A sentence's first word with a capital letter, unless the word is a name such as an address or a branch."""
+    """A sentence's first word, capitalised unless it is a name such as an address or a branch."""
     word = match[2]
     return match[1] + (word if re.search(r"[@/_\d]", word) else word[0].upper() + word[1:])
 
 
 def _rank(value: str) -> tuple[int, ...]:
-    """The sort key for a value of an ordered type: a day's date, or the numbers in any other value."""
+    """The sort key for a value of an ordered type: a date's year, month and day, or the numbers in any other value."""
     try:
         return dt.datetime.strptime(value, "%d %B %Y").timetuple()[:3]
     except ValueError:

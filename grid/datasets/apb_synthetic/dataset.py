@@ -1,8 +1,8 @@
 """Generated planning tasks whose plans are checked by computation (agent_planning_benchmark §3.1, B.4, B.5).
 
-The task families, categories, lengths and numbers of tools are the paper's. The cases are not: they are typed programs
-(`grid.worlds.programs.model`) that are made from an authored stock. A case is a goal, its tools and a reference
-chain. Whether a chain reaches the goal depends on the facts that its calls find.
+The task families, categories, lengths and numbers of tools are the paper's. The cases are not the paper's: they are
+typed programs (`grid.worlds.programs.model`) that are made from an authored stock. A case is a goal, its tools and a
+reference chain. Whether a chain reaches the goal depends on the facts that its calls find.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ from grid.worlds.programs.scoring import diagnose
 from grid.worlds.programs.world import ProgramWorld
 
 FAMILIES: tuple[Family, ...] = tuple(name for name in get_args(Family) if name != "stages")
-"""The task families that the paper counts. Its table 15 also uses `stages`."""
+"""The task families that the paper counts. The paper's table 15 also uses `stages`."""
 ADAPTER = 3
 """Increase this when the same recipes and stock yield different cases, tools or outcomes."""
 
@@ -93,7 +93,7 @@ _HORIZONS = ("stepwise", "stages", "extraneous")
 class ApbSynthetic(RecordDataset[Recipe]):
     """The cases of one seed in the given task families.
 
-    Step-wise cases start after some calls have already been made, and have `horizon` decisions. Broken cases start
+    Step-wise cases start after some calls have already been made, and allow `horizon` decisions. Broken cases start
     after a failed call. Every case offers `reject` in addition to its tools. The scorer decides whether a plan
     succeeds:
 
@@ -147,7 +147,7 @@ class ApbSynthetic(RecordDataset[Recipe]):
 
     @cached_property
     def tools(self) -> Mapping[str, ToolSpec]:
-        """All tools of the stock, and `reject`. A case may have a variant of a tool with a cost or for more items."""
+        """All tools of the stock, and `reject`. A case may have variants of tools, with a cost or for more items."""
         found = {REJECT_TOOL.name: REJECT_TOOL}
         for category in categories().values():
             tools = [
@@ -331,7 +331,8 @@ def measure(
 # step-wise ones, as in the paper. Step-wise cases come from 300 trajectories, each cut in the middle and used three
 # times, to ask for 1, 2 and 3 steps. The same trajectories are also cut early and late to ask for one step (`stages`),
 # because table 14's k = 1 equals table 15's middle to the last digit. Of the step-wise cases, only those that ask for
-# one step get extraneous tools, as the levels of tables 2 and 16 show.
+# one step get extraneous tools, because the correctness rates in tables 2 and 16 are near table 14's rates for one
+# step.
 
 
 CATEGORIES: Mapping[str, int] = {
@@ -350,7 +351,8 @@ BINS: Mapping[range, int] = {range(1, 11): 434, range(11, 21): 590, range(21, 10
 HOLISTIC = 1109
 OF_EACH_K, HORIZONS = 300, (1, 2, 3)
 EXTRANEOUS, COUNTS_EXTRANEOUS = 150, (2, 4, 6, 8, 10)
-"""Number of holistic cases, and of step-wise cases, that get useless tools; the numbers of tools added to each."""
+"""The number of cases of each kind, holistic and step-wise, that get useless tools. Each of them is made once with
+each of the given numbers of useless tools."""
 BROKEN, OF_EACH_UNSOLVABLE, COSTS = 300, 100, 106
 STAGES: tuple[Stage, ...] = ("early", "middle", "late")
 MIDDLE: Stage = "middle"
@@ -360,7 +362,8 @@ _LENGTHS = {range(4, 6): 36, range(6, 11): 398, range(11, 16): 425, range(16, 21
 _BANKS = (6, 7, 7, 8, 9, 9, 10, 11)
 """A case's number of tools is drawn from these numbers; a case that needs more tools has more."""
 _MOST_STEPS_COSTS = 10
-"""Maximum number of steps of a case with costs. The paper's plans cost 13 on average (table 5), about five calls."""
+"""Maximum number of steps of a case with costs. The paper's plans cost 13 on average (table 5), which is about five
+calls."""
 _AVOIDED = 0.12
 """Share of queries that forbid a tool by name, among the cases with a function that has a second tool."""
 
@@ -446,7 +449,7 @@ class Bases:
         raise ValueError(f"{name}: no case of {category.category} with about {length} steps can be drawn")
 
     def _shape(self, category: Category, length: int, rng: random.Random) -> Shape:
-        """A shape from one of the least used goal families, with about `length` steps and in the bin of `length`."""
+        """A shape from one of the least used goal families, with about `length` steps, in the same bin as `length`."""
         steps = next(bin_ for bin_ in BINS if length in bin_)
         fitting = [shape for shape in shapes(category) if shape.steps in steps] or list(shapes(category))
         nearest = min(abs(shape.steps - length) for shape in fitting)
@@ -492,7 +495,7 @@ def _avoided(category: Category, shape: Shape, rng: random.Random) -> str | None
 
 
 def _place(steps: int, k: int, stage: Stage, rng: random.Random) -> int | None:
-    """Draw the next call's place in the stage's third of all places, with `k` calls left; None if that is impossible.
+    """Draw the next call's place in the stage's third of all places, with at least `k` calls left; None if impossible.
 
     At least one call comes before the place. The paper does not say where it cuts its chains.
     """

@@ -342,7 +342,7 @@ def slots(text: str) -> list[Slot]:
 
 
 def call(text: str) -> tuple[str, list[str]]:
-    """Read a step: the function and its arguments' names. Raises ValueError for anything else."""
+    """Read a step: the function and its arguments' names. Raises ValueError for any other text."""
     match = _STEP.fullmatch(text.strip())
     if match is None:
         raise ValueError(f"step {text!r} is not written as function(argument, argument)")
@@ -395,7 +395,7 @@ class Recipe(BaseModel):
 
     `base` names the solvable case from which the case is made; cases with the same base have the same constants. `bank`
     is the number of tools. `avoid` is a function whose second tool is offered but forbidden. `place` is the number of
-    calls already made, and `k` is the number of calls to predict. In a broken case, `place` is the number of the failed
+    calls already made, and `k` is the number of calls to predict. In a broken case, `place` is the index of the failed
     call.
     """
 
@@ -511,7 +511,7 @@ def _fact(value: Json, told: Mapping[str, Constant], outcomes: Sequence[Facts]) 
 
 
 def resolving(task: Task) -> tuple[str, ...]:
-    """The numbers of the reference's calls that are the first to find a wanted fact."""
+    """The positions of those calls of the reference that are the first to find a wanted fact."""
     places: dict[Applied, int] = {}
     for place, outcome in enumerate(found(task)):
         for fact in outcome.values():

@@ -45,7 +45,7 @@ class Files:
 
     Attributes:
         tests: patterns of files with test questions.
-        trainings: patterns of files with training questions, which may be missing.
+        trainings: patterns of files with training questions; these files may be missing.
     """
 
     folders: Sequence[str]
@@ -53,7 +53,9 @@ class Files:
     trainings: Sequence[str]
 
     def found(self, path: str | None) -> tuple[Path, Path | None]:
-        """The test file and the training file. A single file is the test file; the other is then None.
+        """The test file and the training file.
+
+        If only one file is found, it is the test file, and the training file is None.
 
         Raises:
             ConfigError: there is no such folder, or neither file is in it.
@@ -90,7 +92,7 @@ def _first(bases: Sequence[Path], patterns: Sequence[str]) -> Path | None:
 
 
 ADAPTER = 2
-"""Increase this when the same files yield different cases or outcomes."""
+"""Increase this number when changed code yields different cases or outcomes for the same files."""
 
 
 @dataclass(config=STRICT)
@@ -98,9 +100,9 @@ class AtomicKbqa(QuestionAnswering[Question]):
     """Questions over Freebase, drawn with `seed` and balanced by plan nodes. Only the right answers resolve a case.
 
     Freebase itself is not available here. By default, facts are invented so that each question has its released answers
-    (see `witness`): the questions, logical forms and schema are real, and the facts are synthetic. If facts come from
-    `graph` or `endpoint` instead, questions whose answers differ there are skipped. By default, a case's demonstrations
-    do not include questions of the case's own template.
+    (see `witness`): the questions, logical forms and schema are real, and the facts are synthetic. With facts from
+    `graph` or `endpoint` instead, a question is skipped if its answers in these facts differ from the released answers.
+    By default, a case's demonstrations do not include questions of the case's own template.
 
     Args:
         path: the folder of the released files, or the folder above it.
@@ -184,7 +186,7 @@ class AtomicKbqa(QuestionAnswering[Question]):
         return self.questions[case_id].template
 
     def world(self, question: Question, answered: bool) -> SparqlWorld:
-        """The tools over the graph in which the question has its answers."""
+        """The tools, which query the graph in which the question has its answers."""
         graph = self.source.graph(question)
         ids = [answer.value for answer in question.answers if answer.is_entity]
         told = {} if graph.waits else graph.names(ids)
@@ -302,7 +304,7 @@ class Source(Protocol):
 
     @property
     def version(self) -> str:
-        """A text that changes when any answer changes, as far as the change can be detected."""
+        """A text that changes when any answer changes, if the change can be detected."""
         ...
 
     @property
@@ -320,10 +322,10 @@ class Source(Protocol):
 
 
 class Witnessed:
-    """Graphs invented for questions. For the same questions, schema and seed, graphs are made once and cached.
+    """Graphs invented for questions. For given questions, schema and seed, graphs are made once and then cached.
 
     Args:
-        questions: the questions, always in the same order; only one is needed for each S-expression.
+        questions: the questions, always in the same order; one question for each S-expression is enough.
         folder: the folder of the ontology.
         key: a key that identifies the questions' files and the settings of the draw.
     """
@@ -370,7 +372,7 @@ class Witnessed:
         return found
 
     def fault(self, question: Question) -> str | None:
-        """The account's reason why no graph has the question; None if a graph has it."""
+        """The reason why no graph has the question, according to the account; None if a graph has it."""
         if question.form in self.account["shards"]:
             return None
         reason = self.account["left_out"].get(question.form, "no graph contains the question")
@@ -402,7 +404,10 @@ class Asked:
         self._names: dict[str, str] = {}
 
     def fault(self, question: Question) -> str | None:
-        """Why a question cannot be a case: an entity has no name, or the answers differ. None if it can be a case."""
+        """Why a question cannot be a case: an entity has no name, or the graph gives other answers.
+
+        None if it can be a case.
+        """
         try:
             if question.unnamed:
                 self._names |= self._graph.names(question.unnamed)
@@ -484,6 +489,6 @@ def _put(target: Path, path: Path) -> None:
 
 
 def endpoint(url: str, name: str | None, dialect: Dialect, limits: Limits) -> Asked:
-    """The graph of an endpoint, which is assumed to stay the same. Raises ConfigError if the URL is not valid."""
+    """The graph of an endpoint; the graph is assumed to stay the same. Raises ConfigError if the URL is not valid."""
     place = hashlib.sha256(f"{url} {name} {dialect} {limits.seconds:g}".encode()).hexdigest()[:12]
     return Asked(EndpointGraph(url, name, dialect, limits), f"endpoint-{place}")

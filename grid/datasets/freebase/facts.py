@@ -1,6 +1,7 @@
 """The parts of a witness graph: facts, the nodes that expressions denote, literals, and Freebase's schema.
 
-While the graph grows, facts are added and sometimes removed again. Facts can be found from either end.
+While the graph grows, facts are added and sometimes removed again. A fact can be found from its subject and from its
+object.
 """
 
 from __future__ import annotations
@@ -122,18 +123,18 @@ _NONE: dict[str, dict[Node, None]] = {}
 _NO_WAY: dict[Node, dict[str, None]] = {}
 
 
-# The nodes that an S-expression denotes among the facts in memory. A SPARQL engine would find the same nodes (see
-# `queries.query`), but much more slowly.
+# Searches the facts in memory for the nodes that an S-expression denotes. A SPARQL engine would find the same nodes
+# (see `queries.query`), but much more slowly.
 #
-# They are needed at every step while the graph grows. When the graph is finished, the results are compared with the
-# SPARQL engine's.
+# The nodes are needed at every step while the graph grows. When the graph is finished, the nodes are compared with the
+# SPARQL engine's results.
 
 
 _NUMBERS = frozenset(f"{XSD}{name}" for name in ("integer", "float", "double", "decimal"))
 
 
 class Watch:
-    """Records the nodes whose new facts may change an expression's result, if the expression is not `is_open`."""
+    """For an expression that is not open (`is_open`), records the nodes for which new facts may change its result."""
 
     def __init__(self) -> None:
         self._subjects: dict[str, set[Node]] = {}
@@ -171,7 +172,7 @@ def denoted(facts: Facts, expression: Expression, watch: Watch | None = None) ->
 
 
 def is_open(expression: Expression) -> bool:
-    """Whether facts about any entity may change the result, because no other set limits a class or a comparison."""
+    """Whether new facts about any entity may change the result, because no other set limits a class or comparison."""
     match expression:
         case And(left, right):
             loose = [side for side in (left, right) if _is_loose(side)]
@@ -187,7 +188,10 @@ def is_open(expression: Expression) -> bool:
 
 
 def _is_loose(expression: Expression) -> bool:
-    """Whether a set is open by itself. In an AND with such a set, only members of the other set are tested."""
+    """Whether facts about any entity may add members to a set.
+
+    In an AND, only the other set's members are tested for membership in such a set.
+    """
     match expression:
         case Class() | Compare() | Join(_, Value()):
             return True
@@ -217,7 +221,7 @@ def compares(one: Node, sign: Comparison, other: Value) -> bool:
 
 
 def _members(facts: Facts, expression: Expression, passed: set[Node], watch: Watch) -> set[Node]:
-    """The members of a set. All nodes passed on the way to them are added to `passed`."""
+    """The members of a set. All nodes passed on the way to the members are added to `passed`."""
     match expression:
         case Entity(identity):
             return {identity}
@@ -261,7 +265,10 @@ def _joined(facts: Facts, join: Join, passed: set[Node], watch: Watch) -> set[No
 
 
 def _both(facts: Facts, left: Expression, right: Expression, passed: set[Node], watch: Watch) -> set[Node]:
-    """The nodes in both sets. A loose set may be large, so the members of the other set are tested one by one."""
+    """The nodes in both sets.
+
+    If one set is loose, it may be large, so the other set's members are tested one by one.
+    """
     for side, other in ((left, right), (right, left)):
         if _is_loose(side):
             found = _members(facts, other, passed, watch)
@@ -330,7 +337,7 @@ def bounds_of(relation: str) -> tuple[str, ...]:
 
 
 def _holds(facts: Facts, constraint: TimeConstraint, node: Node) -> bool:
-    """Whether a node has started by the constraint's time and not yet ended. A missing bound excludes no node."""
+    """Whether a node has started by the constraint's time and has not yet ended. A missing bound excludes no node."""
     if not isinstance(node, str):
         return True
     for relation, test in zip(bounds_of(constraint.relation), (_begun, _not_over), strict=False):
@@ -360,7 +367,7 @@ _TRIES = 60
 
 
 class Literals:
-    """The kind of literal to which each relation leads, taken from the questions or, if none has one, from the schema.
+    """The kind of literal to which each relation leads, according to the questions or, failing that, the schema.
 
     `roles` maps a relation to its domain and its range.
     """
@@ -381,7 +388,7 @@ class Literals:
     def draw(self, relation: str, rng: random.Random) -> Value:
         """A random value of a relation: a date, a year if the relation's name ends in `year`, or a number.
 
-        If questions mention values of the relation, the number is near one of them; otherwise it is mostly small.
+        If questions mention values of the relation, the number is near one of them; if not, the number is mostly small.
         """
         kind = self._kinds[relation]
         if kind == _KINDS["type.datetime"]:
@@ -417,7 +424,7 @@ class Literals:
 
 
 def _about(value: Value, rng: random.Random) -> float:
-    """A random number of about the value's size; a random small number if the value is not a number."""
+    """A random number of about the same size as the value; a random small number if the value is not a number."""
     try:
         return float(value.text) * rng.lognormvariate(0.0, 0.5)
     except ValueError:
@@ -438,9 +445,10 @@ class Ontology:
     """The relations with the classes at their two ends, the inverse relations, and the classes' parents.
 
     Attributes:
-        roles: by relation, its domain and its range, which is a class or a kind of literal (`type.int`).
-        inverses: by relation, its inverse relation; if b is the inverse of a, then a is the inverse of b.
-        parents: by class, its parent classes.
+        roles: for each relation, its domain and its range; the range is a class or a kind of literal (`type.int`).
+        inverses: for each relation that has one, its inverse relation; if b is the inverse of a, then a is the inverse
+            of b.
+        parents: for each class, its parent classes.
         skipped: lines that cannot be read, and inverses that do not connect the same two classes.
     """
 

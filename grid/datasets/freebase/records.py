@@ -1,4 +1,4 @@
-"""Read released questions over Freebase within limits, and plant facts that answer them (planning_horizon §B.1.2)."""
+"""Read released questions over Freebase, with limits, and plant facts that answer them (planning_horizon §B.1.2)."""
 
 from __future__ import annotations
 
@@ -93,7 +93,10 @@ class Question:
 
     @cached_property
     def template(self) -> str:
-        """The S-expression without entities, literals and times. Questions of one template differ only in these."""
+        """The S-expression without entities, literals and times.
+
+        Questions with the same template differ only in their entities, literals and times.
+        """
         return written(self.expression, masked=True)
 
     @property
@@ -103,12 +106,15 @@ class Question:
         return tuple(identity for identity in self.entities if identity not in own)
 
     def known_as(self, names: Mapping[str, str]) -> Question:
-        """The question, with names from `names` (id to name) added for entities that it does not name."""
+        """The question, with names from `names` (id to name) added for entities that the question does not name."""
         more = tuple((names[identity], identity) for identity in self.unnamed if identity in names)
         return replace(self, mentions=_kept((*self.mentions, *more))) if more else self
 
     def asked(self, identity: str) -> str:
-        """How to refer to an entity: by a name in the question's text, otherwise by the first name, otherwise by id."""
+        """How to refer to an entity: by one of its names or, if it has none, by its id.
+
+        A name in the question's text is preferred; if there is none, the first of the entity's names is used.
+        """
         names = [name for name, meant in self.mentions if meant == identity]
         text = self.text.casefold()
         return next((name for name in names if name.casefold() in text), names[0] if names else identity)
@@ -227,7 +233,10 @@ def _expression(text: Any) -> Expression:
 
 
 def _answers(found: Any) -> tuple[Answer, ...]:
-    """The answers, each once. Raises ValueError if there are none or too many, or if one cannot be read."""
+    """The answers, each once.
+
+    Raises ValueError if there are no answers or too many, or if one of them cannot be read.
+    """
     if not isinstance(found, list) or not found:
         raise ValueError("the record has no answer")
     if len(found) > MAX_ANSWERS:
@@ -247,7 +256,7 @@ def _answers(found: Any) -> tuple[Answer, ...]:
 
 
 def _mentions(record: dict[str, Any]) -> tuple[tuple[str, str], ...]:
-    """Entities' names and ids: from `entities` (AgentBench, KBQA-o1), `topic_entity` and query nodes (GrailQA)."""
+    """Entities' names and ids, from `entities` (AgentBench, KBQA-o1), or `topic_entity` and query nodes (GrailQA)."""
     pairs: list[tuple[Any, Any]] = []
     entities, topics, graph = (record.get(key) for key in ("entities", "topic_entity", "graph_query"))
     if isinstance(entities, dict):
@@ -292,7 +301,7 @@ def name_of(name: Any) -> str | None:
     return None if text.casefold() in NO_NAMES or len(text) > MAX_NAME_CHARACTERS else text
 
 
-# Facts that make an S-expression denote given answers; invented things link the answers to the entities in it.
+# Facts that make an S-expression denote given answers; invented things link the answers to the expression's entities.
 
 
 _SIZES, _WEIGHTS = (1, 2, 3), (6, 3, 1)
@@ -380,7 +389,10 @@ class Planter:
             self.classify(node, roles[1])
 
     def value(self, node: Node, relation: str, fits: Callable[[Node], bool], drawn: Value | None) -> None:
-        """Give an entity a value, unless one of its values fits. Raises UnplantableError if it has only others."""
+        """Give an entity a value, unless one of its values fits.
+
+        Raises UnplantableError if the entity has values but none fits.
+        """
         if not isinstance(node, str):
             raise UnplantableError("a literal cannot have values")
         had = self.facts.objects(node, relation)
@@ -411,7 +423,10 @@ class Planter:
             self.value(node, relation, lambda found: compares(found, sign, value), drawn)
 
     def _extreme(self, arg: Arg, nodes: Sequence[Node]) -> None:
-        """Give all nodes the same value, the best one. If nodes have values already, use the best of these."""
+        """Give all nodes the same value: the best of some drawn values and the values of the operand's members.
+
+        If nodes have values already, use the best of their values instead.
+        """
         self.plant(arg.operand, nodes)
         had = self._values(nodes, arg.relation)
         if not had:
@@ -471,10 +486,12 @@ class Split:
 
 
 def split(test: Path, train: Path | None, held_out: float, seed: int) -> Split:
-    """Questions of a test and a training file. Without a training file, a share of the test questions is held out.
+    """The questions of a test file and a training file.
+
+    Without a training file, a share of the test questions is held out.
 
     Of several questions with the same S-expression, one is drawn. Whether a question is held out depends only on the
-    seed and the S-expression, so adding questions to the file does not change it.
+    seed and the S-expression, not on the other questions in the file.
     """
     tests, skipped = read_questions(test)
     trainings, more = read_questions(train) if train else ([], [])

@@ -71,7 +71,7 @@ class Shard:
         return True
 
     def _settled(self, mark: int) -> bool:
-        """Whether the questions that may be affected by the facts after the first `mark` still have their answers."""
+        """Whether new facts (after the first `mark` facts) leave the answers to all questions unchanged."""
         concerned: set[int] = set()
         for fact in self.facts.since(mark):
             name = name_of(fact)
@@ -103,7 +103,10 @@ class Shard:
         return name in self._users
 
     def try_out(self, plant: Callable[[], None]) -> bool:
-        """Call `plant`, which adds facts. If they change a question's answers, remove these facts and return false."""
+        """Call `plant`, which adds facts.
+
+        If these facts change a question's answers, remove the facts and return false.
+        """
         mark, sets = len(self.facts), dict(self.planter.sets)
         try:
             plant()
@@ -120,7 +123,7 @@ class Shard:
 
 
 def spread(questions: Sequence[Question], make: Callable[[int], Shard]) -> tuple[list[Shard], dict[str, str]]:
-    """Put each question into the first graph in which it fits, otherwise into a new graph.
+    """Put each question into the first graph in which it fits or, if it fits in none, into a new graph.
 
     Also return, by S-expression, the reasons why questions are left out. `make(number)` creates an empty graph.
     """
@@ -141,7 +144,7 @@ def spread(questions: Sequence[Question], make: Callable[[int], Shard]) -> tuple
 
 
 def nodes_of(question: Question) -> tuple[Node, ...]:
-    """A question's answers as nodes. Raises UnplantableError if no query can give them."""
+    """A question's answers as nodes. Raises UnplantableError if no query can return these answers."""
     named = set(question.entities) & {answer.value for answer in question.answers}
     if named:
         raise UnplantableError("an answer is an entity that the question names; queries leave such entities out")
@@ -151,7 +154,7 @@ def nodes_of(question: Question) -> tuple[Node, ...]:
 
 
 def parts_of(expression: Expression) -> dict[str, bool]:
-    """The names of the relations and classes in an expression; the value is true for a class."""
+    """Maps the name of each relation or class in an expression to true for a class and to false for a relation."""
     found: dict[str, bool] = {}
     for part in walk(expression):
         relation = getattr(part, "relation", None)
@@ -169,14 +172,14 @@ def name_of(fact: Fact) -> str:
     return str(fact.object) if fact.relation == TYPE else fact.relation
 
 
-# Facts that match only part of a question (decoys). With them, no step of the question's plan can be left out.
+# Facts that match only part of a question (decoys). With decoys, no step of a question's plan can be left out.
 
 
 _MOST = 3
 """Maximum number of decoys of one kind for one step."""
 _TRIES = 4
 _INVENTED = 0.4
-"""Share of decoys that are new things even if an existing thing could be used."""
+"""If an existing thing could serve as a decoy: the probability that a new thing is made nevertheless."""
 _OPPOSITE: dict[Comparison, Comparison] = {"lt": "ge", "ge": "lt", "gt": "le", "le": "gt"}
 
 
@@ -255,7 +258,7 @@ class _Decoys:
         return [value for value in values if isinstance(value, Value)]
 
     def _untimely(self, constraint: TimeConstraint, node: str) -> None:
-        """Plant a node that starts too late for the constraint's time or, if the schema has an end, ends too early."""
+        """Plant a node that starts too late or, if the schema has an end relation, ends too early for a constraint."""
         planter = self._shard.planter
         planter.plant(constraint.operand, [node])
         since, *until = [name for name in bounds_of(constraint.relation) if name in planter.ontology.roles]
@@ -268,7 +271,7 @@ class _Decoys:
             raise UnplantableError("the fact already holds at the time")
 
     def _heads(self, expression: Expression) -> str | None:
-        """A class to which all members of a set must belong; None if there is no such class for certain."""
+        """A class to which all members of a set must belong; None if no class is certain."""
         match expression:
             case Class(identity):
                 return identity
@@ -286,7 +289,7 @@ class _Decoys:
                 return None
 
     def _candidate(self, head: str) -> str:
-        """A new thing, or a member of the class that occurs neither in the question nor in its answers."""
+        """A new thing, or a class member that occurs neither in the question nor in its answers."""
         members: Sequence[Node] = list(self._shard.facts.subjects(TYPE, head))
         if members and self._rng.random() >= _INVENTED:
             for _ in range(_TRIES):

@@ -66,7 +66,7 @@ class Report:
         return [_facts(store, witness.shard_name(number)) for number in range(self.source.account["graphs"])]
 
     def questions(self) -> Table:
-        """The number of records, and of those whose plans give the answers."""
+        """The number of records, and the number of records whose plans give the answers."""
         table = Table("records", "of", title=f"{type(self.dataset).__name__}: {MADE_UP}")
         skipped = self.dataset.split.skipped
         same = sum("another question" in skip.reason for skip in skipped)
@@ -94,7 +94,7 @@ class Report:
         return table
 
     def nodes(self) -> Table:
-        """The numbers of cases by the number of plan nodes, including the finish."""
+        """The number of cases for each number of plan nodes, including the finish."""
         counts = Counter(bin_of(one.nodes, ATOMIC) for one in self.dataset.questions.values())
         table = Table("nodes", "cases", title="cases by number of plan nodes, including the finish")
         for name in bins(ATOMIC):
@@ -113,7 +113,10 @@ class Report:
         return table
 
     def degrees(self) -> Table:
-        """The number of relations of an entity, by purpose, to check that invented entities look like released ones."""
+        """The number of relations per entity, by the entity's purpose.
+
+        The table shows whether invented entities look like released ones.
+        """
         title = "relations of an entity, least / median / most"
         table = Table("entities", "how many", "from it", "to it", "both", title=title)
         found: dict[str, list[tuple[int, int]]] = {}
@@ -129,7 +132,7 @@ class Report:
         return table
 
     def guesses(self) -> Table:
-        """The share of questions for which a policy that is given the rest of the plan guesses all relations."""
+        """The share of questions for which a policy, given the rest of the plan, guesses all relations correctly."""
         title = "share of questions answered if a policy chooses the relations and the rest of the plan is given"
         table = Table("the relation that is", "share", title=title)
         homes = [(question, self._attacks[self._home(question)]) for question in self.right]
@@ -219,7 +222,7 @@ def _name(term: Any) -> str:
 
 
 def _relations(facts: Facts) -> tuple[dict[str, set[str]], dict[str, set[str]]]:
-    """Two maps from entities to relations: one to those that lead from the entity, one to those that lead to it."""
+    """Two maps with the relations of each entity: those that lead from the entity, and those that lead to it."""
     outward: dict[str, set[str]] = {}
     inward: dict[str, set[str]] = {}
     for subject, relation, node in facts:
@@ -230,7 +233,8 @@ def _relations(facts: Facts) -> tuple[dict[str, set[str]], dict[str, set[str]]]:
     return outward, inward
 
 
-# The success of guessing: cheap policies choose the relations and get the rest of the plan; plans are shortened.
+# How often guesses succeed: simple policies choose the relations of plans that are otherwise given, and plans are
+# shortened.
 
 
 Offered: TypeAlias = Mapping[str, int]
@@ -260,7 +264,7 @@ class Attacks:
 
     @property
     def policies(self) -> Mapping[str, Policy]:
-        """The policies, named after the relation that they choose. Only the last one reads the question."""
+        """The policies, named after the relation that they choose. Only the last policy reads the question."""
         return {
             "the first": lambda _, offered: min(offered),
             "any": lambda question, offered: random.Random(derive_seed(0, question.id, *offered)).choice(list(offered)),
@@ -279,7 +283,7 @@ class Attacks:
         return expression is not None and self._right(question, expression)
 
     def known(self, question: Question, invented: Collection[str]) -> bool:
-        """Whether, for some class in the plan, the answers are exactly those members that are not invented."""
+        """Whether the plan names a class whose members, without the invented ones, are exactly the answers."""
         classes = [part.id for part in walk(question.expression) if isinstance(part, Class)]
         wanted = {answer.value for answer in question.answers}
         return any(
@@ -335,7 +339,7 @@ class Attacks:
 
 
 def overlap(question: Question, offered: Offered) -> str:
-    """The relation with the largest share of its words in the question; among equals, the first one."""
+    """The relation that has the largest share of its words in the question; if several tie, the first by name."""
     asked = set(_WORD.findall(question.text.lower()))
 
     def score(name: str) -> float:
@@ -356,7 +360,7 @@ def _alike(one: str, other: str) -> bool:
 
 
 def _without(expression: Expression) -> Iterator[tuple[str, Expression]]:
-    """For each step that can be left out, its kind (merged class or set, order, time) and the expression without it."""
+    """For each step that can be left out, its kind (merged class or set, order, time) and the shortened expression."""
     match expression:
         case And(left, right):
             for one, other in ((left, right), (right, left)):

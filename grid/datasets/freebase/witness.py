@@ -1,10 +1,10 @@
 """The witness graph: facts invented so that real questions have their real answers, since Freebase is not available.
 
 The questions with their logical forms and answers, the names of entities in questions and answers, and the schema are
-real. Everything else is invented. For each S-expression, facts and connecting things are invented so that it denotes
-exactly the released answers. If the facts for one question would change the answers to another, the two questions are
+real. Everything else is invented. Facts, and things that link entities, are invented so that each S-expression denotes
+exactly its released answers. If the facts for one question would change the answers to another, the two questions are
 put into different graphs (`urn:shard:0`, ...). The graphs also have facts that match only part of a question and, for
-all entities, facts for which no question asks.
+all entities, facts that no question asks about.
 """
 
 from __future__ import annotations
@@ -45,8 +45,8 @@ class Witness:
     """The graphs before their invented things get ids and names.
 
     Attributes:
-        left_out: by S-expression, the reason why no graph has the question.
-        classes: by entity, its classes according to the questions; an invented name suits these classes.
+        left_out: for each S-expression that is left out, the reason why no graph has the question.
+        classes: for each entity, its classes according to the questions; an invented name suits these classes.
     """
 
     shards: Sequence[Shard]
@@ -82,8 +82,8 @@ def grow(questions: Sequence[Question], ontology: Ontology, seed: int) -> Witnes
 def write(target: Path, witness: Witness, released: Mapping[str, str]) -> None:
     """Put graphs into a folder: all facts as N-Quads, a store of the facts, and an account of questions and graphs.
 
-    `released` maps ids to the names in the questions' files. At the end, each question is run on the store, and left
-    out if its answers differ from those in memory.
+    `released` maps ids to the names in the questions' files. At the end, each question is run on the store. If the
+    answers from the store differ from the answers in memory, the question is left out.
     """
     ids = _christened(witness, released)
     with gzip.GzipFile(target / FACTS, "wb", mtime=0) as file:
@@ -143,7 +143,7 @@ def _classes(shards: Sequence[Shard]) -> dict[str, list[str]]:
 
 
 def _telling(classes: Sequence[str]) -> list[str]:
-    """The classes that reveal something about an entity's name, without the general ones."""
+    """The classes that reveal something about an entity's name; general classes do not."""
     return [name for name in classes if name != TOPIC and not name.startswith(_KINDS_OF_BEING)]
 
 
@@ -177,7 +177,8 @@ def _batches(quads: Iterator[ox.Quad]) -> Iterator[list[ox.Quad]]:
         yield some
 
 
-# Ids and names for invented things. They look like the ids and names in the questions' files for the same class.
+# Ids and names for invented things. They resemble the ids and names of things of the same class in the questions'
+# files.
 
 
 _ALPHABET = "0123456789bcdfghjklmnpqrstvwxyz_"
@@ -190,7 +191,7 @@ _WORD = re.compile(r"\b(?!(?:the|and|for|von|van|der|del|les|los|las|des)\b)[^\W
 _FEW = 6
 """If a class has fewer names than this, its names are not recombined into new names."""
 _WORDS = 30
-"""New words are made from the words of a domain only if the domain has at least this many."""
+"""New words are made from the words of a domain only if the domain has at least this many words."""
 _PLACEHOLDER, _NAMELESS = "m.0", "Thing"
 
 
@@ -199,7 +200,7 @@ class Christening:
 
     Args:
         released: names by id; the name of an entity without a name is empty.
-        classes: by id, the classes of an entity, the most specific first.
+        classes: the classes of each entity by its id, the most specific first.
     """
 
     def __init__(self, released: Mapping[str, str], classes: Mapping[str, Sequence[str]]) -> None:
@@ -262,7 +263,7 @@ class Christening:
         return f"{first} {number}"
 
     def _names_like(self, classes: Sequence[str]) -> list[str]:
-        """The names of the first group with names; the groups are the classes, then their domains, then all names."""
+        """The names of the first group that has any; the groups are the classes, then their domains, then all names."""
         return next(self._named[group] for group in (*_groups(classes), "") if self._named.get(group))
 
     def _ids_like(self, classes: Sequence[str]) -> list[str]:
@@ -309,32 +310,34 @@ def _digits(text: str, rng: random.Random) -> str:
     return text[:kept] + "".join(drawn)
 
 
-# Facts for which no question asks. Each entity gets ten or more relations in each direction, if the schema has enough.
+# Facts that no question asks about. Each entity gets ten or more relations in each direction, if the schema has enough.
 
 
 LEAST = 10
 """Minimum number of relations that each entity gets in each direction, if possible."""
 _MORE = 5
 _MEMBERS = 6
-"""Minimum number of members of a question's class. For a class that is one relation away, it is half of this."""
+"""Minimum number of members of a question's class. A class one relation away needs only half of this number."""
 _KNOWN = 0.7
-"""Share of a class's new members that are released entities of the class's domain, if there are any."""
+"""Share of a class's new members that are released entities of the class's domain, if the domain has any."""
 _SPREAD = 1.8
 _MOST_ENDS = 40
-"""The number of facts that an entity has with one relation follows a Pareto distribution, truncated here."""
+"""The number of facts that an entity has with one relation follows a Pareto distribution, capped at this number."""
 _MANY, _AS_MANY = 2, 0.6
-"""If an entity has over `_MANY` facts with a question's relation, this share of its other relations has about as many.
+"""If an entity has over `_MANY` facts of a question's relation, most of its other relations get about as many facts.
+
+`_AS_MANY` is the share of other relations that get about as many facts.
 """
 _COMMON = 0.15
-"""Frequency of the relations of the class of all topics, relative to those of an entity's other classes."""
+"""Frequency of relations of the class of all topics, relative to relations of an entity's other classes."""
 _Had: TypeAlias = dict[bool, dict[str, set[str]]]
-"""Relations, by direction (true: from the entity) and entity."""
+"""The relations of each entity in each direction (true: from the entity)."""
 
 
 _UNTOLD = re.compile(
     r"abus|accus|arrest|brothel|celebrit|convict|crime|infidel|lawsuit|popstra|porn|prostitut|rehab|sexual"
 )
-"""Because people have real names, facts about these subjects are not invented, except for relations in questions."""
+"""No facts about these subjects are invented, because people have real names; relations in questions are excepted."""
 _CLASSES = 50
 """Number of classes that are tried for an entity with too few relations."""
 
@@ -368,7 +371,7 @@ class Noise:
             self._widen(node, had)
 
     def _widen(self, node: str, had: _Had) -> None:
-        """Give an entity with too few relations more classes, first from its own domains, then from any domain."""
+        """Add classes to an entity that has too few relations, first from its own domains, then from any domain."""
         if self._total(node, had) >= LEAST:
             return
         own = {str(name) for name in self._shard.facts.types(node)}
@@ -391,7 +394,7 @@ class Noise:
         return sum(len(had[forth].get(node, ())) for forth in (True, False))
 
     def _measure(self) -> None:
-        """For each entity and direction, count the facts of its largest relation before noise is added."""
+        """For each entity and direction, count the facts of its most frequent relation before noise is added."""
         counts: Counter[tuple[str, bool, str]] = Counter()
         for subject, relation, node in self._shard.facts:
             if relation != TYPE:
@@ -431,12 +434,15 @@ class Noise:
                     break
 
     def _suits(self, node: str, name: str) -> bool:
-        """Whether an entity has all superclasses of a class. A book, for example, is no person and so no actor."""
+        """Whether an entity has all superclasses of a class.
+
+        For example, a book is not a person, so it cannot be an actor.
+        """
         above = {other for other in self._ontology.above(name) if other not in (name, TOPIC)}
         return name != TOPIC and above <= set(self._shard.facts.types(node))
 
     def _note_kin(self) -> None:
-        """Record the released entities of each domain, those that can have names separately from those that cannot."""
+        """Record each domain's released entities in two groups: those that can have names, and the others."""
         released = sorted({node for node, _ in self._shard.facts.pairs(TYPE) if ENTITY.fullmatch(node)})
         for node in released:
             classes = [str(name) for name in self._shard.facts.types(node)]

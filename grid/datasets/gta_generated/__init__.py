@@ -1,1 +1,1 @@
-"""A generated closed set over the signatures of GTA's tools."""
+"""A closed-set benchmark generated from the signatures of GTA's tools."""

@@ -1,9 +1,9 @@
-"""A generated closed set over the signatures of GTA's fourteen tools (tooltree §4.1); GTA itself is `dataset=gta`.
+"""A closed set of cases, generated from the signatures of GTA's fourteen tools (tooltree §4.1).
 
-The set has 200 queries, five from each of 40 templates. They resemble GTA's in form (steps, tools, categories, kinds of
-answers; see `agent-grid data gta_generated`), but they are not GTA's queries. The web pages and images do not come from
-GTA either: each of them is a set of facts. Results on this set compare planners with each other and are not results on
-GTA.
+GTA itself is `dataset=gta`. The set has 200 queries, five from each of 40 templates. The queries resemble GTA's in form
+(steps, tools, categories, kinds of answers; see `agent-grid data gta_generated`), but are not taken from GTA. The web
+pages and images do not come from GTA either: each of them is a set of facts. Results on this set compare planners with
+each other and are not results on GTA.
 """
 
 from __future__ import annotations
@@ -248,11 +248,11 @@ PRICES: tuple[Template, ...] = (
 )
 
 
-# A generated closed set over the signatures of GTA's fourteen tools (tooltree §4.1); GTA itself is `dataset=gta`.
+# A closed set of cases, generated from the signatures of GTA's fourteen tools (tooltree §4.1).
 
 
 ADAPTER = 2
-"""Increase this when the same words and seed yield different cases or outcomes."""
+"""Increase this number when changed code yields different cases or outcomes for the same words and seed."""
 TEMPLATES = (*COUNTING, *PRICES, *SHELVES, *LOOKUPS, *PICTURES)
 OF_EACH = 5
 """The number of cases of each template."""
@@ -263,11 +263,11 @@ Mode = Literal["end_to_end", "step_by_step"]
 class GtaGenerated(RecordDataset[Record]):
     """The queries of one seed.
 
-    In `mode` end_to_end, a case is a query. It is resolved when the outcome of the reference's last call has been
-    obtained in any way; if the answer needs several calls, all their outcomes must be obtained. In `mode` step_by_step,
-    a case is one call of a query's reference, with the earlier calls already made. The case has one decision, and is
-    resolved by the outcome of this call. `limit` draws a sample of the cases that keeps the templates' proportions
-    (`order`).
+    In `mode` end_to_end, a case is a query, and is resolved when the outcome of the reference's last call has been
+    obtained, by whatever calls; if the answer needs several calls, all their outcomes must be obtained. In `mode`
+    step_by_step, a case is one call of a query's reference, with the earlier calls already made. A case of one call has
+    one decision, and is resolved by the outcome of the call. With a `limit`, the cases are a sample that keeps the
+    templates' proportions, unless `order` is `file`.
     """
 
     mode: Mode = "end_to_end"
@@ -299,7 +299,7 @@ class GtaGenerated(RecordDataset[Record]):
         return self._places[case_id][0].template
 
     def problem(self, case_id: str) -> Problem:
-        """One case. Its candidates are the fourteen tools."""
+        """One case. The candidates are the fourteen tools."""
         record, step = self._places[case_id]
         world, resolution, done = record.world, record.resolution, _gold_steps(record, step or 0)
         if step is not None:
@@ -323,7 +323,7 @@ class GtaGenerated(RecordDataset[Record]):
 
     @cached_property
     def _places(self) -> dict[str, tuple[Record, int | None]]:
-        """For each case, its query and, if the case is a single call, the number of this call."""
+        """For each case, its query and, if the case is a single call, the index of this call."""
         if self.mode == "end_to_end":
             return {name: (record, None) for name, record in self.records.items()}
         return {
@@ -334,7 +334,7 @@ class GtaGenerated(RecordDataset[Record]):
 
 
 def measure(record: Record, reference: Reference, plan_f1: PlanF1, trajectory: Trajectory) -> Mapping[str, Any]:
-    """End to end: ToolTree's four F1 (`grid.metrics.closed_set`), GTA's tool_counts and answer_score.
+    """End to end: ToolTree's four F1 scores (`grid.metrics.closed_set`), GTA's tool_counts and answer_score.
 
     The answer_score is 0 if there is no answer. Queries that ask for an image have no answer_score.
     """
@@ -348,7 +348,7 @@ def measure(record: Record, reference: Reference, plan_f1: PlanF1, trajectory: T
 def measure_step(
     record: Record, reference: Reference, plan_f1: PlanF1, done: Sequence[Step], trajectory: Trajectory
 ) -> Mapping[str, Any]:
-    """Step by step: ToolTree's F1 and GTA's accuracies for the single call that the case asks for."""
+    """Step by step: ToolTree's F1 scores and GTA's accuracies for the single call that the case asks for."""
     step = trajectory.steps[0] if trajectory.steps else None
     own = closed_set_scores(trajectory, reference, record.concrete, record.outcomes, done, decisions=1, plan_f1=plan_f1)
     return {**step_scores(step, record.calls[len(done)].concrete), **own}
@@ -369,7 +369,7 @@ def records(seed: int) -> Mapping[str, Record]:
 
 
 def _behind(record: Record, step: int) -> SceneWorld:
-    """The world just before call `step`, whose outcome resolves the world."""
+    """The world just before the call `step`; the outcome of this call resolves the case."""
     before = record.calls[step - 1].state if step else record.world.start()
     # Outcomes of the earlier calls do not count, since call `step` may repeat one of these calls.
     return SceneWorld(

@@ -1,4 +1,4 @@
-"""A case under construction (images, calls run by the world, query, answer), its vocabulary, and first templates."""
+"""A case under construction (images, calls run by the world, query, answer), its vocabulary, and some templates."""
 
 from __future__ import annotations
 
@@ -131,7 +131,7 @@ def _mixed(items: Sequence[str], rng: random.Random) -> list[str]:
 
 
 def _pairs(rng: random.Random, one: tuple[int, int], other: tuple[int, int], count: int) -> list[tuple[int, int]]:
-    """Pairs of numbers from two ranges. The first numbers all differ, so that no two things are equal."""
+    """Pairs of numbers from two ranges. No two pairs have the same first number, so no two things are equal."""
     return list(zip(rng.sample(range(*one), count), [rng.randint(*other) for _ in range(count)], strict=True))
 
 
@@ -141,7 +141,7 @@ _LEFT, _TOP, _HIGH, _LETTER = 60, 50, 46, 19  # sizes and positions of lines of 
 
 @dataclass(frozen=True)
 class Call:
-    """A call of the reference: as written and with concrete arguments, its outcome, and the state after it."""
+    """A call of the reference (as written, and with concrete arguments), its outcome, and the state after it."""
 
     place: str
     written: ToolCall
@@ -184,7 +184,10 @@ class Record:
 
 @dataclass
 class Draft:
-    """A case under construction. `number` is its number in its template, `first` the number of its first image."""
+    """A case under construction.
+
+    `number` is the case's position among its template's cases, from 0; `first` is the number of the case's first image.
+    """
 
     rng: random.Random
     facts: Facts
@@ -246,7 +249,7 @@ class Draft:
         self.answer, self.wanted = answer, Lists(tuple(map(tuple, groups)), ())
 
     def finished(self, case_id: str, template: str, resolution: Sequence[Call]) -> Record:
-        """The finished case. The outcomes of the calls in `resolution` resolve it."""
+        """The finished case. The outcomes of the calls in `resolution` resolve the case."""
         wanted = frozenset[Hashable]().union(*(call.obtained for call in resolution))
         world = SceneWorld(tuple(self.images), self.facts.web, wanted)
         places = tuple(call.place for call in resolution)
@@ -301,7 +304,7 @@ def euros(number: Json) -> str:
 
 
 def forms(number: Json) -> tuple[str, ...]:
-    """The forms of a number that an answer may use: exact, with two decimals, or with one if that is exact."""
+    """The forms of a number that an answer may use: exact, with two decimals, or with one decimal if one suffices."""
     exact = str(number)
     rounded = (f"{float(exact):.2f}", f"{float(exact):.1f}")
     return tuple(dict.fromkeys((exact, rounded[0], *(one for one in rounded[1:] if float(one) == float(exact)))))

@@ -142,7 +142,7 @@ def two_dogs(draft: Draft) -> Sequence[Call]:
 
 
 def sum_on_a_receipt(draft: Draft) -> Sequence[Call]:
-    """The sum of a receipt, written on its photo."""
+    """The sum of the prices on a receipt, written on the photo of the receipt."""
     goods = draft.prices("groceries", 3)
     image = draft.image(Scene("A photo of a receipt", lines=lines("Receipt", *listed(goods))))
     draft.ask(
@@ -204,7 +204,10 @@ def energy_of_two_bars(draft: Draft) -> Sequence[Call]:
 
 
 def _pairs(draft: Draft) -> tuple[str, list[str]]:
-    """An image with two pairs of things of the same kind in four colors; color and name of one thing per pair."""
+    """An image of four things in different colors, and the color and name of two of them.
+
+    The things are two pairs, each of one kind; the two named things belong to different pairs.
+    """
     names, colors = draft.pick("furniture", 2), draft.pick("colors", 4)
     kinds = [*zip(names * 2, colors, strict=True)]
     draft.rng.shuffle(kinds)
@@ -484,7 +487,10 @@ def _counted(draft: Draft, image: str, kind: str, shelves: Sequence[str]) -> lis
 
 
 def _cupboard(draft: Draft) -> tuple[str, str, dict[str, int]]:
-    """An image of three shelves with things of two kinds, and the first kind with its different numbers by shelf."""
+    """An image of three shelves with things of two kinds, the first kind, and the count of this kind on each shelf.
+
+    These counts differ.
+    """
     kind, other = draft.pick("goods", 2)
     shelves = dict(zip(words()["shelves"], draft.rng.sample(range(1, 6), 3), strict=True))
     things: list[Thing] = []

@@ -23,7 +23,7 @@ _LETTERS = "POLC"
 
 @dataclass(frozen=True)
 class Statistic:
-    """One figure: GTA's value, our value, and each value divided by its number of queries (or None)."""
+    """One figure: GTA's value, our value, and each value divided by its set's number of queries (or None)."""
 
     name: str
     gta: float
@@ -49,12 +49,12 @@ def statistics(dataset: GtaGenerated) -> list[Statistic]:
 
 
 def tools_used(record: Record) -> int:
-    """The number of different tools that the record's reference calls."""
+    """The number of different tools called in the record's reference."""
     return len({call.written.tool for call in record.calls})
 
 
 def categories(record: Record) -> str:
-    """The categories of the tools that the record's reference calls, for example P+O+L."""
+    """The categories of the tools called in the record's reference, for example P+O+L."""
     found = {TOOLS[call.written.tool].category[0].upper() for call in record.calls}
     return "+".join(letter for letter in _LETTERS if letter in found)
 

@@ -52,7 +52,7 @@ from grid.worlds.readers import Corpus, Paragraph
 from grid.worlds.search import TOOLS, QuestionWorld
 
 ADAPTER = 2
-"""Increase this when the same files yield different cases or outcomes."""
+"""Increase this number when changed code yields different cases or outcomes for the same files."""
 SEVERAL = "A request with numbered questions is answered by finishing with one numbered line for each, in their order."
 SHORT = "An answer is short: a name, a date, a number, yes or no."
 _OBJECTIVES = re.compile(r"([1-9])(?:\.\.([1-9]))?")
@@ -60,7 +60,9 @@ _OBJECTIVES = re.compile(r"([1-9])(?:\.\.([1-9]))?")
 
 @dataclass(config=STRICT)
 class HotpotQAMulti(RecordDataset[Sample]):
-    """Cases with `objectives` questions, `cases` per number, drawn from a distractor file with `seed` + the number.
+    """Cases from a distractor file: `cases` for each number of questions in `objectives`.
+
+    The cases with a given number of questions are drawn with `seed` plus this number.
 
     A case is resolved when all its parts are answered correctly (by HotpotQA's exact match) and in order; `answer_em`
     and `answer_f1` are means over the parts. A case's cluster is the set of its questions, in any order. By default, a
@@ -77,7 +79,7 @@ class HotpotQAMulti(RecordDataset[Sample]):
         paragraphs: the number of paragraphs that a search may use (settings for tool robustness have their own number).
         demonstrations_from: the number of cases, for each number of questions, to draw for demonstrations.
         demonstrations_by: how the 'nearest' solved cases are found: by words, or by the cosine of embeddings.
-        demonstrations_hold_out: which solved cases are not used as demonstrations for a case: those with a question
+        demonstrations_hold_out: which solved cases are not used as demonstrations for a case: cases with a question
             that differs from one of the case's questions only in names, or only the case itself.
         hub, wheel, sentence_model, query_prefix: the embedding model, configured as for a dense retriever.
     """
@@ -174,7 +176,7 @@ class HotpotQAMulti(RecordDataset[Sample]):
         return " ".join(sorted(part.id for part in self.records[case_id].parts))
 
     def problem(self, case_id: str) -> Problem:
-        """One case with both tools."""
+        """One case, with the data set's two tools."""
         sample = self.records[case_id]
         world = self.world(sample)
         notes = (SHORT, SEVERAL) if len(sample.parts) > 1 else (SHORT,)
@@ -198,7 +200,7 @@ class HotpotQAMulti(RecordDataset[Sample]):
         return {**WITHOUT_AN_ANSWER}
 
     def world(self, sample: Sample) -> QuestionWorld:
-        """The tools of a case. If an outline is shown, the case ends with it, without a final answer."""
+        """The tools of a case. If an outline is shown, the case ends with the outline, without a final answer."""
         wanted = tuple(part.answer for part in sample.parts)
         return QuestionWorld(self.searched, wanted, sample.evidence(), self.paragraphs, self.outline == HIDDEN)
 
@@ -276,7 +278,7 @@ class HotpotQAMulti(RecordDataset[Sample]):
 
     @cached_property
     def _model(self) -> Path:
-        """The folder of the sentence model. Raises ConfigError without a model or a package to load it."""
+        """The folder of the sentence model. Raises ConfigError if there is no model, or no package that can load it."""
         dense = self.retrieval == "dense"
         asked_by = ("dataset.retrieval", "dense") if dense else ("dataset.demonstrations_by", self.demonstrations_by)
         return sentence_model_folder(self.hub, self.wheel, self.sentence_model, asked_by)
@@ -301,7 +303,10 @@ def _measured(wanted: Sequence[str], trajectory: Trajectory) -> Mapping[str, Any
 
 @lru_cache(maxsize=4)
 def corpus_of(paragraphs: tuple[tuple[Paragraph, ...], ...], model: Path | None, query_prefix: str) -> Corpus:
-    """A corpus of several pools' paragraphs, each once. It is searched by embeddings or, without a model, by words."""
+    """A corpus of the different paragraphs of several pools.
+
+    The corpus is searched by embeddings or, if there is no model, by words.
+    """
     distinct = tuple(dict.fromkeys(one for part in paragraphs for one in part))
 
     def texts() -> Sequence[str]:
@@ -312,7 +317,7 @@ def corpus_of(paragraphs: tuple[tuple[Paragraph, ...], ...], model: Path | None,
     return Corpus(distinct, dense_texts(texts, lambda: embedder_of(model), query_prefix), matching=False)
 
 
-# HotpotQA's files as pools of parts and paragraphs, each file read once per process; splitting a file into two pools.
+# Reads each of HotpotQA's files once per process, as a pool of parts and paragraphs, and splits a file into two pools.
 
 
 CORPUS = "dataset.corpus"
@@ -321,7 +326,7 @@ DEV, SAMPLE = "hotpot_dev_distractor_v1.json", "distractor_sample.jsonl"
 
 
 def file_of(key: str, path: str | None) -> Path:
-    """The file at `path`, or the file in the folder at `path`. Raises ConfigError for `key` if there is none."""
+    """The file at `path`, or the file in the folder at `path`. Raises ConfigError for `key` if neither exists."""
     paragraphs = "a JSON Lines file with title and text"
     questions = f"a file of HotpotQA's distractor setting, or a folder with {DEV} or {SAMPLE}"
     allowed = paragraphs if key == CORPUS else questions
@@ -420,8 +425,8 @@ def _paragraphs(path: Path, size: int, changed: int) -> tuple[tuple[Paragraph, .
 def halved(parts: Sequence[Part]) -> tuple[list[Part], list[Part]]:
     """Halve the parts of each kind, sorted by the hashes of their ids: one half for cases, one for demonstrations.
 
-    Every other part goes into the second half. Both lists keep the parts' order. If a kind has an odd number of parts,
-    the first list gets one more.
+    Every second part goes into the second half. Both lists keep the parts' order. If a kind has an odd number of parts,
+    the first list gets one part more.
     """
     for_cases: set[str] = set()
     for kind in KINDS:
@@ -473,7 +478,7 @@ class Pool(NamedTuple):
 
 
 def kept(path: Path, make: Callable[[Path], Pool]) -> Pool:
-    """The pool of a file. It comes from the cache if the file is large, and the file and the code are unchanged.
+    """The pool of a file. The pool comes from the cache if the file is large, and the file and the code are unchanged.
 
     Raises DataError if the cache is damaged, and every error that `make` raises.
     """

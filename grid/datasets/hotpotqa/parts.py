@@ -31,7 +31,7 @@ from grid.worlds.readers import Evidence, bare
 from grid.worlds.search import COMMONSENSE, QUESTION, SEARCH
 
 Pieces: TypeAlias = tuple[str | int, ...]
-"""A question's text in pieces. A number stands for the result of the part's call with this number, from 0."""
+"""A question's text in pieces. A number in it stands for the result of the part's call with this index."""
 _EDGES = " ,;:.?!"
 _NAMED = 0.5
 """A paragraph names a title if it has this share of the title's words, since few texts contain a full title."""
@@ -50,7 +50,7 @@ class PartStep:
     title: str = ""
 
     def asked(self, numbers: Sequence[str]) -> str:
-        """The question with references to earlier calls; `numbers` are the numbers of the part's calls in the plan."""
+        """The question with references to earlier calls; `numbers` has each call's step number in the plan."""
         return self._joined([reference(number, RESULT) for number in numbers])
 
     def found(self, results: Sequence[str]) -> str:
@@ -64,7 +64,7 @@ class PartStep:
 
 @dataclass(frozen=True)
 class Part:
-    """A question that can be part of a case. The last call of its reference returns its answer."""
+    """A question that can be part of a case. The last call of the question's reference returns the answer."""
 
     id: str
     question: str
@@ -164,7 +164,7 @@ def _stands_in(text: str, whole: str) -> bool:
     return f" {normalised(text)} " in f" {normalised(whole)} "
 
 
-# The words of a bridge question that describe its pivot: those that fit its first paragraph.
+# The words of a bridge question that describe its pivot: the words that fit the question's first paragraph.
 
 
 _WORD = re.compile(r"\S+")
@@ -182,7 +182,7 @@ _GRAMMAR = _ASKING | _PREPOSITIONS | _VERBS | frozenset(["and", "or", "but", "wo
 _WEIGHTS = {(True, False): 1.0, (True, True): 0.25, (False, False): -0.25, (False, True): -1.0}
 """The weight of a word. The key says whether the word is in the first paragraph, and whether it is in the second."""
 _MOST = 120
-"""The number of words at the start of a question that are considered."""
+"""The number of words considered at the start of a question."""
 _NEAR = 3
 """Maximum number of words between a noun and its determiner."""
 
@@ -191,9 +191,9 @@ def described(question: str, first: str, second: str) -> tuple[int, int] | None:
     """The position of the span that fits the first paragraph and not the second; None if there is no such span.
 
     Each span that may be removed from the question has a score, which is raised by words that are only in the first
-    paragraph and lowered by words that are only in the second. The span with the best score is chosen; among equals,
-    the first and shortest. It is then extended by words that belong to it: a determiner, `the director of` a film, and
-    the noun before a relative clause.
+    paragraph and lowered by words that are only in the second. The span with the best score is chosen; if several spans
+    have this score, the first and shortest of them is chosen. The span is then extended by words that belong to it: a
+    determiner, `the director of` a film, and the noun before a relative clause.
     """
     words = _Words(question)
     totals = [0.0, *accumulate(words.weights(set(terms(first)), set(terms(second))))]
@@ -280,7 +280,7 @@ class _Words:
         return at > 0 and self.bare[at] in _RELATIVE and self.bare[at - 1] not in _GRAMMAR | _DETERMINERS
 
     def _determined(self, before: int) -> bool:
-        """Whether a determiner comes shortly before a place, without punctuation or grammatical words in between."""
+        """Whether a determiner comes shortly before a word, without punctuation or grammatical words in between."""
         for place in range(before - 1, max(before - 2 - _NEAR, -1), -1):
             if self.bare[place] in _DETERMINERS:
                 return True
@@ -292,8 +292,8 @@ class _Words:
 # HotpotQA's questions with their paragraphs, read from the released files one after another and within limits.
 #
 # Two formats are supported. The official distractor files are one JSON list of objects with `_id`, `question`,
-# `answer`, `type`, `supporting_facts` ([title, sentence]) and `context` ([title, [sentences]]). JSON Lines have the
-# same objects, or the hub's objects, which have `id`, and named lists instead of pairs.
+# `answer`, `type`, `supporting_facts` ([title, sentence]) and `context` ([title, [sentences]]). JSON Lines files
+# contain the same objects, or the hub's objects, which have `id` instead of `_id`, and named lists instead of pairs.
 
 
 BRIDGE, COMPARISON = "bridge", "comparison"
@@ -305,7 +305,7 @@ MAX_PARAGRAPH_CHARACTERS = 20_000
 
 @dataclass(frozen=True)
 class Context:
-    """One paragraph of a question: its title, its sentences, and the numbers of the supporting sentences (`facts`)."""
+    """One paragraph of a question: its title, its sentences, and the indices of the supporting sentences (`facts`)."""
 
     title: str
     sentences: tuple[str, ...]
@@ -379,7 +379,7 @@ def _text(record: Mapping[str, Any], key: str) -> str:
 
 
 def _records_facts(value: object) -> dict[str, set[int]]:
-    """For each title, the numbers of the sentences that support the answer."""
+    """For each title, the indices of the sentences that support the answer."""
     found: dict[str, set[int]] = {}
     for title, number in _pairs(value, "supporting_facts", "title", "sent_id"):
         if not isinstance(title, str) or isinstance(number, bool) or not isinstance(number, int) or number < 0:
@@ -389,7 +389,7 @@ def _records_facts(value: object) -> dict[str, set[int]]:
 
 
 def _contexts(value: object, facts: Mapping[str, set[int]]) -> tuple[Context, ...]:
-    """The paragraphs, each title once."""
+    """The paragraphs, one for each title."""
     found: dict[str, Context] = {}
     for title, sentences in _pairs(value, "context", "title", "sentences"):
         if not isinstance(title, str) or not isinstance(sentences, list):
@@ -423,7 +423,7 @@ def _pairs(value: object, key: str, first: str, second: str) -> Sequence[tuple[o
     return pairs
 
 
-# Questions with several objectives, composed of independent questions as by the paper's script (B.1.3).
+# Questions with several objectives, composed of independent questions as in the paper's script (B.1.3).
 
 
 OF_DEMONSTRATIONS = 1000
@@ -434,7 +434,7 @@ _TRIES = 20
 
 @dataclass(frozen=True)
 class Sample:
-    """Several parts as one question. Its reference consists of the parts' calls, one part after another."""
+    """Several parts as one question. The reference consists of the parts' calls, one part after another."""
 
     id: str
     parts: tuple[Part, ...]
@@ -486,7 +486,7 @@ class Sample:
         return all(found[question] == known for part in self.parts for question, known in part.evidence().items())
 
     def evidence(self) -> dict[str, Evidence]:
-        """The result of each call of the reference; the key is its question with earlier results filled in."""
+        """The result of each call of the reference; the key is the call's question with earlier results filled in."""
         return {question: found for part in self.parts for question, found in part.evidence().items()}
 
     @staticmethod
@@ -504,10 +504,10 @@ def bounds(parts: Sequence[Part], objectives: int) -> tuple[int, int] | None:
 def draw(parts: Sequence[Part], objectives: int, count: int, seed: int) -> list[tuple[Part, ...]]:
     """Draw at most `count` different samples of `objectives` parts.
 
-    With one objective, half of the samples are bridge questions and half comparisons, each question once. With several,
-    each sample has i ~ U{0..k} bridge questions (within `bounds`) and otherwise comparisons, in random order. The same
-    question may be in many samples, but only once in each. With the same seed, the paper's script makes the same draws.
-    Repeated samples, and samples whose parts contradict each other, are dropped.
+    With one objective, half of the samples are bridge questions and half comparisons, each question once. With several
+    objectives, each sample has i ~ U{0..k} bridge questions (within `bounds`) and otherwise comparisons, in random
+    order. The same question may be in many samples, but only once in each. With the same seed, the paper's script makes
+    the same draws. Repeated samples, and samples whose parts contradict each other, are dropped.
     """
     rng = random.Random(seed)
     bridges, comparisons = ([part for part in parts if part.kind == kind] for kind in (BRIDGE, COMPARISON))
@@ -532,7 +532,7 @@ def draw(parts: Sequence[Part], objectives: int, count: int, seed: int) -> list[
     return list(found.values())
 
 
-# The success of answers given without reading: constants, or guesses if a question shows its possible answers.
+# How often answers given without reading are right: constants, or guesses if a question shows its possible answers.
 
 
 _CLOSED = ("yes", "no")
@@ -541,8 +541,8 @@ _CLOSED = ("yes", "no")
 class Constants:
     """The most common answers to the questions for demonstrations; among equally common answers, the first in the file.
 
-    The constant by last function depends on the last tool of each part's reference: a search (bridge questions) or a
-    comparison. Planners do not know this tool.
+    `constant_by_function_success` uses, for each part, the most common answer for the last tool of the part's
+    reference: a search (bridge questions) or a comparison. Planners do not know this tool.
     """
 
     def __init__(self, trainings: Iterable[Part]) -> None:
@@ -554,7 +554,7 @@ class Constants:
         self._by_last = {last: _commonest(answers) for last, answers in by_last.items()}
 
     def right(self, sample: Sample) -> Mapping[str, bool]:
-        """For each constant, whether it answers all parts of a case; empty without questions for demonstrations."""
+        """For each constant, whether it answers all parts of a case; empty if there are no demonstration questions."""
         if self.overall is None:
             return {}
         told = [self._by_last.get(part.steps[-1].tool) or self.overall for part in sample.parts]

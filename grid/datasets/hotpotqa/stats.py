@@ -70,7 +70,7 @@ async def ceilings(dataset: HotpotQAMulti) -> Table:
     """The share of cases that the reference's calls resolve, for each reader and number of paragraphs.
 
     The reader `evidence` knows the reference's results and needs only the right paragraph; its share is the ceiling
-    that retrieval sets. The reader `rules` replaces a model.
+    that retrieval sets. The reader `rules` finds results by rules, in place of a model.
     """
     columns = [f"{reader}, top {most}" for reader in ("evidence", "rules") for most in CEILINGS]
     title = f"cases that the reference's calls resolve, {dataset.retrieval}"

@@ -48,7 +48,7 @@ from grid.worlds.kopl.values import GLOSSARY, KnowledgeBase, KoplError
 from grid.worlds.kopl.world import KoplWorld, parse, read
 
 ADAPTER = 3
-"""Increase this when the same files yield different cases or outcomes."""
+"""Increase this number when changed code yields different cases or outcomes for the same files."""
 
 
 class Kqa(QuestionAnswering[Question]):
@@ -110,7 +110,7 @@ class Kqa(QuestionAnswering[Question]):
         return " ".join(step.function for step in self.questions[case_id].dag)
 
     def world(self, question: Question, answered: bool) -> KoplWorld:
-        """The functions over the knowledge base."""
+        """The functions, which query the knowledge base."""
         return KoplWorld(self.kb, (question.answer,), answered)
 
     @cached_property
@@ -142,13 +142,13 @@ class Kqa(QuestionAnswering[Question]):
 class KqaPro(Kqa):
     """The released KQA Pro: questions drawn from `val.json` with `seed`, demonstrations from all of `train.json`.
 
-    The drawn questions are balanced by DAG nodes, and so is every prefix (`limit`). With `order` file, they keep their
-    order in the file. A case is resolved if the answer is that of its program, however it was found. By default, a
-    case's demonstrations do not include questions of its own template. Two questions have the same template if their
-    programs differ only in entities and values.
+    The drawn questions are balanced by the number of DAG nodes, and so is every prefix of them (`limit`). With `order`
+    file, the questions keep their order in the file. A case is resolved if the answer is the one that the question's
+    program gives, however the planner found it. By default, a case's demonstrations do not include questions of the
+    case's own template. Two questions have the same template if their programs differ only in entities and values.
 
     Args:
-        demonstrations_from: the number of training questions to draw for demonstrations, balanced in the same way.
+        demonstrations_from: the number of training questions to draw for demonstrations, also balanced by DAG nodes.
             None: all training questions whose programs give their answers.
         demonstrations_by: how the 'nearest' questions are found: by words (bm25), or by the cosine of their embeddings.
         demonstrations_hold_out: which training questions are not used as demonstrations for a case.
@@ -223,7 +223,7 @@ _log = logging.getLogger(__name__)
 
 
 def faults(root: Path, name: str, questions: Sequence[Question], run: Callable[[], Executor]) -> dict[str, str]:
-    """By id, why a question's program does not give its answer; questions without a fault are left out.
+    """For the id of each question with a fault, the reason why its program does not give its answer.
 
     The first time, all programs are run, several thousand per second. Later, the reasons come from the user's cache as
     long as both files and the code are unchanged. Raises DataError if the cache is damaged.

@@ -27,7 +27,10 @@ from grid.worlds.kopl.values import KoplError
 
 FILTERS = {"string": "Str", "quantity": "Num", "year": "Year", "date": "Date"}
 _NESTED = 2
-"""Maximum number of relative clauses in one noun phrase or clause. A noun described by clauses may have one more."""
+"""Maximum number of relative clauses in one noun phrase or clause.
+
+A noun that is described by clauses may have one more relative clause.
+"""
 _NOMINAL = re.compile(r"the [^{]+ of \{x\}")
 _OF_A_PERSON = {"w": "who", "who": "Who", "it": "this person", "its": "this person's", "own": "their"}
 _OF_A_THING = {"w": "that", "who": "Which", "it": "it", "its": "its", "own": "the"}
@@ -46,7 +49,7 @@ class Phrase:
     tree: Tree
     target: str
     clauses: int = 0
-    """The number of nouns that are described by a clause and not by 'of'."""
+    """The number of nouns in the phrase that are described by a clause and not by 'of'."""
 
 
 class Phrases:
@@ -103,7 +106,7 @@ class Phrases:
         return self.rng.choice([fact for fact in facts if fact.name == key])
 
     def entity(self, target: str, hops: int, titled: bool = True) -> Phrase:
-        """A phrase that leads to an entity by `hops` relations from a name. Raises Dead if that is not possible.
+        """A phrase that leads to an entity by `hops` relations from a name. Raises Dead if there is no such phrase.
 
         If `titled`, the phrase may have a concept before the name.
         """
@@ -219,7 +222,7 @@ class Phrases:
         return "year", str(year)
 
     def said(self, template: str, kind: str, text: str) -> str:
-        """A wording with its value filled in, in the form from `spoken` and with the preposition from `dated`."""
+        """A wording with its value filled in; `spoken` gives the value's form, and `dated` the preposition."""
         return self.counted(self.dated(template, kind).replace("{v}", self.spoken(kind, text)))
 
     def dated(self, template: str, kind: str) -> str:

@@ -68,7 +68,10 @@ def find_all() -> Tree:
 
 
 def joined(function: str, trees: list[Tree], *inputs: str) -> Tree:
-    """Join several trees with a function of two inputs. Each half is joined first, to minimize the depth."""
+    """Join several trees with a function of two inputs.
+
+    Each half of the trees is joined first, to minimize the depth.
+    """
     if len(trees) == 1:
         return trees[0]
     half = (len(trees) + 1) // 2
@@ -101,7 +104,7 @@ class ProgramStep:
 
 Program: TypeAlias = tuple[ProgramStep, ...]
 Executor: TypeAlias = Callable[[Sequence[ProgramStep]], tuple[str, ...]]
-"""A function that runs a program and returns the texts of its values. It raises ProgramError if a step fails."""
+"""A function that runs a program and returns the texts of its values, or raises ProgramError if a step fails."""
 
 
 def executor(kb: KnowledgeBase) -> Executor:
@@ -155,7 +158,7 @@ def depth(program: Sequence[ProgramStep]) -> int:
 
 
 def breadth(program: Sequence[ProgramStep]) -> float:
-    """Average parallelism: steps / depth (§3.1). Pass the DAG, because a tree counts repeated steps several times."""
+    """Average parallelism: steps / depth (§3.1). Pass the DAG, because a tree has repeated steps several times."""
     return len(program) / depth(program)
 
 
@@ -235,7 +238,7 @@ def _word_problems(world: WorldStock, words: Words) -> list[str]:
 
 
 def _ambiguous(world: WorldStock, words: Words) -> list[str]:
-    """A line for each ambiguous word, which replaces two keys, or is a key and replaces a different one."""
+    """A line for each ambiguous word: a word that replaces two keys, or a key that also replaces a different key."""
     found = []
     for name, cls in world.classes.items():
         for keys in ({**cls.origin, **cls.attributes}, cls.relations):
@@ -279,7 +282,7 @@ class Question:
 
     @cached_property
     def template(self) -> str:
-        """The DAG without entities and values. Questions with the same template differ only in these."""
+        """The DAG without entities and values. Questions with the same template differ only in entities and values."""
         return masked(self.dag)
 
     @property
@@ -353,7 +356,9 @@ def fault(question: Question, run: Executor) -> str | None:
 def sample(
     questions: Sequence[Question], size: int | None, seed: int, run: Executor
 ) -> tuple[list[Question], list[Skipped]]:
-    """At most `size` questions (None: all, in order) whose programs give their answers, balanced by DAG nodes.
+    """At most `size` questions (None: all, in order) whose programs give their answers.
+
+    The questions are balanced by the number of DAG nodes.
 
     A program runs only when its question is drawn, so few of a large split's programs run. If the program of a drawn
     question fails, the question is skipped.
@@ -483,7 +488,7 @@ class Facts:
 
     @cached_property
     def leading(self) -> dict[str, list[Relation]]:
-        """For each entity, the facts that identify it, since the other entity has the relation to no one else."""
+        """Each entity's identifying facts, in which the other entity has the relation to this entity only."""
         return {
             identity: [
                 fact
@@ -536,14 +541,17 @@ def _first(qualifiers: dict[str, list[dict[str, Any]]]) -> Qualifiers:
 
 @dataclass(frozen=True)
 class Clause:
-    """A text after a noun. `source` finds all entities for which it is true; if None, `filters` filter a set."""
+    """A text after a noun.
+
+    `source` finds all entities for which the text is true; if it is None, `filters` filter a set.
+    """
 
     text: str
     source: Tree | None = None
     filters: tuple[tuple[str, ...], ...] = ()
 
     def over(self, tree: Tree) -> Tree:
-        """The set of a tree, filtered by the clause's filters."""
+        """The set that a tree finds, filtered by the clause's filters."""
         for function, *inputs in self.filters:
             tree = tree.then(function, *inputs)
         return tree

@@ -121,7 +121,10 @@ class Questions:
         return Draft(text, tree)
 
     def pair_of_one(self) -> tuple[Phrase, Phrase, str]:
-        """Two phrases with the same start, and a quantity of both; the DAG merges the steps that the tree repeats."""
+        """Two phrases with the same start, and a quantity that both entities have.
+
+        The DAG merges the steps that the tree repeats.
+        """
         start = self.phrases.entity(self.rng.choice(self.everyone), self.rng.choice([0, 0, 1, 2]))
         near = self.reached(start)
         found = [*near, *(further for phrase in near for further in self.reached(phrase))]
@@ -136,7 +139,7 @@ class Questions:
         return self.pick(pairs)
 
     def reached(self, start: Phrase) -> list[Phrase]:
-        """Phrases for entities, each the only object of a relation of the start's entity."""
+        """Phrases for entities, each of which is the only object of one relation of the start's entity."""
         found = []
         for fact in self.facts.relations[start.target]:
             words = self.words.relations[fact.name].object
@@ -165,7 +168,10 @@ class Questions:
     def under_condition(
         self, target: str, wanted: Callable[[Attribute, str], bool]
     ) -> tuple[Attribute, str, Tree, Phrase]:
-        """A fact of the target, a key of its qualifiers, the tree that asks for its value, and the target's phrase."""
+        """A fact of the target, a qualifier's key, the tree that asks for the value, and the target's phrase.
+
+        The qualifier belongs to the fact, and the tree asks for the fact's value.
+        """
         found = [(f, key) for f in self.facts.attributes[target] for key, _ in f.qualifiers if wanted(f, key)]
         if not found:
             raise Dead
@@ -231,7 +237,7 @@ class Questions:
         return Draft(self.phrases.worded(wordings, target, filled, e=phrase.text), tree.then(*step))
 
     def checked(self, fact: Attribute, wordings: Compared, kind: str) -> tuple[list[str], str, tuple[str, ...]]:
-        """Yes-or-no wordings about a fact's value, the value for the comparison, and the comparing step."""
+        """Yes-or-no wordings about a fact's value, the value to compare it with, and the step that compares them."""
         holds = self.rng.random() < 0.5
         if kind == "string":
             text = fact.value.text if holds else self.rng.choice(self.facts.texts[fact.name])
@@ -280,7 +286,7 @@ class Questions:
         return found
 
     def concept(self, target: str) -> str:
-        """One of the two nearest concepts of the target."""
+        """One of the two concepts that are nearest to the target."""
         return self.rng.choice(self.facts.concepts[target][:2])
 
     def sized(self) -> tuple[str, str]:
@@ -290,7 +296,10 @@ class Questions:
         return target, fact.name
 
     def peers(self, concept: str, key: str) -> list[str]:
-        """All entities of a concept with exactly one value of an attribute. Raises Dead if there are under five."""
+        """Those entities of a concept that have exactly one value of an attribute.
+
+        Raises Dead if there are fewer than five.
+        """
         found = [identity for identity in self.facts.members[concept] if self.facts.has(identity, key)]
         if len(found) < 5:
             raise Dead

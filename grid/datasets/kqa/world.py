@@ -1,4 +1,4 @@
-"""The synthetic world, built from the stock with a seed, in the format of KQA Pro's `kb.json`; words for its facts."""
+"""The synthetic world, built from the stock with a seed, in KQA Pro's `kb.json` format; and words for its facts."""
 
 from __future__ import annotations
 
@@ -28,7 +28,11 @@ _TRIES = 10_000
 
 @dataclass
 class _Entity:
-    """One entity under construction. `leaf` is its concept, `year` its origin's year, `named` an entity in its name."""
+    """One entity under construction.
+
+    `leaf` is the entity's concept, `year` the year of its origin, and `named` another entity, whose name is part of
+    this entity's name.
+    """
 
     id: str
     name: str
@@ -166,7 +170,7 @@ class _Builder:
         return {"type": "date", "value": _day(year, rng)} if dated else {"type": "year", "value": year}
 
     def _relate(self, owner: str, relation: str, spec: RelationSpec, rng: random.Random) -> None:
-        """Give objects to the spec's share of the class's entities to which the spec applies."""
+        """Give objects to a share (`spec.share`) of the class's entities to which the spec applies."""
         pool = [entity for entity in self.entities.values() if spec.among in entity.concepts]
         taken: set[str] = set()
         for subject in self.by_class[owner]:
@@ -264,7 +268,10 @@ class ValueSpec(_Strict):
 
 
 class AttributeSpec(ValueSpec):
-    """An attribute of a class. An entity has at most `times` facts with it, whose qualifiers differ."""
+    """An attribute of a class.
+
+    An entity has at most `times` facts with this attribute, each with different qualifiers.
+    """
 
     qualifiers: dict[str, ValueSpec] = {}
     times: Annotated[int, Field(ge=1)] = 1
@@ -364,7 +371,7 @@ class Attribute(_Strict):
 class Relation(_Strict):
     """The wordings of one relation (see the head of relations.yaml).
 
-    `states` are further wordings like `subjects` that are not used together with a qualifier.
+    `states` are further wordings of the same form as `subjects`, but are not used together with a qualifier.
     """
 
     object: list[str] = []
@@ -376,7 +383,7 @@ class Relation(_Strict):
 
 
 class _RawAttribute(Attribute):
-    """An attribute as in the file, with the words that replace the attribute's key and how patterns use them."""
+    """An attribute as in the file, with the words that replace the attribute's key and their uses in patterns."""
 
     names: list[str] = []
     things: list[str] = []
@@ -489,7 +496,7 @@ def _filled(pattern: Any, word: str, slots: Mapping[str, str] = {}) -> Any:
 
 
 def _joined(words: dict[str, Any], more: dict[str, Any], qualifiers: Iterable[str]) -> dict[str, Any]:
-    """The wordings of `words` and `more`; those of `more` for a qualifier only if it is in `qualifiers`."""
+    """The wordings of `words` and `more`; qualifiers that are not in `qualifiers` get no wordings from `more`."""
     found = dict(words)
     for field, added in more.items():
         if field in ("at", "when", "check_at"):

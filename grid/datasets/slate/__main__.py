@@ -1,4 +1,4 @@
-"""Publish SLATE: `python -m grid.datasets.slate --card | --export FOLDER`; `agent-grid data slate` describes it."""
+"""Publish SLATE: `python -m grid.datasets.slate --card | --export FOLDER`; `agent-grid data slate` describes SLATE."""
 
 from __future__ import annotations
 

@@ -51,13 +51,13 @@ from grid.worlds.lookup import LookupSimulator, SameFunction, build_entries
 
 @dataclass(config=STRICT)
 class Slate(RecordDataset[CaseRecord]):
-    """SLATE (egb_slate §3). Without `path`, it is generated from the stock with `library_seed` and `cases`.
+    """SLATE (egb_slate §3). Without `path`, SLATE is generated from the stock with `library_seed` and `cases`.
 
-    A case is resolved if the outcomes named in its record are reached. These are the outcome of its last call (§6.1:
-    the final result) and, if the query has further aims, the outcomes of the last call for each aim. With `resolution`
-    all, a case is resolved by the outcomes of all calls whose results no other call uses. `limit` draws a sample in
-    which query categories, and each category's workflows, keep their proportions (`order`). `max_substeps` removes
-    longer cases before the sample is drawn.
+    A case is resolved if the outcomes named in its record are reached. The record names the outcome of the case's last
+    call (§6.1: the final result) and, if the query has further aims, the outcome of the last call for each of them. If
+    `resolution` is `all`, a case is resolved by the outcomes of all calls whose results no other call uses. With a
+    `limit`, the cases are a sample in which query categories, and each category's workflows, keep their proportions,
+    unless `order` is `file`. Cases with more than `max_substeps` substeps are removed before the sample is drawn.
     """
 
     provides: ClassVar[frozenset[str]] = frozenset({OUTLINE, BRANCHING, REFERENCES})
@@ -71,7 +71,7 @@ class Slate(RecordDataset[CaseRecord]):
 
     @property
     def asks(self) -> Mapping[str, str]:
-        """The subjects that an evaluator decides on: whether texts mean the same, if configured; otherwise none."""
+        """The questions that an evaluator decides: whether texts mean the same thing, if configured; otherwise none."""
         return {TEXTS: "equivalence"} if self.equivalence == JUDGED else {}
 
     @cached_property
@@ -220,7 +220,7 @@ def _complexities(count: int, rng: random.Random) -> list[Complexity]:
 def _deal(
     stocks: Sequence[Stock], user: User, complexity: Complexity, rng: random.Random
 ) -> Iterator[tuple[Stock, str]]:
-    """The workflows for a user and complexity, with their stocks, in rounds; each has all of them in random order."""
+    """Rounds of all workflows for a user and complexity, with their stocks; each round has a new random order."""
     deck = [(s, n) for s in stocks for n, w in s.workflows.items() if (w.user, w.complexity) == (user, complexity)]
     if not deck:
         raise ValueError(f"the stock has no {complexity} workflow for a {user}")
@@ -228,7 +228,7 @@ def _deal(
         yield from rng.sample(deck, len(deck))
 
 
-# SLATE's tool library: 1,000 tools from the stock, 3.05 arguments each (egb_slate, table 2).
+# SLATE's tool library: 1,000 tools from the stock. In egb_slate (table 2), a tool has 3.05 arguments on average.
 
 
 TOOLS = 1000

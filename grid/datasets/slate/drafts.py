@@ -1,4 +1,4 @@
-"""A case under construction: a workflow with values from the shop, its calls and its texts; the lines of the files.
+"""A case under construction (a workflow with values from the shop, its calls and its texts), and the files' records.
 
 Outcomes are computed by expressions (`evaluate`) from a call's arguments, the shop and earlier outcomes.
 """
@@ -47,7 +47,7 @@ DRAWS = 300
 """Maximum number of times that a workflow's values are drawn until its conditions are met."""
 SLOT = re.compile(r"\{([a-z]\w*(?:\.\w+)*)\}")
 OUTPUT = re.compile(r"(\d+\.\d+)\.(\w+)")
-# An output in a condition. It is replaced by a name that starts with a letter and has no dots, as expressions require.
+# An output in a condition; it is replaced by a name that starts with a letter and has no dots, as expressions require.
 _IN_CONDITION = re.compile(r"(?<![\w.])(\d+)\.(\d+)\.([a-z]\w*)")
 
 
@@ -113,7 +113,7 @@ class Draft:
         )
 
     def known(self, name: str) -> Value | None:
-        """The value with this name: one of the workflow's own values, or a field of the scene; otherwise None."""
+        """The value with this name (one of the workflow's own values, or a field of the scene), or None."""
         if name in self.own:
             return self.own[name]
         thing, _, field = name.partition(".")
@@ -194,7 +194,7 @@ class Draft:
 
 
 def _resolution(calls: Mapping[str, CallRecord]) -> list[str]:
-    """The last call; while fewer than half of the other calls lead to chosen calls, also another aim's last call."""
+    """The last call; while under half of the other calls lead to chosen calls, another aim's last call is added."""
     made = {place: ToolCall(call.tool, call.arguments) for place, call in calls.items()}
     resolving, leading = list[str](), set[str]()
     for place in reversed(final_steps(made)):
@@ -269,7 +269,7 @@ class Ledger:
         return self.shop.book(name, spec, tuple(plain(key) for key in keys))
 
 
-# The expressions in the stock files. They compute a value from other values, the shop and earlier calls.
+# The expressions in the stock files. An expression computes a value from other values, the shop and earlier calls.
 #
 # - `money(quote_id.quote_total * deposit_percent / 100)`
 # - `'in time' if request_date <= days_after(order_id.delivered, return_days(sku)) else 'too late'`
@@ -434,7 +434,7 @@ class ArgumentRecord(_Record):
 
 
 class SameFunctionRecord(_Record):
-    """The tool whose function another tool repeats. `arguments` maps the other tool's argument names to its own."""
+    """The tool whose function another tool repeats. `arguments` maps the other tool's argument names to this tool's."""
 
     tool: str
     arguments: dict[str, str]

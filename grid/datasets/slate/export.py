@@ -1,4 +1,4 @@
-"""SLATE's files for publication: tools, cases, the simulator's tables, a card, a scorer in one file, and all hashes."""
+"""SLATE's files for publication: tools, cases, the simulator's tables, a card, a one-file scorer, and their hashes."""
 
 from __future__ import annotations
 
@@ -179,7 +179,7 @@ _TEXTS = Path(__file__).parent / "card.md"
 def card(dataset: Slate, seeds: Sequence[int] = ()) -> str:
     """The card of a generated SLATE, of an exported folder, or of files from another source.
 
-    The figures of a generated SLATE are shown next to those of other library `seeds`.
+    The figures of a generated SLATE are shown next to the figures of other library `seeds`.
 
     Raises:
         DataError: a file of an exported folder differs from the exported file.
@@ -321,7 +321,10 @@ _REFERENCE, _FIRST, _CHANCE = "the reference (oracle)", "the retriever's first",
 
 @dataclass(frozen=True)
 class Baseline:
-    """A baseline for planners. `bound`: it gives no arguments, so its success is computed with correct arguments."""
+    """A baseline for planners.
+
+    If `bound`, the baseline gives no arguments; its success is computed with correct arguments.
+    """
 
     name: str
     success: Estimate
@@ -336,7 +339,7 @@ class Ceiling:
 
     `recall`: the share of the reference's calls whose tool is offered. `all_offered`: the share of cases in which the
     tools of all calls are offered. `resolvable`: the share of cases in which every call that the resolution needs has
-    its tool, or a tool with the same function, among those offered.
+    its tool, or a tool with the same function, among the offered tools.
     """
 
     recall: float
@@ -348,7 +351,8 @@ class Ceiling:
 class Offer:
     """A substep: the reference's tool (None: no tool), the offered tools (best first), and the correct tools.
 
-    `right` has the reference's tool and all tools with its function. `taken`: the resolution needs this call.
+    `right` has the reference's tool and all tools with its function. `taken` says whether the resolution needs this
+    call.
     """
 
     tool: str | None
@@ -430,7 +434,7 @@ def _first(case: ScoredCase, calls: Calls, substeps: Sequence[Offer]) -> Verdict
 
 
 def _chance(substeps: Sequence[Offer]) -> Verdict:
-    """The expected verdict if each option is drawn at random."""
+    """The expected verdict if one of the options is drawn at random at each substep."""
     calls = [one for one in substeps if one.tool]
     return Verdict(
         prod(len(one.right & set(one.offered)) * one.chance for one in calls if one.taken),

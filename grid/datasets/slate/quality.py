@@ -1,6 +1,6 @@
 """Figures on SLATE's quality: whether hints give answers away, and whether the texts determine the answers.
 
-They are meant for reviewers of a benchmark, and are computed only from `tools.jsonl` and `cases.jsonl`.
+The figures are meant for reviewers of a benchmark, and are computed only from `tools.jsonl` and `cases.jsonl`.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def groups(dataset: Slate) -> list[Iterator[Figure]]:
 
 
 def _styles(tools: Mapping[str, ToolRecord], cases: Sequence[CaseRecord]) -> Iterator[Figure]:
-    """Whether texts alone distinguish plan tools from distractors, and substeps with a call from those without."""
+    """Whether texts alone distinguish plan tools from distractors, and substeps with a call from the other substeps."""
     used = {sub.call.tool for case in cases for sub in case.substeps() if sub.call}
     # A tool with the same function as a plan's tool is a correct choice and therefore not a distractor.
     told = [tool for tool in tools.values() if not tool.same_function]
@@ -102,7 +102,8 @@ def separated(
     """Area under the ROC curve of a logistic model on words and shape, over five folds; 0.5 means no separation.
 
     Args:
-        texts: one text per item; the stems of the text's words are features (TF-IDF). If empty, only shapes are used.
+        texts: one text per item; the stems of the text's words are features (TF-IDF). If there are no texts, only
+            shapes are used.
         shapes: further features (items, features), standardised here.
         labels: booleans (items).
         groups: the group of each item; all items of a group are in the same fold.
@@ -234,7 +235,10 @@ def _fits(value: object, tool: ToolRecord, argument: str) -> bool:
 
 
 def read_source(tool: ToolRecord, argument: str, possible: Sequence[_Output]) -> _Output:
-    """The result that shares most words with an argument; its field's words count double. Among equals, the latest."""
+    """The result that shares the most words with an argument; words of the result's field count double.
+
+    If several results are equally similar, the latest of them is chosen.
+    """
     described = next(one.description for one in tool.arguments if one.name == argument)
     wanted = Counter([*stems(argument), *stems(described)])
 

@@ -9,12 +9,13 @@ An argument is a value or `OUTPUT_FROM_STEP_i.j.field`, a result of an earlier c
 it was not reached, or if its answer could not be read; such a substep counts as wrong. A call of a tool that does not
 exist is wrong. Cases that are left out also count as wrong, unless --subset is given.
 
-- Execution success rate: the share of cases whose resolution was obtained, in any way. Calls are compared with the
-  simulator's entries. Dates, numbers and texts in forms with the same meaning are equal, and so are tools with the same
-  function.
-- Tool match rate: of a case's substeps that need a tool, the share with the reference's tool; the mean over cases.
-- Action identification accuracy: the share of a case's substeps at which it was right to call a tool, or to call none;
-  the mean over cases.
+- Execution success rate: the share of cases in which the outcomes of all substeps in the case's `resolution` were
+  obtained, by whatever calls. Calls are compared with the simulator's entries. Dates, numbers and texts that mean the
+  same thing in different forms are equal, and so are tools with the same function.
+- Tool match rate: of a case's substeps that need a tool, the share at which the reference's tool was called; averaged
+  over cases.
+- Action identification accuracy: the share of a case's substeps at which a tool was called if one was needed, or no
+  tool was called if none was needed; averaged over cases.
 
 Intervals are 95% intervals from resampling whole workflows, since the cases of one workflow are not independent draws.
 """

@@ -22,8 +22,8 @@ from grid.datasets.files import read_stock
 
 # The authored stock from which SLATE's generator draws: tools, their neighbours, and workflows (egb_slate §3.2-3.3).
 #
-# It has one YAML file under `stock/` for each of the twelve query categories; `agent-grid data slate --check` reads all
-# of them and prints every broken rule.
+# The stock has one YAML file under `stock/` for each of the twelve query categories; `agent-grid data slate --check`
+# reads all of them and prints every broken rule.
 
 
 STOCK = Path(__file__).parent / "stock"
@@ -61,8 +61,8 @@ TOOL_CATEGORIES = (
     "Content Management",
 )
 # Ranges for (steps, substeps per step, substeps in total, calls) after egb_slate appendix D, figures 10 and 12. The
-# total is higher than in the prompts there (8 to 12 for complex), which could not yield the 13.6 substeps per case of
-# table 5.
+# total is higher than in the appendix's prompts (8 to 12 for complex), which could not yield the 13.6 substeps per case
+# of table 5.
 SHAPES: dict[Complexity, tuple[range, range, range, range]] = {
     "simple": (range(2, 4), range(1, 3), range(3, 6), range(1, 3)),
     "moderate": (range(3, 5), range(1, 4), range(9, 13), range(2, 5)),
@@ -76,7 +76,7 @@ class _Strict(BaseModel):
 
 
 class Neighbour(_Strict):
-    """A tool that no plan uses. It is similar to its host or, if `equivalent`, has the host's function.
+    """A tool that no plan uses. The tool is similar to its host or, if `equivalent`, has the host's function.
 
     `arguments` maps a name to (type, description). An equivalent tool returns its host's `results`.
     """
@@ -116,7 +116,7 @@ class HighLevelStep(_Strict):
 
 
 class Workflow(_Strict):
-    """One way to resolve queries of a category, with several queries.
+    """One way to resolve queries of a category, and several queries that are resolved in this way.
 
     `values` are the workflow's own values, in addition to the scene. Values and scene are drawn again until all
     conditions in `must` are met.
@@ -164,7 +164,8 @@ def load_all(folder: Path = STOCK) -> list[Stock]:
     return [load(path) for path in sorted(folder.glob("*.yaml")) if path.name not in ("pools.yaml", "shop.yaml")]
 
 
-# The value language of the stock files: values are drawn or follow from other values, and are written as by people.
+# The value language of the stock files: values are drawn or follow from other values, and are written as people write
+# them.
 #
 # A value is one line of text in YAML:
 #
@@ -371,7 +372,7 @@ class Shop:
         return {str(record[key]): record for records, keys in keyed for record in records for key in keys}
 
     def scene(self, rng: random.Random) -> Scene:
-        """The subject of one case. Its records belong together: a customer, her order, that order's product, etc."""
+        """The subject of one case. The records belong together: a customer, her order, that order's product, etc."""
         owned = rng.choice(self._owned)
         by_key = self.index
         order, earlier = owned["order"], owned["earlier"]
@@ -398,7 +399,10 @@ class Shop:
         }
 
     def book(self, name: str, spec: str, keys: tuple[Value, ...]) -> Value:
-        """A book's entry for the given keys. It depends only on the seed, the book's name, the spec and the keys."""
+        """A book's entry for the given keys.
+
+        The entry depends only on the seed, the book's name, the spec and the keys.
+        """
         return draw(parse(spec), random.Random(f"{self.seed}|{name}|{spec}|{keys!r}"), {}, self.pools)
 
     def _new(self, pattern: str) -> str:

@@ -195,7 +195,7 @@ def problems(stock: Stock, shop: Shop) -> list[str]:
 
 
 def repeated(stocks: Sequence[Stock]) -> list[str]:
-    """One line for each name of a tool or workflow that occurs more than once in all categories."""
+    """One line for each name of a tool or workflow that occurs more than once across all categories."""
     tools = [name for stock in stocks for host, tool in stock.tools.items() for name in (host, *tool.neighbours)]
     workflows = [name for stock in stocks for name in stock.workflows]
     return [
@@ -308,7 +308,7 @@ def _call_problems(substep: Substep, tool: StockTool) -> Iterator[str]:
 
 
 def names_tool(text: str, tool: str) -> bool:
-    """Whether the text contains every word of the tool's name, so that the tool can be found without understanding."""
+    """Whether the text contains every word of the tool's name, so that no understanding is needed to find the tool."""
     words = set(re.findall(r"[a-z]+", text.lower()))
     return all(any(word.startswith(part[:5]) for word in words) for part in tool.split("_"))
 
@@ -360,6 +360,6 @@ def _strangers(case: CaseRecord, shop: Shop) -> Iterator[str]:
 
 
 def _owner(record: Record) -> str | None:
-    """The account of the customer to whom a record belongs; None if it does not belong to one."""
+    """The account of the customer to whom a record belongs; None if there is no such customer."""
     value = record.get("account") or record.get("customer")
     return str(value) if value else None

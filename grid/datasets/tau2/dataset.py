@@ -1,9 +1,9 @@
-"""τ²-bench (Barres et al. 2025): customer service with tools and a policy, scored by the databases at the end.
+"""τ²-bench (Barres et al. 2025): customer service with tools and a policy, scored by the databases' final contents.
 
-agent_planning_benchmark §5.1 validates plans on it (table 3). Telecom and mock are solved from a ticket, and the agent
-also has the user's tools (solo). In airline and retail, the agent talks to a user, or gets the user's instructions as a
-ticket. With a ticket, these tasks are different and easier, so their figures can only be compared with those of other
-runs with tickets.
+agent_planning_benchmark §5.1 validates plans on this benchmark (table 3). Telecom and mock are solved from a ticket,
+and the agent also has the user's tools (solo). In airline and retail, the agent talks to a user, or gets the user's
+instructions as a ticket. With tickets, the tasks of these two domains are different and easier, so their figures can
+only be compared with the figures of other runs with tickets.
 """
 
 from __future__ import annotations
@@ -164,7 +164,7 @@ class Tau2(FileDataset[_Record]):
         return task.instructions.get("known_info") or task.id
 
     def problem(self, case_id: str) -> Problem:
-        """One task. Its reference has the gold actions as calls.
+        """One task. The reference has the gold actions as calls.
 
         The reference's answer is the information that the agent must give.
         """

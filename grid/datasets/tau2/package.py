@@ -87,7 +87,7 @@ class Domain:
 
 
 class _Drawn:
-    """Replaces `uuid` in telecom's tools, which number new bills, so that equal calls get equal numbers."""
+    """Replaces `uuid`, which telecom's tools use to number new bills, so that equal calls get equal numbers."""
 
     key = ""
 
@@ -180,7 +180,7 @@ def _without_dotenv() -> Iterator[None]:
 
 @dataclass(frozen=True, eq=False)
 class Version:
-    """A database as changes to `base`.
+    """A database, stored as changes to `base`.
 
     `records` has the changed records by table and key (None: deleted), `parts` the changed fields that are not tables.
     """
@@ -199,7 +199,7 @@ class Version:
         return type(self.base).model_construct(**found)
 
     def behind(self, worked: Any) -> Version:
-        """The version after a call that left the database as `worked`.
+        """The version after a call; `worked` is the database as the call left it.
 
         If nothing has changed, return this version itself.
         """
@@ -259,7 +259,7 @@ class Table(MutableMapping[str, Any]):
         self._own[key] = record
 
     def __delitem__(self, key: str) -> None:
-        """Delete a record; raises KeyError."""
+        """Delete a record; raises KeyError if there is no such record."""
         if key not in self:
             raise KeyError(key)
         self._own[key] = None
@@ -290,7 +290,10 @@ def _plain(value: Any) -> Any:
 
 
 Ended = Literal["agent_stop", "user_stop", "too_many_errors", "user_error"]
-"""The reason why a run ended. A run ended by a planner's limit or an error has none of these; it is `unfinished`."""
+"""The reason why a run ended.
+
+A run ended by a planner's limit or an error has none of these reasons; it is `unfinished`.
+"""
 PROPERLY: tuple[Ended, ...] = ("agent_stop", "user_stop")
 
 
@@ -311,7 +314,7 @@ class Databases(NamedTuple):
 class Talk:
     """The state of a task. Two states are equal if they had the same calls and messages in the same order (`past`).
 
-    `errors` counts the failed calls; `ended` says why the run is over, and is None if it is not over.
+    `errors` counts the failed calls; `ended` says why the run is over, and is None if the run is not over.
     """
 
     past: str
@@ -339,7 +342,10 @@ BASES: tuple[Basis, ...] = ("DB", "ENV_ASSERTION", "ACTION", "COMMUNICATE", "NL_
 
 @dataclass(frozen=True)
 class Action:
-    """A gold action. Only the arguments in `compare_args` are compared with a call's; None: all of the call's."""
+    """A gold action.
+
+    Only the arguments in `compare_args` are compared with a call; None: all of the call's arguments.
+    """
 
     requestor: Requestor
     name: str
@@ -381,8 +387,7 @@ class Assertion(FunctionCall):
 class Task:
     """One task. First the databases are updated with `data` and `user_data`; then the functions in `begins` are run.
 
-    The user's player gets `persona` and `instructions`; a solo agent gets `ticket`. An empty text means that there is
-    none.
+    The user's player gets `persona` and `instructions`; a solo agent gets `ticket`. A text that a task lacks is empty.
     """
 
     id: str
@@ -468,7 +473,10 @@ def _invoked(kit: Any, name: str, arguments: Mapping[str, Any]) -> Any:
 
 
 def _keep_in_step(environment: Any, kits: Mapping[str, Any]) -> None:
-    """Synchronize as the package does after every call: in telecom, devices follow lines, and bills follow payments."""
+    """Synchronize the two sides' databases, as the package does after every call.
+
+    In telecom, the user's side gets the line's state and a bill to pay, and a bill that the user paid becomes paid.
+    """
     both = object.__new__(environment)  # its constructor would also synchronize before the call
     both.tools, both.user_tools = kits["assistant"], kits["user"]
     both.sync_tools()
@@ -481,8 +489,8 @@ def _arguments(arguments: Mapping[str, Json]) -> dict[str, Any]:
     return copy.deepcopy(dict(arguments))
 
 
-# The tool `calculate`, with the same results as in the package, where it passes the model's text to `eval`, but with
-# limits.
+# The tool `calculate`. The results are the same as in the package, which passes the model's text to `eval`; unlike the
+# package, this code sets limits.
 
 
 _ALLOWED = frozenset("0123456789+-*/(). ")

@@ -208,7 +208,7 @@ def parts(domain: Domain, task: Task, gold: Databases, talk: Talk) -> Parts:
 
 
 def reward(found: Parts, talk: Talk) -> float | None:
-    """0 if the run did not end properly; otherwise the product of the parts, or None if a part is unknown."""
+    """The product of the parts (None if a part is unknown), but always 0 if the run did not end properly."""
     if talk.ended not in PROPERLY:
         return 0.0
     known = [part for part in found.values() if part is not None]
@@ -218,8 +218,8 @@ def reward(found: Parts, talk: Talk) -> float | None:
 def same_databases(domain: Domain, gold: Databases, talk: Talk) -> bool | None:
     """Whether a run ended properly and left the same databases as the gold actions.
 
-    None for telecom, where in the package the gold actions produce different databases each time, because bills get
-    random numbers.
+    None for telecom, because the package gives bills random numbers, so that the gold actions produce different
+    databases each time.
     """
     return None if domain.name == "telecom" else talk.ended in PROPERLY and talk.databases.same(gold)
 

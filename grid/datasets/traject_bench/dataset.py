@@ -2,13 +2,13 @@
 
 Each domain has a file that defines its tools. Many tools are in several files: 250 of the 587 names that the files
 define are in two to five files, mostly with the same definition; the first definition counts. In a case, the category
-of such a tool is the case's domain if that domain has the tool. The model sees the same facts about a tool as in the
-authors' prompts: its name, its description, and its parameters with types, descriptions and defaults.
+of a tool from several files is the case's domain if that domain has the tool. The model sees the same facts about a
+tool as in the authors' prompts: its name, its description, and its parameters with types, descriptions and defaults.
 
 A quarter of the sequential queries (315 of 1,270) call tools that no file defines (25 tools). Without these queries,
-most of Mapping and half of Gaming would be missing. Therefore `library` defines each such tool from the records that
-call it, which give its name, its description and its parameters. The tool's domain offers it like any other tool.
-`skipped` names each such tool.
+most of Mapping and half of Gaming would be missing. Therefore `library` defines each of the 25 tools from the records
+that call it, which give its name, its description and its parameters. The tool's domain offers it like any other tool.
+`skipped` names each tool that is defined from records.
 """
 
 from __future__ import annotations
@@ -87,11 +87,11 @@ class Tools:
 
 
 def library(files: Mapping[str, Iterable[Mapping[str, Any]]], records: Iterable[Record]) -> Tools:
-    """The tools that the domains' files define (the first definition of each name), then tools that only records name.
+    """The tools that the domains' files define (the first definition of each name), then tools found only in records.
 
-    A tool that no file defines is made from all records that call it. It has the first description in these records,
-    and all parameters in them. A parameter is required if every such record lists it as required; its type follows from
-    its values.
+    A tool that no file defines is made from all records that call it. Such a tool has the first description that these
+    records give, and every parameter that occurs in any of them. A parameter is required if every record of the tool
+    lists it as required; its type is derived from its values.
     """
     specs: dict[str, ToolSpec] = {}
     by_domain: dict[str, set[str]] = {domain: set() for domain in files}
@@ -115,7 +115,7 @@ def library(files: Mapping[str, Iterable[Mapping[str, Any]]], records: Iterable[
 def respelled(records: Iterable[Record], names: Iterable[str]) -> list[Record]:
     """The records, with tools' names spelt as in the files.
 
-    Two spellings denote the same name if they differ only in case.
+    Two spellings denote the same name if they differ only in letter case.
     """
     known = set(names)
     by_letters = {name.casefold(): name for name in known}
@@ -132,7 +132,7 @@ def respelled(records: Iterable[Record], names: Iterable[str]) -> list[Record]:
 
 
 def _spec(row: Mapping[str, Any], domain: str) -> ToolSpec:
-    """A file's definition as a tool. The prose description of outputs is left out, as in the benchmark."""
+    """The tool defined by a file's entry. The prose description of outputs is left out, as in the benchmark."""
     found = {
         item["name"].strip(): _parameter(item, key == "required")
         for key in ("optional", "required")
@@ -144,7 +144,7 @@ def _spec(row: Mapping[str, Any], domain: str) -> ToolSpec:
 
 
 def _parameter(item: Mapping[str, Any], required: bool) -> Parameter:
-    """A parameter with its default, which the benchmark also shows to the model."""
+    """A parameter with its default value; as in the benchmark, the model sees this value."""
     said, default = plain(str(item.get("description") or "")), item.get("default")
     shown = "" if default is None or default == "" else f"default: {plain(str(default))}"
     kind = str(item.get("type") or "").partition("(")[0].strip().casefold()
@@ -172,7 +172,7 @@ def _type(values: list[Any]) -> str:
 
 
 ADAPTER = 1
-"""Increase this when the same files yield different cases, tools or outcomes."""
+"""Increase this when a change makes the same files yield different cases, tools or outcomes."""
 PUBLIC = "public_data"
 
 
@@ -187,11 +187,12 @@ class TrajectBench(RecordDataset[Record]):
     """The queries of one kind (`parallel` with `level` simple or hard, or `sequential`), from one domain or all.
 
     A parallel query's calls have no order. A case is resolved when every recorded call has been made with its
-    arguments, in any order and regardless of any other calls. A case's `own` tools are the tools of its reference,
-    because the benchmark names no candidates. A record's final answer is used only if all steps of the record
-    succeeded, because it otherwise depends on a failed call. `without` names domains whose queries are left out; their
-    tools stay in the library. The authors' scripts leave out Finance in this way if all of its tools would be in the
-    prompt. `limit` draws a sample in proportion to the domains, numbers of calls and clusters (`order`).
+    arguments, in any order and regardless of any other calls. A case's `own` tools are the tools that its reference
+    calls, because the benchmark names no candidates. A record's final answer is used only if all steps of the record
+    succeeded, because otherwise the answer depends on a failed call. `without` names domains whose queries are left
+    out; their tools stay in the library. The authors' scripts leave out the queries of Finance if all of its tools
+    would be in the prompt. `limit` draws a sample that keeps the proportions of domains, numbers of calls and clusters
+    (`order`).
     """
 
     provides: ClassVar[frozenset[str]] = frozenset({BRANCHING, EXAMINED, REFERENCES})
@@ -227,7 +228,10 @@ class TrajectBench(RecordDataset[Record]):
 
     @cached_property
     def tools(self) -> Mapping[str, ToolSpec]:
-        """All domains' tools. A tool's category is the configured domain if that has it, else its first domain."""
+        """All domains' tools.
+
+        A tool's category is the configured domain if it has the tool, else the tool's first domain.
+        """
         found = self._read.tools
         return self._library(self.domain) if self.domain else MappingProxyType(found.specs)
 
@@ -242,7 +246,7 @@ class TrajectBench(RecordDataset[Record]):
         return self._read.records
 
     def strata(self) -> Sequence[Stratum]:
-        """Domains, numbers of calls within a domain, and clusters within a number of calls."""
+        """The strata: domains, numbers of calls within each domain, and clusters within each number of calls."""
         records = self.records
         return lambda name: records[name].domain, lambda name: str(len(records[name].steps)), self.cluster
 
@@ -284,7 +288,7 @@ class TrajectBench(RecordDataset[Record]):
         )
 
     def unsolved(self, case_id: str) -> Mapping[str, Any]:
-        """The scores of an aborted episode: the lowest score, and a wrong answer if there is a right one."""
+        """The scores of an aborted episode: `traj_satisfy` is 0; `accuracy` is False (None without a right answer)."""
         right = _answer(self.records[case_id])
         return {"traj_satisfy": 0.0, "accuracy": False if right else None}
 
@@ -405,9 +409,9 @@ async def examined(
 
     traj_satisfy: the evaluator's score, 0 to 10, for the called tools; the evaluator sees their names and the first 120
     characters of their descriptions. accuracy: whether the evaluator says that the trajectory's answer matches the
-    `right` one. It is False, without asking the evaluator, if the trajectory ended without an answer or did not end. It
-    is None if there is no right answer, or if the planner gives no answer because it writes its whole plan before any
-    call is run.
+    answer `right`. Accuracy is False if the trajectory did not end or ended without an answer; in these cases the
+    evaluator is not asked. Accuracy is None if there is no right answer, or if the planner gives no answer because it
+    writes its whole plan before any call is run.
     """
     score = await asking.score(plan_prompt(query, tools, found), "traj_satisfy")
     return {
@@ -417,7 +421,7 @@ async def examined(
 
 
 def plan_prompt(query: str, tools: Mapping[str, ToolSpec], found: Trajectory) -> Prompt:
-    """The request and the tools that were called."""
+    """The prompt for `traj_satisfy`, which shows the request and the tools that were called."""
     names = [step.call.tool for step in found.steps if step.call]
     lines = [f"{number}. {_described(name, tools.get(name))}" for number, name in enumerate(names, 1)]
     proposal = Section("proposal", ("Tools:", "\n".join(lines) or "none"))
@@ -425,7 +429,7 @@ def plan_prompt(query: str, tools: Mapping[str, ToolSpec], found: Trajectory) ->
 
 
 def match_prompt(query: str, right: str, given: str) -> Prompt:
-    """The request and both answers."""
+    """The prompt for `accuracy`, which shows the request, the right answer and the given answer."""
     answers = Section("texts", ("The right answer:", right, "The given answer:", given))
     return Prompt((MATCH, Section("task", (f"Query: {query}",)), answers), ScoreAnswer())
 
@@ -460,13 +464,13 @@ class RecordedTools(LookupSimulator):
     """A call that equals a recorded step returns the step's output; any other returns an error without correct values.
 
     The lookup simulator's rules decide which calls are equal. If the recorded output is a failure, the call also fails,
-    and the state records that it was made. `tools` is the library.
+    and the state records that the call was made. `tools` is the library.
     """
 
     tools: Mapping[str, ToolSpec] = field(default_factory=dict)
 
     def missed(self, call: ToolCall) -> Observation:
-        """The error for a call that equals no recorded step: an error in its form, or `no_result` if there is none."""
+        """The error for a call that equals no recorded step: an error in the call's form, or else `no_result`."""
         kind, message = _fault(call, self.tools.get(call.tool))
         return Observation({ERROR: kind, MESSAGE: message}, failed=True)
 
@@ -494,8 +498,8 @@ def entries(steps: Mapping[str, Recorded], tools: Mapping[str, ToolSpec]) -> tup
     """The table of a case; equal calls form one entry, which returns the output of the first of them.
 
     Two kinds of arguments are not compared, because planners cannot know them: arguments that the tool does not
-    declare, and arguments that the tool requires but the record lacks. Entries with fewer such arguments come first, so
-    that a call is matched with the entry that compares most of its arguments.
+    declare, and arguments that the tool requires but the record lacks. Entries with fewer arguments of these two kinds
+    come first, so that a call is matched with the entry that compares most of its arguments.
     """
     found: dict[str, Entry] = {}
     for place, step in steps.items():
@@ -520,7 +524,7 @@ def world(steps: Mapping[str, Recorded], tools: Mapping[str, ToolSpec]) -> Recor
 
 
 def called(steps: Sequence[Recorded]) -> dict[str, Recorded]:
-    """The steps by their numbers from 1."""
+    """The steps, keyed by their numbers, which start at 1."""
     return {str(number): step for number, step in enumerate(steps, 1)}
 
 
@@ -536,10 +540,10 @@ _ERROR = "ERROR:"
 
 
 def outcome(text: str, failed: bool = False) -> Observation:
-    """The outcome of a step: an object's fields, or otherwise the whole output as the field `output`.
+    """The outcome of a step: the output's fields if it is an object, else the whole output as the field `output`.
 
-    A text that is not a literal stays a text, and so does a long output that the release truncated. The outcome is a
-    failure if the record says so (`failed`), or if the output begins with `ERROR:`.
+    An output that is not a literal stays a text; this includes the long outputs that the release truncated. The outcome
+    is a failure if the record says so (`failed`), or if the output begins with `ERROR:`.
     """
     value = read(text)
     content = value if isinstance(value, dict) and value else {OUTPUT: value}
@@ -562,7 +566,7 @@ def read(text: str) -> Json:
 
 
 def _json(value: object, depth: int = 0) -> Json:
-    """The value with lists instead of tuples, and with texts as keys.
+    """The value with lists instead of tuples, and with strings as keys.
 
     Raises ValueError if JSON or a table cannot store the value.
     """

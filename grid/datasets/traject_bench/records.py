@@ -63,7 +63,10 @@ def domains(root: Path, kind: Kind, name: str) -> list[str]:
 
 
 def read_tools(path: Path) -> list[dict[str, Any]]:
-    """The definitions in a domain's file. Raises DataError if the file has a different form or no definitions."""
+    """The definitions in a domain's file.
+
+    Raises DataError if the file does not have the expected form, or has no definitions.
+    """
     rows = _rows(path)
     for index, row in rows:
         _name(path, index, row)
@@ -77,7 +80,7 @@ def read_tools(path: Path) -> list[dict[str, Any]]:
 
 
 def read_queries(path: Path, kind: Kind, level: Level | None, domain: str) -> tuple[list[Record], list[Skipped]]:
-    """A domain's usable queries, and the skipped queries with reasons.
+    """A domain's usable queries, and the skipped queries with the reasons.
 
     Raises:
         DataError: the file does not have the expected form; for example, a record lacks a query or a list of tools.
@@ -101,7 +104,7 @@ def read_queries(path: Path, kind: Kind, level: Level | None, domain: str) -> tu
 
 
 def parameters(row: Mapping[str, Any], key: str) -> list[Any] | None:
-    """The parameters under a key, spelt with a space or `_` (`required_parameters`); None if the value is no list."""
+    """The parameters under a key, with a space or `_` in it (`required_parameters`); None if they are not a list."""
     for name in (f"{key}_parameters", f"{key} parameters"):
         if row.get(name) is not None:
             return row[name] if isinstance(row[name], list) else None
@@ -109,7 +112,10 @@ def parameters(row: Mapping[str, Any], key: str) -> list[Any] | None:
 
 
 def plain(name: str) -> str:
-    """A name with single spaces. Some files have two where others have one, and models do not copy two spaces."""
+    """The name, with each run of spaces replaced by one space.
+
+    Some files have two spaces where other files have one, and models do not copy two spaces.
+    """
     return _BLANKS.sub(" ", name).strip()
 
 
@@ -166,7 +172,7 @@ def _given(step: Mapping[str, Any]) -> Iterator[tuple[str, Given]]:
 
 
 def _is_empty(value: Json) -> bool:
-    """Whether a value is empty by the authors' scorer's rule. Parameters with empty values are left out."""
+    """Whether a value is empty according to the authors' scorer. Parameters with empty values are left out."""
     return value is None or (isinstance(value, str) and not value.strip())
 
 

@@ -1,4 +1,4 @@
-"""The release's statistics compared with the paper's: tools by domain (traject_bench, table 8), queries (table 9)."""
+"""The release's statistics compared with the paper's: tools by domain (traject_bench table 8) and queries (table 9)."""
 
 from __future__ import annotations
 
@@ -67,13 +67,16 @@ def queries(root: Path, kind: Kind, level: Level | None) -> dict[str, Found]:
 
 
 def tables(dataset: TrajectBench) -> Iterator[Table]:
-    """Tables 8 and 9 compared with the folder. The configured kind, level and domain make no difference."""
+    """The counts in tables 8 and 9, next to the same counts for the folder.
+
+    The tables do not depend on the configured kind, level and domain.
+    """
     yield tools_table(dataset.root)
     yield from queries_tables(dataset.root)
 
 
 def tools_table(root: Path) -> Table:
-    """Table 8 compared with the folder."""
+    """The counts in table 8, next to the same counts for the folder."""
     table = Table("domain", "published", "in the file", "of different names", title="tools (traject_bench, table 8)")
     here = tools(root)
     for domain, (published, *_) in PUBLISHED.items():
@@ -84,7 +87,7 @@ def tools_table(root: Path) -> Table:
 
 
 def queries_tables(root: Path) -> list[Table]:
-    """Table 9 compared with the folder, with one table for each of its columns."""
+    """For each column of table 9, a table of its counts next to the same counts for the folder."""
     kinds: tuple[tuple[str, Kind, Level | None], ...] = (
         ("simple parallel", "parallel", "simple"),
         ("hard parallel", "parallel", "hard"),

@@ -84,7 +84,7 @@ _MAX_NAME = 200  # maximum characters of a name
 
 
 class Beside(BaseModel):
-    """A response body's keys for an answer's tokens and source.
+    """The keys of a response body that give an answer's token counts and source.
 
     Servers may leave out any key, or give its value in any form.
     """
@@ -96,7 +96,7 @@ class Beside(BaseModel):
 
     @property
     def source(self) -> Source:
-        """The source of the answer, as far as the server names it."""
+        """The source of the answer; parts that the server does not name are None."""
         return Source(*map(_name, (self.model, self.system_fingerprint, self.provider)))
 
 
@@ -106,7 +106,7 @@ def _name(told: Any) -> str | None:
 
 
 REASONING = ("reasoning_content", "reasoning")
-"""A message's keys for a thought that the server returns separately from the message's content."""
+"""The keys of a message that may hold a thought that the server returns separately from the message's content."""
 # Control tokens as common chat templates write them.
 _CONTROL = re.compile(r"<\|[^|<>\s]{1,40}\|>|</?s>|\[/?INST\]|<(?:start|end)_of_turn>")
 _CUT = frozenset({"length", "model_length", "max_tokens", "max_output_tokens", "content_filter"})
@@ -114,7 +114,7 @@ OWN = frozenset(
     {"model", "messages", "temperature", "seed", "n", "stream", "max_tokens", "max_completion_tokens"}
     | {"response_format", "tools", "tool_choice"}
 )
-"""A request's keys that the engine sets itself."""
+"""The keys of a request that the engine sets itself."""
 
 
 class Model(BaseModel):
@@ -177,7 +177,7 @@ class Answer(BaseModel):
 
     @property
     def text(self) -> str:
-        """The answer, without a thought, which some servers leave in the answer."""
+        """The answer without its thought, since some servers leave the thought in the answer."""
         text = self.message.content.text or self.message.misplaced
         _, end, answer = text.rpartition("</think>")
         if end:
@@ -220,7 +220,7 @@ class Chat(Beside):
 def question(
     prompt: Prompt, structured: bool, padded: bool = False, strict: bool = False, reasoning: bool = True
 ) -> dict[str, Any]:
-    """A request's keys for a prompt: the messages, and the functions or, if `structured`, the answer's schema.
+    """The part of a request for a prompt: the messages, and the functions or, if `structured`, the answer's schema.
 
     `strict`: use OpenAI's strict mode if the schema has a strict form. `reasoning`: as for `messages`.
     """
@@ -257,8 +257,8 @@ def plain(text: str) -> str:
 
 # OpenAI's strict mode: converts a JSON schema to the strict form, and an answer back to the original schema's form.
 #
-# In strict mode all properties of an object are required and no others are allowed, so an optional property may be null
-# instead. Every part has a type, and the root is an object (the guide "Structured model outputs").
+# In strict mode all properties of an object are required and no others are allowed, so an optional property is not left
+# out but may be null. Every part has a type, and the root is an object (the guide "Structured model outputs").
 
 
 _NULL = {"type": "null"}
@@ -307,7 +307,7 @@ def _or_null(schema: dict[str, Any]) -> dict[str, Any]:
 
 
 def without_nulls(text: str) -> str:
-    """The answer without arguments that are null; if there are none, or the answer is not JSON, it is unchanged."""
+    """The answer without its null arguments; an answer that has none, or is not JSON, is returned unchanged."""
     if "null" not in text:
         return text
     try:
@@ -387,7 +387,7 @@ def _explained(usage: Any, said: bool) -> Counts | None:
 
 
 def _readings(whole: int, part: int, beside: bool) -> set[int]:
-    """The possible true values of a count `whole`, if the server may count its `part` in it or separately.
+    """The possible true values of the count `whole`, since a server may or may not have included `part` in it.
 
     `whole` itself is possible if it is large enough to include the part. The sum of `whole` and `part` is possible if
     `whole` is too small, or if `beside` is set.
@@ -414,9 +414,9 @@ def _told(found: Any, *path: str) -> int | None:
 
 _MAX_READ = 2000  # maximum characters read of each text
 _SERVER_S = frozenset({401, 402, 404, 408, 429})
-"""Statuses that alone identify the problem: the key, the bill, the address or the rate."""
-# Messages for a prompt that does not fit, from OpenAI, vLLM, SGLang, TGI, TensorRT-LLM, llama.cpp, LM Studio, Ollama,
-# Mistral, Anthropic, Google, Bedrock, Cohere, Together, Groq, xAI, Moonshot and Alibaba.
+"""Statuses that identify the problem without the error's text: the key, the bill, the address or the rate."""
+# Error messages for a prompt that does not fit, from OpenAI, vLLM, SGLang, TGI, TensorRT-LLM, llama.cpp, LM Studio,
+# Ollama, Mistral, Anthropic, Google, Bedrock, Cohere, Together, Groq, xAI, Moonshot and Alibaba.
 _TOO_LONG = re.compile(
     r"context_length_exceeded|exceed_context_size|string_above_max_length|context ?(?:size|window|limit)"
     r"|context length (?:of|is|exceeded)|maximum (?:context|model|prompt|input|sequence) length"
@@ -430,8 +430,8 @@ _TOO_LONG = re.compile(
     r"|overflows\. however, the model is loaded with context",
     re.IGNORECASE,
 )
-# Messages for a model's text that its server cannot read, from Groq, Ollama, llama.cpp, Google, and harmony's parser in
-# vLLM and other servers.
+# Error messages for a model's text that its server cannot read, from Groq, Ollama, llama.cpp, Google, and harmony's
+# parser in vLLM and other servers.
 _UNFIT = re.compile(
     r"tool_use_failed|json_validate_failed|output_parse_failed|failed_generation|failed to call a function"
     r"|tool call validation failed|harmonyerror(?!.{0,60}(?:vocab|load))|tokens remaining in message header"
@@ -439,8 +439,8 @@ _UNFIT = re.compile(
     r"|malformed_function_call|model (?:output|generated output).{0,40}(?:parse|invalid)",
     re.IGNORECASE,
 )
-# Messages for an answer stopped by a filter, from OpenAI, Azure, OpenRouter, xAI, DeepSeek, Alibaba, Moonshot, Zhipu,
-# MiniMax and Bedrock.
+# Error messages for an answer stopped by a filter, from OpenAI, Azure, OpenRouter, xAI, DeepSeek, Alibaba, Moonshot,
+# Zhipu, MiniMax and Bedrock.
 _FILTERED = re.compile(
     r"content[_ ]?filter|content (?:management )?policy|content_policy|responsibleaipolicyviolation"
     r"|data_?inspection_?failed|content exists risk|considered high risk|\bflagged\b|prohibited_content"

@@ -107,10 +107,13 @@ class Client(ABC):
 
     @abstractmethod
     async def _exchange(self, url: str, content: bytes | None) -> tuple[int, Mapping[str, str], bytes]:
-        """Send once; return status, headers (names in any case) and body; raises TryAgainError if no answer comes."""
+        """Send once; returns status, headers (names in any letter case) and body.
+
+        Raises TryAgainError if no answer comes.
+        """
 
     async def ask(self, url: str, body: Mapping[str, Any] | None, shape: type[Shape]) -> Answered[Shape]:
-        """POST `body`, or GET if it is None, and check the shape of the answer.
+        """Send `body` by POST, or send a GET request if `body` is None, and check the shape of the answer.
 
         Raises:
             ContextError: the prompt does not fit the model's context.
@@ -369,7 +372,7 @@ def check_omitted(omit: Sequence[str], extra: Mapping[str, Any]) -> None:
 
 
 def check(sampling: Sampling | None, exact_choice: bool, owners: Iterable[str | None]) -> None:
-    """Raise ConfigError if the config sets no sampler and the server, according to `owners`, would fill in its own."""
+    """Raise ConfigError if no sampler is set and, to judge by `owners`, the server would use its own sampler."""
     filling = sorted(set(_FILLING).intersection(filter(None, owners)))
     if sampling is None and not exact_choice and filling:
         allowed = f"plain or server; if null, {filling[0]}'s server uses the sampler of the model's generation config"

@@ -1,7 +1,7 @@
 """The common part of engines that get a model's answers in OpenAI's form, over HTTP or through a library.
 
-It stands apart from `http/engine` because `providers` also uses it: both engines have the same requests, answers, usage
-and probes.
+This module stands apart from `http/engine` because `providers` also uses it: both engines have the same requests,
+answers, usage and probes.
 """
 
 from __future__ import annotations
@@ -42,14 +42,15 @@ class Completions:
             auto.
         history: how earlier steps are shown: as lines of the prompt (`text`), or as the `messages` of a conversation
             (answers with their calls, and the result of each call). If the server returns thoughts and accepts them
-            back, answers include their thoughts. Null: messages if tools are native.
-        structured: whether JSON answers are sampled under their schema; choices and native tool calls never are.
+            back, answers include their thoughts. With null, `messages` is used if tools are native, else `text`.
+        structured: whether JSON answers are sampled under their schema; a schema is never used for choices or native
+            tool calls.
         strict: use OpenAI's strict mode, in which omitted arguments are null; without this mode, OpenAI treats the
             schema only as a hint.
         sampling: the sampler's keys in requests. `plain` switches off top_p, top_k, min_p and the repetition penalty,
             which vLLM's server would otherwise fill in from the model's generation config. `top_p` switches off only
-            top_p, since OpenAI refuses the other keys. `server` sends none of these keys. Null: plain with
-            exact_choice, else top_p.
+            top_p, since OpenAI refuses the other keys. `server` sends none of these keys. With null, `plain` is used if
+            `exact_choice` is set, else `top_p`.
         extra: further keys of chat requests, such as `reasoning_effort`, `top_p` or `chat_template_kwargs`.
         omit: keys that chat requests leave out because the server refuses them; the server then uses its own values.
             Without `temperature`, the temperatures of planners and judges do not reach the server; without `seed`,
@@ -104,7 +105,7 @@ class Completions:
 
     @property
     def sampler(self) -> str:
-        """The sampler's keys that requests have or leave out; the server uses its own defaults for all other keys."""
+        """The sampler's keys that requests set or leave out; for all other keys, the server uses its own defaults."""
         return http_sampler.told(self._keys, self.omit)
 
     @property
@@ -184,21 +185,22 @@ class Completions:
 
     @property
     def capacity(self) -> int:
-        """The number of cases is the maximum number of requests in flight."""
+        """The number of cases that keep one replica busy: its maximum number of requests in flight."""
         return self.serving.max_in_flight
 
     async def check(self) -> None:
-        """Check nothing, because a server that is down may come back, and a new process here would not help."""
+        """Check nothing, because a server that is down may come back, and restarting this process would not help."""
 
     def occupancy(self) -> Occupancy:
-        """The number of requests in flight (including those waiting for a retry), and of those that wait to be sent."""
+        """The numbers of requests in flight, including those waiting for a retry, and of requests not yet sent."""
         return Occupancy(self._client.running, self._client.waiting) if self._client else Occupancy(0, 0)
 
     async def sample(self, prompt: Prompt, *, n: int, temperature: float, max_tokens: int, seed: int) -> Sampled:
         """`n` completions, each from a request with its own seed; a refusal is an empty completion.
 
         If the server withholds a completion, because it cannot read the model's answer or a filter stopped it, the
-        completion is also empty. It counts as an unreadable answer of the model, and its number of tokens is unknown.
+        completion is also empty. A withheld completion counts as an unreadable answer of the model, and its number of
+        tokens is unknown.
 
         The completions are not requested with the key `n` in one request, for two reasons: vLLM would seed completion i
         with seed + i, so that neighbouring seeds would have completions in common, and some servers refuse `n`.
@@ -243,7 +245,7 @@ class Completions:
         return Sampled(texts, usage, span, cut, sources, withheld, reasoning)
 
     async def _spent(self, body: Mapping[str, Any], chat: Chat) -> Usage:
-        """An answer's usage: as the server reports it or, if the server reports no plausible usage, as counted here."""
+        """An answer's usage: as the server reports it or, if the server reports no plausible usage, as we count it."""
         said = chat.choices[0].said
         found = counts(chat.usage, any(said)) or await self._counted(body, said)
         return found.usage() if found else Usage(uncounted_answers=1)

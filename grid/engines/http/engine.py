@@ -40,13 +40,13 @@ class OpenAIHTTP(Completions):
 
     Args:
         base_url: the URL up to and including the version, such as `http://127.0.0.1:8000/v1`.
-        model: the server's name of the model.
+        model: the server's name for the model.
         exact_choice: whether the server returns the data that exact choices need; load() checks this.
         answer_prefix: a text put before the answer in every choice, for models whose answers begin with a channel or an
             empty thought.
         mass_bound: exact choices leave out nodes below this share of the mass; with 0 no node is left out.
-        printed_form: use algorithm 3 as printed. Then no one-digit number gets any mass, so there must be at least
-            eleven options.
+        printed_form: use algorithm 3 as printed. In this form, no one-digit number gets any mass, so there must be at
+            least eleven options.
         labels: how options are numbered: `natural`, `terminated` or `padded`, as in `LanguageModel`.
 
     All other keys are those of `Completions`.
@@ -119,7 +119,7 @@ class OpenAIHTTP(Completions):
         return None
 
     async def choose(self, prompt: Prompt, *, seed: int) -> Choice:
-        """The exact distribution over the options, computed level by level of the labels' trie in the server's tokens.
+        """The exact distribution over the options, computed level by level in the trie of the labels' tokens.
 
         Raises:
             ConfigError: as for `number_search`.
@@ -245,7 +245,7 @@ class TokenServer:
     async def encode(self, messages: Messages, room: int) -> list[int]:
         """A chat's tokens up to the start of the answer.
 
-        Raises ContextError if these tokens and `room` more do not fit into the context.
+        Raises ContextError if these tokens and `room` further tokens do not fit into the context.
         """
         await self._read()
         found = await self._rendered(messages)
@@ -285,7 +285,7 @@ class TokenServer:
         return [self._labels[text] for text in texts]
 
     async def digits(self) -> list[int]:
-        """All tokens that would continue a number, which are those whose text begins with a digit."""
+        """All tokens that would continue a number, which are the tokens whose text begins with a digit."""
         await self._read()
         async with self._reading:
             if not self._digits:
@@ -322,7 +322,7 @@ class TokenServer:
         return Scored([logs[name] for name in names], usage, [answer.span for answer in answers], sources)
 
     async def _read(self) -> None:
-        """Get the text and the tokens before an answer, once."""
+        """Get the text and the tokens that precede an answer, unless they are already known."""
         async with self._reading:
             if self._opening:
                 return

@@ -24,8 +24,8 @@ from grid.text.words import STOPWORDS, stems
 Kind = Literal["identifier", "email", "path", "date", "time", "money", "number", "quoted", "name", "field"]
 MAX_CHARACTERS = 20_000  # characters read from a text; the rest is ignored
 MAX_RUN = 200  # maximum characters of a value without a blank
-# Runs of characters that the patterns below repeat without a limit. The patterns examine a run from every position in
-# it, so long runs are removed.
+# Runs of characters for which the patterns below set no maximum length. The patterns examine a run from every position
+# in it, so long runs are removed.
 _LONG_RUN = re.compile(rf"(?<![\w.,/+@&'’%-])[\w.,/+@&'’%-]{{{MAX_RUN + 1},}}")
 _MONTH = (
     r"(?:January|February|March|April|May|June|July|August|September|October|November|December"
@@ -74,7 +74,7 @@ _BEFORE, _EXTRACTION_AFTER = 48, 24  # characters of context on either side of a
 @hashed_once
 @dataclass(frozen=True)
 class Found:
-    """A value found in a text, with its position and the stems before and after it, of which the nearest count most."""
+    """A value found in a text, its position, and the stems before and after it; the nearest stems count most."""
 
     kind: Kind
     value: Json
@@ -87,8 +87,8 @@ class Found:
 def values_in(text: str) -> tuple[Found, ...]:
     """The values in a text, in order; no two values overlap, and the most specific kinds of value take precedence.
 
-    The words before a value reach back to the previous value; the words after it reach to the next punctuation mark or
-    value. Only the part of the text in `readable` is read; the time is linear in the text's length.
+    The words before a value are those since the previous value; the words after it are those up to the next punctuation
+    mark or value. Only the part of the text that `readable` returns is read; the time is linear in the text's length.
     """
     text = readable(text)
     spans: list[tuple[int, int, Kind, str]] = []
@@ -106,7 +106,7 @@ def values_in(text: str) -> tuple[Found, ...]:
                 taken[start:end] = b"\1" * (end - start)
     spans.sort()
     found = []
-    # A single capitalised word may be a label (`SKU`), so the context of other values may include it.
+    # A single capitalised word may be a label (`SKU`), so it may be part of another value's context.
     borders = [(start, end) for start, end, kind, value in spans if kind != "name" or " " in value]
     begins, stops = [0, *(begin for begin, _ in borders), len(text)], [0, *(stop for _, stop in borders)]
     for start, end, kind, value in spans:
@@ -119,7 +119,7 @@ def values_in(text: str) -> tuple[Found, ...]:
 
 
 def readable(text: str) -> str:
-    """The first MAX_CHARACTERS of a text, with blanks in place of every run longer than any value (MAX_RUN)."""
+    """The first MAX_CHARACTERS of a text; runs longer than any value can be (MAX_RUN) are replaced by blanks."""
     return _LONG_RUN.sub(lambda match: " " * len(match[0]), text[:MAX_CHARACTERS])
 
 
@@ -179,7 +179,7 @@ _KINDS_OF_TYPE: dict[str, frozenset[Kind]] = {
     "number": frozenset({"money", "number", "field"}),
     "string": frozenset(get_args(Kind)),
 }
-# Kinds that a string argument accepts only if the argument's name calls for them.
+# Kinds of values that a string argument accepts only if the argument's name calls for them.
 _TELLING = frozenset({"date", "time", "email", "number", "money"})
 _IDENTIFYING = frozenset(
     stems("id sku code number reference identifier key barcode receipt postcode passcode phone digits four")
@@ -193,8 +193,8 @@ _KINDS_OF_NAME: tuple[tuple[frozenset[str], frozenset[Kind]], ...] = (
     (frozenset(stems("content text message note title reason")), frozenset({"quoted"})),
     (frozenset(stems("amount quantity count price days rooms people limit")), frozenset({"number", "money"})),
 )
-# The minimum score at which a value found in a text is used. For a date or a number the type also counts, so less is
-# enough.
+# The minimum score at which a value found in a text is used. For a date or a number the type also counts, so a lower
+# score is enough.
 _ENOUGH = {"string": 1.05}
 _ENOUGH_TYPED = 0.5
 _SUBSTEP_BONUS, _FIELD_BONUS, _LABEL_BONUS = 0.5, 1.5, 1.0
@@ -301,7 +301,7 @@ def _sources(parameter: Parameter, seen: _Seen) -> Iterator[_Source]:
 
 @lru_cache(maxsize=262144)
 def _name_match(parameter: Parameter, field: tuple[str, ...]) -> float:
-    """3 if the names are equal; else twice the Jaccard overlap of their words, or 0 if the overlap is below a half."""
+    """3 if the names are equal, else twice the Jaccard overlap of their words (0 if the overlap is below a half)."""
     wanted = stems(parameter.name)
     if wanted == field:
         return 3.0
@@ -313,7 +313,7 @@ def _name_match(parameter: Parameter, field: tuple[str, ...]) -> float:
 def _fit(parameter: Parameter, found: Found) -> float | None:
     """How well a value in a text fits a parameter, by the value's kind and the words around it.
 
-    The fit is None if the value has a wrong kind.
+    The fit is None if the value is of the wrong kind.
     """
     name, described = stems(parameter.name), stems(parameter.description)
     if found.kind not in _KINDS_OF_TYPE.get(parameter.type, _KINDS_OF_TYPE["string"]):
@@ -391,9 +391,9 @@ def _earlier(parameter: Parameter, prompt: Prompt) -> str | None:
 
 # Decides whether a substep needs a tool, from lists of stems that indicate a tool and stems that indicate no tool.
 #
-# The lists were learned from one half of SLATE's workflows (`tests/studies/lexical_needs.py` recreates them). They have
-# the stems that are twice as frequent there in one kind of substep as in the other kind. The other half of SLATE, and
-# all of UltraTool, were not used.
+# The lists were learned from one half of SLATE's workflows (`tests/studies/lexical_needs.py` recreates them). Each list
+# has stems that are, in this half, more than twice as frequent in one kind of substep as in the other kind. The other
+# half of SLATE, and all of UltraTool, were not used to learn the lists.
 
 
 _NONE = (
@@ -409,7 +409,7 @@ FOR_NONE, FOR_TOOL = frozenset(_NONE.split()), frozenset(_TOOL.split())
 
 
 def needs_none(stems: Collection[str]) -> bool:
-    """Whether more of a substep's stems indicate no tool than indicate a tool."""
+    """Whether a substep has more stems from the list for 'no tool' than from the list for 'a tool'."""
     found = set(stems)
     return len(found & FOR_NONE) > len(found & FOR_TOOL)
 
@@ -491,7 +491,7 @@ def id_of(prompt: Prompt) -> str:
 
 
 def pointed(prompt: Prompt) -> Prompt:
-    """The prompt with a present substep; if the prompt does not name one, it is added."""
+    """The prompt with a present substep, which is added if the prompt does not name one."""
     return prompt if prompt.entries("request") else at(prompt, steps_done(prompt))
 
 
@@ -504,9 +504,9 @@ _STEP = re.compile(r"[\d.]+ (?P<text>.+?) -> (?:.*?\{\"tool\": \"(?P<tool>[^\"]+
 def shares(prompt: Prompt, options: Sequence[str], words: Set[str]) -> np.ndarray:
     """For each option, the similarity of the present substep to the substeps where a trace used the option's tool.
 
-    The result has the shape (options,). The most similar substep counts. The similarity of two substeps is the number
-    of words that both have, divided by the number of words that either has. Without an outline, a trace's steps have no
-    words.
+    The result has the shape (options,). If a tool was used at several substeps, the highest similarity counts. The
+    similarity of two substeps is the number of words that both have, divided by the number of words that either has.
+    Without an outline, a trace's steps have no words.
     """
     found: dict[str, float] = {}
     for trace in prompt.entries("memory")[1:]:

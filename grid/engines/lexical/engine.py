@@ -1,4 +1,4 @@
-"""The lexical engine: a training-free policy that matches words. It is not a language model.
+"""The lexical engine: a training-free policy that matches words. The engine is not a language model.
 
 The engine sees only the prompt's sections, as a language model would. Options are scored by BM25 (with the square root
 of the usual IDF) against the present substep and, with less weight, its goal, the whole query and the latest history.
@@ -67,10 +67,10 @@ MOST_AHEAD = 64
 
 @dataclass(frozen=True, config=STRICT)
 class Lexical:
-    """The engine `lexical`. `temperature` divides the BM25 scores; the weights are for the parts of a prompt.
+    """The engine `lexical`. `temperature` divides the BM25 scores; each weight is for one part of a prompt.
 
-    `least_temperature`: if a planner's temperature is lower, it is raised to this one. At temperature 0 all trials of a
-    case would be equal.
+    `least_temperature`: lower temperatures of planners are raised to this value. At temperature 0 all trials of a case
+    would be equal.
     """
 
     temperature: Annotated[float, Field(gt=0)] = 0.7
@@ -208,7 +208,7 @@ class Lexical:
         return [to_json({"best": vote, "explanation": "Its words fit best."}) for vote in votes]
 
     def _at(self, prompt: Prompt, answer: ToolCallAnswer, results: Sequence[str]) -> _Point:
-        """A decision with its options, except for refusing and, if there are no results, tools that take results.
+        """A decision with its options, except refusal and, if there are no results, tools that take results.
 
         If no option would remain, all options are kept.
         """
@@ -304,7 +304,7 @@ def _order(logits: np.ndarray, temperature: float, seed: int, index: int) -> lis
 
 
 def _nth(ranked: Sequence[T], rank: int) -> T:
-    """The distinct entry that follows `rank` rejected entries; after the last entry, the first comes again."""
+    """The entry after the first `rank` distinct entries, which were rejected; if all were rejected, start over."""
     if not rank:
         return ranked[0]
     others = {to_json(one): one for one in reversed(ranked)}
@@ -383,7 +383,8 @@ def bm25(query: Mapping[str, float], options: Sequence[str]) -> np.ndarray:
 class Documents(NamedTuple):
     """Options prepared for BM25.
 
-    They have (option, frequency) pairs by stem, each option's length norm, and the indices of `no_tool` and `finish`.
+    The fields are (option, frequency) pairs by stem, each option's length norm, and the indices of `no_tool` and
+    `finish`.
     """
 
     postings: dict[str, list[tuple[int, int]]]
@@ -438,7 +439,7 @@ class _Made:
 
 
 def plans_left(prompt: Prompt, scores: Callable[[Sequence[str]], np.ndarray]) -> list[tuple[list[Call], float]]:
-    """The rest of each demonstration's plan, with a score for the plan's fit.
+    """The rest of each demonstration's plan, with a score of how well the plan fits.
 
     A plan is left out if one of its remaining calls has failed before.
 

@@ -1,9 +1,9 @@
 """The lexical engine's scores as a judge, computed from words without understanding.
 
 Before a call, the score is the share of the words in its tool and values that also occur in the request or in earlier
-results. After the call, it is the share of the outcome's fields that are not empty, or 0 if the call failed. For all
-steps together, it is the share of calls that did not fail. For two texts, it is the number of words that both have,
-divided by the number of words that either has.
+results. After the call, the score is the share of the outcome's fields that are not empty, or 0 if the call failed. For
+all steps together, the score is the share of calls that did not fail. For two texts, the score is the number of words
+that both have, divided by the number of words that either has.
 """
 
 from __future__ import annotations

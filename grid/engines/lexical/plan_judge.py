@@ -68,7 +68,7 @@ def _errors(prompt: Prompt) -> set[str]:
 
 
 def _alternative(prompt: Prompt) -> bool:
-    """Whether the called tool is, by its words, more similar to the failed tool than half of the other tools are."""
+    """Whether, by word overlap, the called tool is more similar to the failed tool than half of the other tools are."""
     lines = {name_of(line): set(stems(line)) for line in prompt.entries("tools")[1:]}
     done, taken = _calls(prompt.entries("history")), _calls(prompt.entries("proposal"))
     if not done or not taken or taken[0][1] not in lines:
@@ -88,7 +88,7 @@ def _covered(prompt: Prompt, calls: list[Call]) -> float:
 
 
 def _calls(lines: tuple[str, ...]) -> list[Call]:
-    """The number, tool and arguments of each line that has a call."""
+    """The step number, the tool and the arguments of each line that has a call."""
     found: list[Call] = []
     for line in lines:
         match = _STEP.match(line)

@@ -1,9 +1,9 @@
-"""The simulated engine: a policy with planted skill. It is neither a language model nor an agent.
+"""The simulated engine: a policy with planted skill. The engine is neither a language model nor an agent.
 
-It is the only engine that gets each case's reference, which comes from the run layer and not from a planner. The engine
-answers as a model would, in text that goes through the same parsers, and is right with known probabilities. It can
-therefore show that a planner gains as much as theory predicts, that a results table tells different planners apart, and
-how many cases are needed for this.
+This engine is the only one that gets each case's reference, which comes from the run layer and not from a planner. The
+engine answers as a model would, in text that goes through the same parsers, and is right with known probabilities. The
+engine can therefore show that a planner gains as much as theory predicts, that a results table tells different planners
+apart, and how many cases are needed to tell them apart.
 
 A step has the effects e_case ~ N(0, case_spread) and e_step ~ N(0, step_spread), the same for all trials and planners.
 At this step, the policy calls the right tool with probability sigmoid(logit(tool_skill) + e_case + e_step). If the tool
@@ -54,12 +54,12 @@ class Simulated:
         confusion: the share of the wrong tools' probability that is divided according to their similarity to the right
             tool.
         judge_auc: the probability that a judge scores a right call above a wrong call. If a planner allows giving up,
-            the policy gives up when, as a judge, it would score the steps so far below 3 of 10. As a judge of whole
-            plans, the engine calls a plan right if its score is above 5, and decides at random if the score is 5
+            the policy gives up when, as a judge, it would give the previous steps a score below 3 of 10. As a judge of
+            whole plans, the engine calls a plan right if its score is above 5, and decides at random if the score is 5
             (`PlantedVerdicts`).
         malformed: the share of sampled answers that cannot be read.
-        misspelt: the share of wrong arguments that are right except for one misspelt name in their values, if they have
-            a name; forgiving tools may read the name as intended.
+        misspelt: the share of wrong arguments that are right except for one misspelt name, if their values have a name;
+            forgiving tools may read the name as intended.
         recovery: the share of cases in which, after a tool has failed, the policy calls the tool's replacement
             (`RecoveringPlaces`; `robustness=broken_tool`). In the paper, the best model replaces a failed tool in over
             77% of cases, and the worst model in under 45% (agent_planning_benchmark §4.2.3).
@@ -72,8 +72,8 @@ class Simulated:
         taxonomy: the amount added to `repair` if the critique goes through a list of error types.
         memory: the gain in both skills, in logits, at a step whose right tool (or `no_tool`) occurs in a trace in the
             prompt's memory.
-        least_temperature: if a planner's temperature is lower, it is raised to this one. At temperature 0 all trials of
-            a case would be equal.
+        least_temperature: lower temperatures of planners are raised to this value. At temperature 0 all trials of a
+            case would be equal.
     """
 
     tool_skill: _Share = 0.95
@@ -150,12 +150,13 @@ class Simulated:
         raise RuntimeError("the simulated engine answers for a case whose reference it is told")
 
 
-# A judge of plans with a planted accuracy: it knows a plan's true verdict, and returns it as often as configured.
+# A judge of plans with a planted accuracy: it knows a plan's true verdict, and gives this verdict as often as
+# configured.
 #
 # The judge's accuracy follows from `judge_auc`: it scores a plan like a call, and calls the plan right if the score is
-# above the middle of the scale; if the score is in the middle, it decides at random. It is therefore equally accurate
-# for right plans and for wrong plans. If it errs, it reports one error, drawn uniformly, in a plan without errors, and
-# no error in a plan with errors.
+# above the middle of the scale; if the score is in the middle, it decides at random. The judge is therefore equally
+# accurate for right plans and for wrong plans. If it errs, it reports one error, drawn uniformly, in a plan without
+# errors, and no error in a plan with errors.
 
 
 UNREADABLE = "The plan looks good to me on the whole."

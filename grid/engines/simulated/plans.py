@@ -123,8 +123,8 @@ def _spoilt(place: Place, names: tuple[str, ...], uniform: float) -> tuple[str, 
 #
 # A critique names each wrong step with probability `repair`, and each right step with probability `overcorrection`. The
 # rewriting trusts the critique: a named wrong step is corrected, a named right step is made wrong, and all other steps
-# stay. So a share `repair` of the wrong steps is corrected, whichever role criticises. A critique by another engine
-# changes nothing, since it does not name steps in this form.
+# stay. So a share `repair` of the wrong steps is corrected, whichever role criticises. A critique written by a
+# different engine changes nothing, since it does not name steps in the expected form.
 
 
 CANNOT = "The request cannot be carried out with these tools."
@@ -178,7 +178,7 @@ class Draft:
         return cls(tuple(kept), found.refusal is not None or len(kept) < len(found.calls), not messages)
 
     def at(self, index: int) -> dict[str, Json]:
-        """The draft's call at an index, in the form of an answer; a call of `no_tool` if there is no call there."""
+        """The draft's call at an index, in the form of an answer; a call of `no_tool` if the index has no call."""
         call = self.calls[index] if index < len(self.calls) else None
         return {"tool": call.name, "arguments": dict(call.arguments)} if call else {"tool": NO_TOOL, "arguments": {}}
 
@@ -194,7 +194,7 @@ class Draft:
 
 
 def numbers(draft: Draft, places: Sequence[Place]) -> list[str]:
-    """The numbers of a draft's steps, and of the steps that the draft lacks."""
+    """The step numbers of a draft's steps, and of the steps that the draft lacks."""
     first = int(places[0].number) if places and places[0].number.isdecimal() else 0
     known = [place.number for place in places]
     return [*known, *(str(first + index) for index in range(len(known), len(draft.calls)))]
@@ -222,7 +222,7 @@ def critique(planted: Planted, draft: Draft, prompt: Prompt, places: Places, bas
 
 
 def faults(prompt: Prompt) -> frozenset[str]:
-    """The numbers of the steps that a prompt's critique names."""
+    """The step numbers that a prompt's critique names."""
     return frozenset(number for line in prompt.entries("critique") for number in _NAMED.findall(line))
 
 
@@ -329,8 +329,8 @@ class Writer:
         Args:
             tool: the tool's name, or `no_tool`.
             known: the right call, if it is a call of this tool.
-            right: whether the call gets the right arguments. If not, the call has every required argument, but text
-                arguments without listed values have wrong values.
+            right: whether the call gets the right arguments. A call without the right arguments has every required
+                argument, but text arguments without listed values have wrong values.
             before: whether each earlier step, by number, may have a result.
         """
         if tool in (NO_TOOL, FINISH, GIVE_UP):
@@ -349,8 +349,8 @@ class Writer:
     ) -> dict[str, Json]:
         """A call of a tool that takes results, right or wrong as requested.
 
-        If the tool cannot be called in this way, the result is a call of another offered tool, which will fail. If no
-        other tool is possible, the result is a call of this tool that also has a wrong form.
+        If no such call of the tool is possible, the result is a call of another offered tool, which will fail. If no
+        other tool can be called either, the result is a call of the given tool that also has a wrong form.
         """
         given: Mapping[str, Json] = known.arguments if known else {}
         texts = [one.name for one in spec.parameters if one.type in _TEXTS and not one.values]
@@ -365,7 +365,7 @@ class Writer:
         return {"tool": spec.name, "arguments": arguments}
 
     def _failing(self) -> dict[str, Json] | None:
-        """A call that is possible at any step and asks for something that does not exist; None if there is none."""
+        """A call, possible at any step, that asks for something that does not exist; None if no call is possible."""
         free = (tool for tool in self.tools.values() if tool.parameters and not tool.takes_results)
         offered = (tool for tool in free if not self.offered or tool.name in self.offered)
         tool = min(offered, key=lambda one: one.name, default=None)

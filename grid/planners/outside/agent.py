@@ -1,4 +1,4 @@
-"""The planners that run an agent with its own loop: an agent in this process, and an agent that is a command."""
+"""The planners that run an agent with its own loop, either in this process or as a command."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class _Outside:
         temperature: the temperature of an answer if the agent's request sets none.
         max_tokens: the maximum number of tokens in one answer.
         max_calls: the maximum number of steps on a path without an outline.
-        demonstrations: the number of solved questions in the query, if the dataset has any.
+        demonstrations: the number of solved questions shown in the query, if the dataset has solved questions.
     """
 
     temperature: Annotated[float, Field(ge=0)] = 1.0
@@ -84,7 +84,7 @@ async def _worked(episode: Episode, session: Session, work: asyncio.Future[Any])
 
 
 def _alone(episode: Episode) -> None:
-    """Record unknown usage if the agent has sent no request in this episode, since it then uses its own model."""
+    """Record the usage as unknown if the agent has sent no request in this episode: it must have used its own model."""
     if not episode.spent[ACTOR].llm_calls:
         episode.spent[ACTOR] += Usage(uncounted_answers=1)
 
@@ -122,7 +122,7 @@ class Agent(_Outside, ABC):
         """
 
     async def solve(self, episode: Episode) -> Trajectory:
-        """One call of `run`; the answer that it returns finishes the episode's work."""
+        """Call `run` once; the answer that it returns ends the episode's work."""
         session = Session(episode, self.acting)
         with gateway().open(session):
             work = asyncio.ensure_future(self._run(session))
@@ -165,14 +165,14 @@ def _client(session: Session) -> AsyncOpenAI:
 
 @dataclass(frozen=True, config=STRICT)
 class Command(_Outside):
-    """An agent that is a program, started once for each turn of an episode, or kept.
+    """An agent that is a program, started anew for each turn of an episode or kept running (`reuse`).
 
     Args:
         command: the command, written as for a shell, but run without a shell. File names in it are relative to the
             folder in which the sweep starts.
         environment: the names of the environment variables that the program receives in addition to PATH.
-        version: the agent's version. Change it whenever the agent changes, since its code is not part of the cells'
-            ids.
+        version: the agent's version. Change the version whenever the agent changes, since the agent's code is not part
+            of the cells' ids.
         reuse: whether one process works on several turns, one after another, and receives each turn as a line.
     """
 

@@ -99,8 +99,8 @@ class Asked:
     """A parsed request to the acting model.
 
     `system` contains the system messages at the start; `conversation` contains all other messages, in the form of a
-    prompt's section of that kind. `tools` are the definitions of the request's functions. If `temperature` or
-    `max_tokens` is None, the planner's value applies. `several`: one answer may contain several calls.
+    prompt section that holds a conversation. `tools` are the definitions of the request's functions. If `temperature`
+    or `max_tokens` is None, the planner's value applies. `several`: whether one answer may contain several calls.
     """
 
     system: str
@@ -124,7 +124,7 @@ Model = TypeVar("Model", bound=Loose)
 
 
 def validated(kind: type[Model], told: object) -> Model:
-    """A value as an object of this kind; raises RefusedError if the value does not have the required form."""
+    """A value parsed as an object of the class `kind`; raises RefusedError if the value does not have that form."""
     try:
         return kind.model_validate(told)
     except ValidationError as error:
@@ -168,7 +168,7 @@ def read(told: object) -> Asked:
 
 
 def _told(function: _Function) -> dict[str, Any]:
-    """The keys of a function that are not null.
+    """A function as a mapping, in which keys with null values are left out.
 
     Pydantic's `model_dump` would take ten times as long, and a request may have fifty functions.
     """
@@ -205,7 +205,7 @@ def _text(message: _Message) -> str:
 
 
 def _message(message: _Message) -> dict[str, Any]:
-    """A message in the form of a line of a conversation (`episode.conversation`)."""
+    """A message as one line of a conversation (`episode.conversation`)."""
     found: dict[str, Any] = {"role": "user" if _of_system(message) else message.role, "content": _text(message)}
     if message.role == "tool":
         if message.tool_call_id is None:
@@ -227,7 +227,7 @@ def _call(call: _ToolCall) -> dict[str, Any]:
 
 
 def spec_of(definition: Mapping[str, Any]) -> ToolSpec:
-    """A function defined by the agent, as a tool, so that answers that call it can be parsed."""
+    """The tool that stands for a function defined by the agent, so that answers that call it can be parsed."""
     function = definition["function"]
     schema = function.get("parameters") or {}
     properties, required = schema.get("properties"), schema.get("required")
@@ -248,10 +248,10 @@ def _type(schema: Any) -> str:
 
 @dataclass(frozen=True)
 class Said:
-    """One completion: its text, and its calls as (function name, arguments); `cut`: it reached the token limit.
+    """One completion: its text, and its calls as (function name, arguments); `cut`: whether it reached the token limit.
 
-    `reasoning`: if the model's server returns thoughts separately, the key of the thought in the message, and the
-    thought.
+    `reasoning`: the thought's key in the message and the thought itself, if the model's server returns thoughts
+    separately.
     """
 
     words: str
@@ -261,7 +261,7 @@ class Said:
 
 
 def completion(said: Sequence[Said], usage: Usage, number: int) -> dict[str, Any]:
-    """The answer to an episode's request number `number`.
+    """The answer to the request with this `number` in an episode.
 
     Ids are derived from the number, so that cells can be reproduced.
     """

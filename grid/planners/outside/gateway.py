@@ -1,4 +1,4 @@
-"""The server for agents from outside: each event loop has one on the loopback, and each episode has a token.
+"""The server for agents from outside: each event loop has one on the loopback interface, and each episode has a token.
 
 `/v1/chat/completions`, `/v1/responses` and `/v1/models` follow OpenAI's interface; `/mcp` is a Model Context Protocol
 server for the case's tools. An agent in this process uses the same application without a socket. A request without the
@@ -51,7 +51,7 @@ def gateway() -> Gateway:
 
 
 class Gateway:
-    """The active sessions, and the application that answers their requests; it listens after `address` was called."""
+    """The active sessions, and the application that answers their requests (it listens once `address` is called)."""
 
     def __init__(self) -> None:
         self.app = Starlette(
@@ -85,7 +85,8 @@ class Gateway:
             listening = socket.create_server((HOST, 0))
             self._port = listening.getsockname()[1]
             self.manager = _manager()
-            # Not in the context of a case, because time spent by the server itself does not count for any case.
+            # The server runs outside the context of any case, because the time that the server itself uses does not
+            # count for any case.
             self._listening = contextvars.Context().run(asyncio.create_task, _listen(self, self.manager, listening))
         return f"http://{HOST}:{self._port}"
 
@@ -158,7 +159,7 @@ async def _body(request: Request) -> bytes:
 
 
 class _Uvicorn(uvicorn.Server):
-    """A server that handles no signals, since signals concern the whole process and the server is only a part."""
+    """A server that handles no signals, since signals concern the whole process, and not only the server."""
 
     @contextmanager
     def capture_signals(self) -> Generator[None, None, None]:

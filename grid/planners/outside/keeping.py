@@ -43,8 +43,8 @@ class Turn:
         program: the program to run; a process is started unless a process with this program is already waiting.
         told: the episode's variables, which the process receives as a line of JSON on its standard input.
         token: the episode's token; the process prints it as a line when its work is done.
-        reached: whether the agent has sent anything. If a waiting process ends before that, it died after its last
-            episode, and another process replaces it.
+        reached: whether the agent has sent anything. If a waiting process ends before the agent has sent anything, it
+            died after its last episode, and another process replaces it.
     """
 
     def __init__(self, program: Program, told: Mapping[str, str], token: str, reached: Callable[[], bool]) -> None:
@@ -106,7 +106,7 @@ class _Keeper:
         self._loop.call_soon_threadsafe(what)
 
     async def taken(self, program: Program) -> tuple[Process, bool]:
-        """A process that runs a program, for one episode, and whether it was newly started.
+        """A process that runs the program for one episode, and whether this process was newly started.
 
         Raises EngineError if no process can be started.
         """

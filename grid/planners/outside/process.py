@@ -1,4 +1,4 @@
-"""An agent's process, in its own folder and process group; output is limited, and all children are ended with it.
+"""An agent's process, in its own folder and process group; its output is limited, and all its children end with it.
 
 It stands apart from `agent` because only this module deals with the operating system; `agent` decides which information
 the agent receives.
@@ -87,7 +87,7 @@ class Process:
     async def start(
         cls, command: str, passed: Sequence[str], told: Mapping[str, str], mark: str, asked: bool = False
     ) -> Process:
-        """Start a command with our environment variables named in `passed`, and with the variables in `told`.
+        """Start a command with the variables of our environment that `passed` names, and with the variables in `told`.
 
         One of the variables has `mark` as its value, so that the command's child processes can be found. `asked`:
         whether `turn` writes to the standard input; if false, the command has no input.
@@ -211,7 +211,7 @@ def words_of(command: str) -> list[str]:
 
 
 def _dying_with_parent() -> tuple[str, ...]:
-    """A command prefix that makes the kernel kill a command along with its starting thread; empty without setpriv."""
+    """A prefix that has the kernel kill a command once the thread that started it ends; empty if setpriv is missing."""
     setpriv = shutil.which("setpriv")
     return (setpriv, "--pdeathsig", "KILL", "--") if setpriv else ()
 
@@ -230,7 +230,8 @@ def _killed(mark: str) -> bool:
     return found
 
 
-# Folders: the process that started the agent locks its folder. A killed process leaves its folder without a lock.
+# The process that starts an agent locks the agent's folder. If that process is killed, the folder remains, without a
+# lock.
 
 
 def _locked(folder: Path) -> int | None:
@@ -255,7 +256,7 @@ def _remove(folder: Path, lock: int | None) -> None:
 
 @cache
 def _clear() -> None:
-    """Remove folders that killed processes left behind, and end processes still working there; once in each process."""
+    """Remove killed processes' folders, and end processes that still work in them; done only once per process."""
     for folder in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*"):
         with suppress(OSError):
             stat = folder.stat()

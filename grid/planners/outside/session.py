@@ -55,9 +55,9 @@ _NOTHING = _Offered((), {})
 class Session:
     """An agent's work in one turn, until it is `over`: requests to the acting model, and tool calls, one at a time.
 
-    Only this agent knows `token`. `error` is the error that ended the work; None if no error did. `requests` is the
-    number of requests that the model answered. `reached`: whether the agent has sent a request with its token. The
-    session hides the episode, and none of its results gives access to the reference.
+    Only this agent knows `token`. `error` is the error that ended the work; None if the work was not ended by an error.
+    `requests` is the number of requests that the model answered. `reached`: whether the agent has sent a request with
+    its token. The session hides the episode, and none of its results gives access to the reference.
     """
 
     def __init__(self, episode: Episode, acting: Acting) -> None:
@@ -201,8 +201,8 @@ class Session:
     def _prompt(self, asked: Asked, view: View) -> Prompt:
         """The prompt for an agent's request: the agent's own messages for a language model, else the case's sections.
 
-        A policy that is not a language model cannot read messages. The sections show it the decision, and it answers
-        with a tool of the case that is also in the request.
+        A policy that is not a language model cannot read messages. The sections show the decision to such a policy,
+        which answers with a tool of the case that is also in the request.
         """
         if self._episode.converses is None:
             return self._for_policy(asked, view)

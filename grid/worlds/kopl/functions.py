@@ -55,7 +55,7 @@ EXAMPLE: Mapping[str, str] = {
     "direction": "backward",
     "op": ">",
 }
-"""The arguments of examples. They are invented, so that no example reveals any data."""
+"""The arguments of examples, which are invented so that no example reveals any data."""
 
 
 class Kind(NamedTuple):
@@ -67,7 +67,7 @@ class Kind(NamedTuple):
     value: str
 
     def told(self, given: str) -> str:
-        """The condition as a text, with the name of the parameter with which values are compared."""
+        """The condition as a text that names the parameter with which values are compared."""
         return self.fits.format(given=given)
 
 
@@ -92,10 +92,11 @@ def sort_of(result: Result) -> Sort:
 
 @dataclass(frozen=True)
 class Function:
-    """A KoPL function. `nothing` is a template for the message about an empty result, with the text arguments.
+    """A KoPL function.
 
-    `example` has the example arguments that differ from those in EXAMPLE. `run` is called with the base, then the
-    results in the order of `results`, then the texts in the order of `texts`.
+    `nothing` is a template for the message about an empty result, into which the text arguments are filled. `example`
+    has the example arguments that differ from those in EXAMPLE. `run` is called with the base, then the results in the
+    order of `results`, then the texts in the order of `texts`.
     """
 
     name: str
@@ -322,7 +323,10 @@ def function_of(step: Mapping[str, Any]) -> Function:
 
 
 def check(program: Program) -> tuple[Function, ...]:
-    """Each step's function. Raises ProgramError, with the step's number, if the program cannot run on any base."""
+    """Each step's function.
+
+    Raises ProgramError, with the step's number, if there is no base on which the program can run.
+    """
     if not isinstance(program, Sequence) or isinstance(program, str) or not program:
         raise ProgramError(None, "a program must be a list of at least one step")
     functions: list[Function] = []

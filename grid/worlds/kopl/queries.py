@@ -88,7 +88,7 @@ def query_relation(kb: KnowledgeBase, s_entities: EntitySet, t_entities: EntityS
 
 
 def query_attribute_qualifier(kb: KnowledgeBase, entities: EntitySet, key: str, value: str, qkey: str) -> Values:
-    """The values of the qualifier `qkey` of the attributes that have the given value."""
+    """The values that the qualifier `qkey` has for attributes with the given value."""
     test = condition("=", parse(_kind(kb, key), value))
     return Values(
         [
@@ -103,7 +103,7 @@ def query_attribute_qualifier(kb: KnowledgeBase, entities: EntitySet, key: str, 
 def query_relation_qualifier(
     kb: KnowledgeBase, s_entities: EntitySet, t_entities: EntitySet, relation: str, qkey: str
 ) -> Values:
-    """The values of the qualifier `qkey` in the facts by which the relation leads from the first set to the second."""
+    """The values of the qualifier `qkey` in the facts that link the first set to the second by the relation."""
     return Values(
         [
             value
@@ -124,7 +124,7 @@ def between(kb: KnowledgeBase, s_entities: EntitySet, t_entities: EntitySet) -> 
     """The forward relations from each entity of the first set to each entity of the second, in the sets' order.
 
     The running time grows with the size of both sets. For each entity of the first set, it also grows with the number
-    of entities to which this entity leads, or with the size of the second set if the second set is smaller.
+    of entities to which this entity leads or, if that is smaller, with the size of the second set.
     """
     everything = t_entities.is_everything
     places: dict[int, list[int]] = {}
@@ -272,7 +272,7 @@ def _same(left: str, right: str) -> bool:
     return False
 
 
-# KoPL's functions that return entity sets, to look up, filter, follow relations, and combine sets.
+# KoPL's functions that return entity sets: they look up and filter entities, follow relations, and combine sets.
 
 
 NOTHING = EntitySet((), sorted_once=True)
@@ -355,6 +355,6 @@ def either(kb: KnowledgeBase, l_entities: EntitySet, r_entities: EntitySet) -> E
 
 
 def check_operator(op: str) -> None:
-    """Raise KoplError if the operator is not one of the four."""
+    """Raise KoplError if the operator is not one of the four operators."""
     if op not in OPERATORS:
         raise KoplError(f"the operator {shown(op)} is none of {', '.join(OPERATORS)}")

@@ -26,7 +26,7 @@ _COMPARE: Mapping[str, Callable[[Any, Any], bool]] = {
 }
 OPERATORS = tuple(_COMPARE)
 NO_UNIT = "1"
-"""The unit of a number without a unit, as KQA Pro writes it."""
+"""The unit that KQA Pro writes for a number without a unit."""
 
 
 class Value(NamedTuple):
@@ -148,7 +148,7 @@ def _moment(text: str) -> tuple[int, ...]:
     return (day.year, day.month, day.day)
 
 
-# Errors for calls of the knowledge base's functions, and for programs of these functions, that have no result.
+# Errors raised if a call of the knowledge base's functions, or a program of such calls, has no result.
 
 
 class KoplError(CallError):
@@ -300,7 +300,7 @@ def related(facts: Iterable[Relation]) -> EntitySet:
 
 
 class KeyIndex:
-    """All facts under one attribute key, both in the base's order and sorted by value among comparable values."""
+    """All facts under one attribute key, in the base's order and also, for comparable values, sorted by value."""
 
     def __init__(self) -> None:
         self.entities: list[int] = []
@@ -311,7 +311,7 @@ class KeyIndex:
         self._days, self._years = _Sorted(), _Sorted()
 
     def add(self, entity: int, fact: Attribute) -> None:
-        """Add one more fact. This method must be called for the entities in ascending order."""
+        """Add one more fact. Facts must be added in ascending order of their entities."""
         place, value = len(self.facts), fact.value
         self.entities.append(entity)
         self.facts.append(fact)
@@ -395,7 +395,7 @@ class KeyIndex:
 
 @dataclass(frozen=True, eq=False)
 class KnowledgeBase:
-    """A base in which entities are numbers: first the concepts (also entities in KoPL), then the others, in file order.
+    """A base in which entities are numbers: first the concepts (also entities in KoPL), then all others, in file order.
 
     Attributes:
         names: the name of every entity, by the entity's number.

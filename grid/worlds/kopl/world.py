@@ -65,22 +65,22 @@ _START = KoplState()
 
 @dataclass(frozen=True)
 class KoplWorld:
-    """A case's tools over a knowledge base, whose state is the results so far.
+    """A case's tools over a knowledge base; the world's state is the results so far.
 
-    A successful call returns {"result": "$n", "value": ...}. Here n counts results from 0, and `$n` refers to this
-    result in later calls; `value` is the result's text, or the number of its values and the first ten. A call fails if
-    an identifier is unknown, the result is empty, or the arguments do not fit. A failed call returns {"error": why} and
+    A successful call returns {"result": "$n", "value": ...}. Results are numbered from 0, and `$n` refers to result n
+    in later calls; `value` is the result's text, or the number of its values and the first ten. A call fails if an
+    identifier is unknown, the result is empty, or the arguments do not fit. A failed call returns {"error": why} and
     leaves no result.
 
     If `answered` is true, the call `finish(answer)` gives the case's answer: one or more texts or `$n`, separated by a
-    semicolon and a blank. A call of `finish` fails if its answer is missing or is an entity set (the rule of
+    semicolon and a space. A call of `finish` fails if its answer is missing or is an entity set (the rule of
     planning_horizon's official code). After a successful `finish`, the answer does not change. If `answered` is false,
     the latest result is the answer.
 
     Attributes:
         kb: the knowledge base, which is never changed.
         reference: the values of the case's answer according to the dataset.
-        answered: whether `finish` gives the answer, or the latest result is the answer.
+        answered: whether `finish` gives the answer; if not, the latest result is the answer.
     """
 
     kb: KnowledgeBase
@@ -198,7 +198,7 @@ _TEXT = "string"
 class Expecting:
     """The names that one call expects. `results` has the earlier results given to the call, `words` its text arguments.
 
-    If none of the given entities has a name of some kind, there are no candidates of this kind.
+    There are no candidates of a kind if none of the given entities has a name of this kind.
     """
 
     def __init__(
@@ -504,7 +504,7 @@ class _Reader:
 
 
 def _grouped(numbered: Iterator[tuple[int, str]] | enumerate[str]) -> dict[str, EntitySet]:
-    """The entities with each name, as ascending numbers without repetition."""
+    """For each name, the entities that have it, as ascending numbers without repetition."""
     found: dict[str, dict[int, None]] = defaultdict(dict)
     for number, name in numbered:
         found[name][number] = None
@@ -531,7 +531,7 @@ def _text(fields: Mapping[str, Any], name: str) -> str:
     return found
 
 
-# The nodes above each concept and entity, even if there are cycles.
+# Finds the nodes above each concept and entity, also among nodes that form a cycle.
 
 
 def ancestors(parents: Sequence[Sequence[int]]) -> list[list[int]]:

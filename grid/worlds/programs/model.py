@@ -1,4 +1,4 @@
-"""Planning tasks whose truth can be computed: typed tools, facts as terms, goals and constraints.
+"""Planning tasks whose right answers can be computed: typed tools, facts as terms, goals and constraints.
 
 A *fact* is a term: either a constant that the query gives, or a function applied to facts. Two calls that apply the
 same function to the same facts find the same fact, even if the tools have different names. A task is solved if all
@@ -46,7 +46,10 @@ def value(function: Function, inputs: Sequence[str]) -> str:
 
 
 def value_of(fact: Fact, functions: Mapping[str, Function]) -> str:
-    """A fact's value. `functions` has functions by name; raises KeyError if one that the fact applies is missing."""
+    """A fact's value.
+
+    `functions` has functions by name; raises KeyError if a function that the fact applies is missing.
+    """
     return _value_of(fact, functions, {})
 
 
@@ -97,7 +100,7 @@ def fill(template: str, rng: random.Random, inputs: Sequence[str] = ()) -> str:
 
 
 def possibilities(template: str) -> int:
-    """The number of ways in which a template can be filled in, without counting its inputs."""
+    """The number of ways in which a template can be filled in, for given values of its inputs."""
     ways = 1
     for kind, low, high, letters, count, words, year, time, _ in _SLOT.findall(template):
         if kind:
@@ -117,7 +120,7 @@ def _number(kind: str, low: int, high: int, rng: random.Random) -> str:
     return str(rng.randint(low, high)) if kind == "n" else f"{rng.randint(low * 100, high * 100) / 100:.2f}"
 
 
-# Planning tasks whose truth can be computed: typed tools, facts as terms, goals and constraints.
+# Planning tasks whose right answers can be computed: typed tools, facts as terms, goals and constraints.
 
 
 @hashed_once
@@ -221,7 +224,7 @@ class Done:
 
 @dataclass(frozen=True)
 class Task:
-    """A planning task: the wanted facts, the tools, and the calls made before.
+    """A planning task: the wanted facts, the tools, and the calls made before the prediction.
 
     `reference` has the calls of a shortest right chain, in order and from the start. Arguments are values of constants,
     or references OUTPUT_FROM_STEP_i.field with steps counted from 0, as planners write them. If the task is step-wise,
@@ -283,7 +286,7 @@ _REFERS = re.compile(
 
 
 def folded(text: str) -> str:
-    """The form in which values are compared: casefolded, with single blanks, no outer quotes, no final punctuation."""
+    """The form in which values are compared: casefolded, with single spaces, no outer quotes, no final punctuation."""
     return " ".join(text.split()).strip("\"'“”‘’`").rstrip(".,;:").casefold()
 
 
@@ -315,7 +318,8 @@ def describes(text: str, words: frozenset[str], known: frozenset[str]) -> bool:
     return letters <= known or (bool(letters & known) and bool(_BETWEEN_WORDS.search(text)))
 
 
-# Checks whether calls keep a task's constraints: what has to be remembered about calls, and what a call breaks.
+# Checks whether calls keep a task's constraints: the state to remember about calls, and the constraints that a call
+# breaks.
 
 
 BEFORE, AT_MOST, REQUIRE = "before", "at_most", "require_function"

@@ -1,7 +1,8 @@
-"""Seeded mutations of reference chains. Their errors are known, so scorers and judges can be measured on them.
+"""Seeded mutations of reference chains.
 
-The label of a mutation follows from the change made to the chain; no scorer assigns it. A change may also break a
-tagged constraint. Such constraints are found here by separate, simple rules.
+The errors of a mutated chain are known, so that scorers and judges can be measured on such chains. The label of a
+mutation follows from the change made to the chain; no scorer assigns it. A change may also break a tagged constraint.
+Simple rules, separate from the scorer's, find such constraints.
 """
 
 from __future__ import annotations
@@ -172,7 +173,7 @@ Made: TypeAlias = Iterator[tuple[str, str, Draft]]
 
 
 def put(made: Draft, step: Step, rng: random.Random) -> None:
-    """Insert the step at a random place; in a step-wise answer, replace the last call by it."""
+    """Insert the step at a random place; in a step-wise answer, replace the last call with it."""
     if made.horizon is None:
         made.steps.insert(rng.randint(0, len(made.steps)), step)
     else:
@@ -220,7 +221,7 @@ def break_order(made: Draft, rng: random.Random) -> Made:
             if rule.arguments[1] in _functions(made, step) and not any(one.of in passed for one in outputs(step)):
                 made.steps.remove(step)
                 made.steps.insert(firsts[0], step)
-                yield "E3", "the order asked for is not kept", made
+                yield "E3", "the required order is not kept", made
                 return
 
 
@@ -355,7 +356,7 @@ def _end_early(made: Draft, rng: random.Random) -> Made:
 def _conclude(made: Draft, rng: random.Random) -> Made:
     """Cut a step-wise answer to fewer calls than requested."""
     del made.steps[rng.randrange(len(made.steps)) :]
-    yield "E2", "fewer calls than asked for", made
+    yield "E2", "fewer calls than requested", made
 
 
 def _refuse(made: Draft, rng: random.Random) -> Made:
@@ -370,7 +371,7 @@ def _swap(made: Draft, rng: random.Random) -> Made:
         user, used = rng.choice(pairs)
         made.steps.remove(user)
         made.steps.insert(made.steps.index(used), user)
-        yield "E4", "a step comes before one that it uses", made
+        yield "E4", "a step comes before a step whose result it uses", made
 
 
 def _refer_forward(made: Draft, rng: random.Random) -> Made:
@@ -383,7 +384,7 @@ def _refer_forward(made: Draft, rng: random.Random) -> Made:
         fields = made.task.tools[target.tool].spec.returns
         if fields and name in step.arguments:
             step.arguments[name] = Output(target, rng.choice(fields))
-            yield "E4", "a step refers to itself or a later one", made
+            yield "E4", "a step refers to itself or to a later step", made
 
 
 def _drop_between(made: Draft, rng: random.Random) -> Made:
@@ -400,7 +401,7 @@ def _repeat(made: Draft, rng: random.Random) -> Made:
         place = rng.randrange(len(made.steps))
         step = made.steps[place]
         made.steps.insert(rng.randint(place + 1, len(made.steps)), Step(step.tool, dict(step.arguments)))
-        yield "E4", "a step is made twice", made
+        yield "E4", "a step is repeated", made
 
 
 def _repeat_done(made: Draft, rng: random.Random) -> Made:
@@ -409,7 +410,7 @@ def _repeat_done(made: Draft, rng: random.Random) -> Made:
     if before:
         step = rng.choice(before)
         made.steps[-1] = Step(step.tool, dict(step.arguments))
-        yield "E4", "a call that was made before is made again", made
+        yield "E4", "an earlier call is made again", made
 
 
 def _skip_ahead(made: Draft, rng: random.Random) -> Made:
@@ -418,7 +419,7 @@ def _skip_ahead(made: Draft, rng: random.Random) -> Made:
     ahead = [step for step in made.rest if any(id(output.of) not in there for output in outputs(step))]
     if ahead:
         made.steps[-1] = rng.choice(ahead)
-        yield "E4", "a step comes before those that it needs", made
+        yield "E4", "a step comes before the steps whose results it needs", made
 
 
 def _places(made: Draft, rng: random.Random) -> Iterator[tuple[int, Step, str, str]]:
@@ -448,7 +449,7 @@ def _wrong_fact(made: Draft, rng: random.Random) -> Made:
         if others:
             step.arguments[name] = rng.choice(others)
             if made.horizon is None or not _needed_otherwise(made, step):
-                yield "E5", "another fact of the right type", made
+                yield "E5", "a wrong fact of the right type", made
             step.arguments[name] = taken
 
 
@@ -478,7 +479,7 @@ def _missing(made: Draft, rng: random.Random) -> Made:
 def _vague(made: Draft, rng: random.Random) -> Made:
     for _, step, name, _ in _places(made, rng):
         step.arguments[name] = rng.choice(_VAGUE)
-        yield "E5", "an argument says nothing definite", made
+        yield "E5", "an argument is vague", made
 
 
 def _extraneous(made: Draft, rng: random.Random) -> Made:
@@ -489,7 +490,7 @@ def _extraneous(made: Draft, rng: random.Random) -> Made:
         told = [one.value for one in made.task.constants] or ["now"]
         step = Step(tool.spec.name, {parameter.name: rng.choice(told) for parameter in tool.spec.parameters})
         put(made, step, rng)
-        yield "E5", "a tool of no use is called", made
+        yield "E5", "an extraneous tool is called", made
 
 
 def _misspell(made: Draft, rng: random.Random) -> Made:
@@ -514,14 +515,14 @@ def _misspell(made: Draft, rng: random.Random) -> Made:
 def _no_such_tool(made: Draft, rng: random.Random) -> Made:
     if made.steps:
         rng.choice(made.steps).misnamed = rng.choice(_UNKNOWN_TOOLS)
-        yield "E6", "a tool that there is not", made
+        yield "E6", "a tool that does not exist is called", made
 
 
 def _invent(made: Draft, rng: random.Random) -> Made:
     """Give an argument an invented value."""
     for _, step, name, _ in _places(made, rng):
         step.arguments[name] = rng.choice(_INVENTED).format(number=rng.randrange(10_000, 99_999))
-        yield "E6", "a value from nowhere", made
+        yield "E6", "an argument has an invented value", made
 
 
 Sort = Callable[[Draft, random.Random], Made]

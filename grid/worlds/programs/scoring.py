@@ -2,17 +2,17 @@
 
 *Solvability over similarity*: a chain is right if it has no error, whatever its order and whatever tools it uses. In a
 whole plan, a correct call is not an error if it finds a fact that is not needed. In a step-wise prediction each call
-has to make progress, so such a call is E5.
+has to make progress, so a call that finds a fact that is not needed is E5.
 
 E1: a call of a tool that serves none of the task's goals. E2: in a whole plan, a wanted fact that no call attempts; in
 a step-wise prediction, an end before all wanted facts are found; a refusal although the task can be solved. E3: a
-broken tagged constraint. E4: a call that uses a result which does not exist yet, never will, or is from a failed call;
-a call for which an earlier call was left out; a call that finds a known fact again. E5: an extraneous tool; an argument
-that is missing, vague, of the wrong type, or not the needed fact. E6: a tool name that does not exist in exactly this
-form; an invented value; a field that a step does not return.
+broken tagged constraint. E4: a call that uses a result which does not exist yet, will never exist, or comes from a
+failed call; a call for which an earlier call was left out; a call that finds a known fact again. E5: an extraneous
+tool; an argument that is missing, vague, of the wrong type, or not the needed fact. E6: a tool name that does not exist
+in exactly this form; an invented value; a field that a step does not return.
 
 An argument whose meaning cannot be resolved is E5, because the published rubric treats vague arguments in this way
-(C.1.1). Such arguments are also counted separately, so that a table can show how much depends on the resolver.
+(C.1.1). Unresolved arguments are also counted separately, so that a table can show how much depends on the resolver.
 Unsolvable cases and cases with a broken tool have no errors and no grade.
 """
 
@@ -218,7 +218,7 @@ class Reading:
             self._fill(place, attempt)
 
     def _fill(self, place: int, attempt: Attempt) -> None:
-        """Set the facts of a call's result: the facts that it attempts, else those that it finds, else unknown ones."""
+        """Set the facts of a call's result: those that it attempts, else those that it finds, else unknown facts."""
         facts = self._slot(place).facts
         attempted = attempt.action.finds if attempt.action else (None,) * len(attempt.raw)
         for number, (fact, raw) in enumerate(zip(attempted, attempt.raw, strict=True)):
@@ -250,7 +250,7 @@ class Reading:
                     self._take(used, Action("", (), (fact,)), left)
 
     def _asked(self, told: set[Fact | None], left: Mapping[Applied, None]) -> Action | None:
-        """The action that uses the most of these facts and no other facts, and finds only facts that are left.
+        """The action that uses the most of the facts in `told` and no other facts, and finds only facts in `left`.
 
         The action may belong to any tool.
         """
@@ -458,7 +458,7 @@ class Faults:
         return [fact for fact in dict.fromkeys(self.universe.task.wanted) if fact not in tried]
 
     def flawless(self) -> frozenset[Applied]:
-        """The needed facts attempted by calls without any fault."""
+        """The needed facts that calls without any fault try to find."""
         flawed = {fault.call for fault in self.found}
         right = [one for place, one in enumerate(self.reading.attempts) if place not in flawed]
         return frozenset(fact for attempt in right for fact in attempt.attempted)
@@ -578,8 +578,8 @@ def holistic_grade(faults: list[Fault], right: int, needed: int) -> float:
     """The grade on the scale of agent_planning_benchmark C.1.2, computed by rules.
 
     `right` is the number of the `needed` facts that are found without fault. 1.0: there is no error. 0.8: at least nine
-    tenths are right, and there is no E1, E3 or E6. 0.6: at least three quarters are right, or all but one and at least
-    half. 0.4: at least two fifths are right. 0.2: at least one is right. 0.0: none is right.
+    tenths are right, and there is no E1, E3 or E6. 0.6: at least three quarters are right, or at least half are right
+    and only one is not right. 0.4: at least two fifths are right. 0.2: at least one is right. 0.0: none is right.
     """
     errors = errors_of(faults)
     if not errors:
@@ -593,7 +593,7 @@ def holistic_grade(faults: list[Fault], right: int, needed: int) -> float:
 
 
 def told(faults: list[Fault], first: int, most: int = 40) -> tuple[str, ...]:
-    """The faults as lines, with calls numbered from `first`. If lines are left out, the last line counts them."""
+    """The faults as lines, with calls numbered from `first`. If lines are left out, the last line says how many."""
     where = ("" if fault.call is None else f"step {fault.call + first}: " for fault in faults)
     lines = list(dict.fromkeys(f"{one.error}: {place}{one.why}" for place, one in zip(where, faults, strict=True)))
     return (*lines[:most], f"and {len(lines) - most:,} more") if len(lines) > most else tuple(lines)

@@ -2,9 +2,10 @@
 
 States are sets of found facts. If a fact is found only by single tools (tools with one part), every solution needs one
 call for it, and finding it early rules out no solution. The cheapest call for this fact is therefore made as soon as
-possible, without a choice. Two choices remain. First, a composite may also find a fact. Second, a call that no goal
-needs (a *witness*) may be made, because a constraint requires it or because it finds another input for a composite. Of
-the facts that witnesses find, only the types matter, since no needed fact is derived from these facts.
+possible, without a choice. Two choices remain. First, a fact may also be found by a composite (a tool with several
+parts). Second, a call that no goal needs (a *witness*) may be made, because a constraint requires it or because it
+finds another input for a composite. Of the facts that witnesses find, only the types matter, since no needed fact is
+derived from these facts.
 """
 
 from __future__ import annotations
@@ -48,9 +49,10 @@ class _Move:
 
 
 def derivable(task: Task) -> str | None:
-    """The reason why no calls find all wanted facts and keep the constraints; None if the task can be solved.
+    """The reason why a task cannot be solved; None if it can be solved.
 
-    The calls in `task.done` have already been made. The broken tool is not used.
+    A solution finds all wanted facts and keeps the constraints. The calls in `task.done` have already been made. The
+    broken tool is not used.
 
     Raises:
         ValueError: the task does not have the form described in `model.Task`, or has too many states to search.
@@ -67,7 +69,7 @@ def derivable(task: Task) -> str | None:
 
 
 def least_cost(task: Task) -> int | None:
-    """The minimum total cost of calls that solve the task, without the calls in `task.done`.
+    """The minimum total cost of calls that solve the task, not counting the calls in `task.done`.
 
     None if the task has no costs or cannot be solved. Raises the same errors as `derivable`, and also ValueError if a
     useful tool has a cost below 0, or has no cost although another useful tool has one.
@@ -203,7 +205,7 @@ class _Search:
         return None
 
     def _rest(self, found: int) -> float:
-        """The minimum cost of calls that find all other needed facts, if the calls could be made in any order.
+        """The minimum cost of calls that find all needed facts not in `found`, if calls could be made in any order.
 
         Every solution finds all needed facts. For each of these facts in turn, one of the calls that find it is chosen.
         """
@@ -301,7 +303,7 @@ class _Search:
         return "the calls that find the wanted facts wait for each other"
 
 
-# Finds the meaning of a predicted call's argument: a fact, given by a value, a reference, or words (apb §3.1, C.1.1).
+# Finds the fact that a predicted call's argument (a value, a reference, or words) means (apb §3.1, C.1.1).
 #
 # An argument is read in this order, and its meaning is never guessed:
 #
@@ -356,8 +358,8 @@ class Meaning:
 def resolve(argument: object, name: str, type_: str, steps: Steps) -> Meaning:
     """The meaning of an argument of the call at `steps.here`, whose parameter takes a fact of the type `type_`.
 
-    A list or object with a single value counts as that value. With several values it counts as SEVERAL, or as INVENTED
-    if any value is invented.
+    A list or object with a single value counts as that value. A list or object with several values counts as SEVERAL,
+    or as INVENTED if any value is invented.
     """
     leaves = list(_leaves(argument))
     if not leaves:
@@ -463,7 +465,7 @@ def _tools_named(text: str, steps: Steps) -> list[str]:
 def _of_tool(tool: str, name: str, type_: str, text: str, steps: Steps) -> Meaning:
     """The meaning of words that name a tool, which is the result of the tool's call.
 
-    If the tool was called several times, the words decide.
+    If the tool was called several times, the words decide between the calls.
     """
     places = steps.calls_of(tool)
     if not places:
@@ -478,7 +480,7 @@ def _of_tool(tool: str, name: str, type_: str, text: str, steps: Steps) -> Meani
 
 
 def _field_of(place: int | None, name: str, type_: str, steps: Steps, text: str = "") -> Meaning:
-    """A step's fact: in the field `name`, else in a field that `text` names, else of the type, else the only fact."""
+    """A step's fact in field `name`, else in a field named in `text`, else of the type `type_`, else its only fact."""
     if place is None:
         return Meaning(Is.ABSENT)
     number, slot = place - steps.first, steps.slots[place]
@@ -501,7 +503,7 @@ def _field_of(place: int | None, name: str, type_: str, steps: Steps, text: str 
 
 
 def _one_of(meanings: Sequence[Meaning], type_: str, text: str, steps: Steps) -> Meaning:
-    """Of several steps' results, the one that fits, which is the fact of the parameter's type.
+    """The fact, among several steps' results, that has the parameter's type.
 
     If several facts have this type, it is the fact that `text` describes.
     """
@@ -533,7 +535,7 @@ def _by_words(text: str, name: str, type_: str, steps: Steps) -> Meaning:
 
 
 def _most_alike(words: frozenset[str], facts: Sequence[Fact], steps: Steps) -> Fact | None:
-    """The fact that shares more words with `words` than every other fact: all that the other shares, and one more."""
+    """The fact that shares all of the `words` that each other fact shares, and at least one more than each of them."""
     shared = {fact: words & steps.described(fact) for fact in facts}
     for fact, mine in shared.items():
         if mine and all(mine > other for one, other in shared.items() if one != fact):
@@ -545,6 +547,6 @@ _REFERRING = bag("value result output returned obtained retrieved earlier previo
 
 
 def _nested(one: frozenset[str], other: frozenset[str]) -> bool:
-    """Whether one set of words contains the other, and both have the same numbers."""
+    """Whether one set of words contains the other, and both have the same words with digits."""
     numbers = [{word for word in words if any(char.isdigit() for char in word)} for words in (one, other)]
     return bool(one) and bool(other) and (one <= other or other <= one) and numbers[0] == numbers[1]

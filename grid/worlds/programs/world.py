@@ -1,4 +1,4 @@
-"""A world that simulates a task's tools on concrete values. Each value represents a fact, and calls find more facts."""
+"""A world that simulates a task's tools on concrete values. Each value represents a fact. Calls find more facts."""
 
 from __future__ import annotations
 
@@ -169,7 +169,7 @@ class Replayed:
 
 
 def replayed(task: Task) -> Replayed:
-    """Repeat the calls in `task.done`. Their arguments are values, or references to steps counted from 0.
+    """Repeat the calls in `task.done`. The calls' arguments are values, or references to steps counted from 0.
 
     Raises:
         ValueError: a call that is not marked as failed has an unknown tool, or an argument that means no fact known at
@@ -342,7 +342,7 @@ class Universe:
 
 
 class _Binding:
-    """The facts that a composite must take and find in order that given parts find given facts."""
+    """The facts that a composite must take and find so that given parts find given facts."""
 
     def __init__(self, tool: TypedTool) -> None:
         self.tool, self.wiring = tool, wiring_of(tool)

@@ -141,7 +141,7 @@ def _place(part: str, image: Scene) -> Box:
     return left + 20, top + 20, left + width // 3 - 20, top + 80
 
 
-# The content of an image as facts, and a test whether two images show the same content.
+# The content of an image as facts, and a test of whether two images show the same content.
 
 
 Box: TypeAlias = tuple[int, int, int, int]
@@ -197,7 +197,7 @@ class Chart(NamedTuple):
 class Scene:
     """An image. `prompt` is the text from which it was generated; `styles` has the styles applied to it, in order.
 
-    Only images made by a tool have a `prompt` or a `chart`; a photo of a chart has lines.
+    Only images made by a tool have a `prompt` or a `chart`; a photo of a chart has its text in `lines` instead.
     """
 
     caption: str
@@ -308,7 +308,7 @@ def _paired(wanted: Sequence[T], made: Sequence[T], same: Callable[[T, T], bool]
     return not left
 
 
-# Reads the arguments of a call. Any fault in them raises `CallError`, which the call then returns.
+# Reads the arguments of a call. Any fault in the arguments raises `CallError`, which the call then returns.
 
 
 MAX_TEXT = 500

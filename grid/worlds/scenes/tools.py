@@ -2,7 +2,7 @@
 
 Names and arguments are the same as in the authors' tool server (open-compass/GTA, `agentlego/benchmark.py` and
 `agentlego/tools`); categories are the same as in their scorer (`gettype`). In GTA, a tool's result is one text or one
-image. Here, the result has a field name, because later calls refer to the field.
+image. In these tools, the result has a field name, because later calls refer to the field.
 """
 
 from __future__ import annotations
@@ -177,7 +177,7 @@ class Web:
 
 # A small part of Python, parsed with `ast` and run with limits, for the expressions and code that are given to tools.
 #
-# Python itself never evaluates any of the code. Supported are numbers, texts, tuples, lists and dicts, arithmetic,
+# Python itself never evaluates any of the code. Code may contain numbers, texts, tuples, lists and dicts, arithmetic,
 # indexing, names, and calls of the functions that a tool provides, but no loops, attributes or other functions.
 
 
@@ -324,7 +324,7 @@ class Interpreter:
         raise CodeError(f"{ast.unparse(node)[:80]!r} cannot be used here")
 
     def _called(self, node: ast.Call) -> Any:
-        """Call the function named by a name's last part: `math.sqrt` is `sqrt`, and `plt.bar` equals `axes.bar`."""
+        """Call the function named last in a dotted name: `math.sqrt` is `sqrt`, and `plt.bar` equals `axes.bar`."""
         match node.func:
             case ast.Name(id=name) | ast.Attribute(value=ast.Name(), attr=name) if name in self._functions:
                 if any(isinstance(one, ast.Starred) for one in node.args) or not all(one.arg for one in node.keywords):

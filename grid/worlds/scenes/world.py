@@ -1,4 +1,4 @@
-"""The world of a case's images, and those of the fourteen tools that make images, calculate or search."""
+"""The world of a case's images, and the eight of the fourteen tools that make images, calculate or search."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ Number: TypeAlias = Fraction | float
 
 
 def symbols(names: str, **assumptions: bool) -> Polynomial | tuple[Polynomial, ...]:
-    """One variable, or several as a tuple. The names are separated by blanks or commas."""
+    """One variable, or several as a tuple. The names are separated by spaces or commas."""
     found = [_summed([(((name, 1),), Fraction(1))]) for name in names.replace(",", " ").split()]
     if not 0 < len(found) <= _MAX_UNKNOWNS or not all(name.isidentifier() for name in names.replace(",", " ").split()):
         raise CodeError("symbols takes the names of one to ten variables")
@@ -228,7 +228,7 @@ FUNCTIONS: Mapping[str, Function] = {
     "str": written,
     "print": lambda *values: None,
 }
-"""The functions that the Solver's code may call besides `solve` and arithmetic, keyed by their names in sympy."""
+"""The functions that the Solver's code may call in addition to `solve` and arithmetic, keyed by their sympy names."""
 
 
 # The tools that make an image: DrawBox, AddText, ImageStylization, TextToImage and Plot.
@@ -367,7 +367,7 @@ def calculate(given: Given) -> Outcome:
 
 
 def solve(given: Given) -> Outcome:
-    """Solver: the code's result as a text. The call obtains the numbers of all solutions that the code found."""
+    """Solver: the code's result as a text. The call obtains every number in the solutions that the code found."""
     found: list[Any] = []
 
     def kept(*equations: Any, **options: Any) -> Any:
@@ -456,10 +456,10 @@ class SceneWorld:
     """A case's tools on images. The case is resolved when all outcomes in `wanted` have been obtained.
 
     A call has the effect of its tool with the given arguments, even if the reference does not make this call. The
-    outcomes that it obtains are the parts of its result that matter. For Calculator and Solver these are the numbers,
-    and for GoogleSearch the entries found. For a tool that looks at an image, they are the image and the objects that
-    the tool reports. For a tool that makes an image, the outcome is this image (compared by `same_picture`). A call
-    that cannot be carried out, or finds nothing, fails and returns {"error": why}.
+    outcomes that a call obtains are the parts of its result that matter. For Calculator and Solver the outcomes are the
+    numbers, and for GoogleSearch the entries found. For a tool that looks at an image, the outcomes are the image and
+    the objects that the tool reports. For a tool that makes an image, the outcome is this image (compared by
+    `same_picture`). A call that cannot be carried out, or finds nothing, fails and returns {"error": why}.
     """
 
     images: tuple[tuple[str, Scene], ...]

@@ -1,4 +1,4 @@
-"""A graph in Freebase's form, and the questions that it answers, independent of how the graph is stored."""
+"""A graph in Freebase's form, and the questions that it answers, independently of how the graph is stored."""
 
 from __future__ import annotations
 
@@ -42,7 +42,10 @@ Node: TypeAlias = Entity | Value
 Row: TypeAlias = Sequence[Node | None]
 T = TypeVar("T")
 MAX_NAMES = 100_000
-"""The maximum number of names in a vocabulary of entities. If there are more, it contains no entity names."""
+"""The maximum number of names in a vocabulary of entities.
+
+A vocabulary that would have more names contains no entity names.
+"""
 _ASKED = 1_000  # maximum number of entities whose relations are examined
 _FACTS = 200_000  # maximum number of facts that are read to find relations
 _TOGETHER = 500  # maximum number of entities in one query
@@ -80,7 +83,7 @@ class KnowledgeGraph(Protocol):
     def denotes(self, expression: Expression) -> tuple[Node, ...]:
         """The nodes that an expression denotes, each once: entities sorted by id, then values sorted by text.
 
-        A COUNT denotes one number. An entity or a literal denotes itself, even if the graph does not have it.
+        A COUNT denotes one number. An entity or a literal denotes itself, whether or not it is in the graph.
         """
         ...
 
@@ -97,7 +100,10 @@ class KnowledgeGraph(Protocol):
         ...
 
     def names(self, ids: Collection[str]) -> Mapping[str, str]:
-        """Each entity's name, by id; if it has several, the first in order. Entities without a name are left out."""
+        """Each entity's name, by id; if it has several names, the first in order.
+
+        Entities without a name are left out.
+        """
         ...
 
     def named(self, text: str) -> tuple[str, ...]:
@@ -161,7 +167,7 @@ class SelectGraph(ABC):
         return tuple(sorted(name for name in found if NAME.fullmatch(name)))
 
     def _told(self, query: Callable[[Iterable[str]], str], ids: Collection[str]) -> dict[str, tuple[str, ...]]:
-        """The results of a query for the names or classes of entities, sorted for each entity's id."""
+        """The sorted results of a query for the names or classes of entities, keyed by entity id."""
         found: dict[str, set[str]] = defaultdict(set)
         for some in parts(list(dict.fromkeys(ids)), _TOGETHER):
             for entity, told in self.rows(query(some)):
@@ -196,7 +202,7 @@ def _place(node: Node) -> tuple[bool, str, str]:
 
 
 def _spread(ids: Collection[str]) -> Sequence[str]:
-    """The ids, sorted. If there are too many to examine, an evenly spread selection of them."""
+    """The ids, sorted. If there are too many ids to examine, the result is an evenly spread selection."""
     found = sorted(ids)
     return found if len(found) <= _ASKED else [found[place * len(found) // _ASKED] for place in range(_ASKED)]
 
@@ -309,7 +315,7 @@ def read(text: str) -> Value | None:
 
 
 def spoken(value: Value) -> str:
-    """A text that `read` converts back to the same literal; only the literal's text, if that is enough."""
+    """A text that `read` converts back to the same literal: just the literal's text, if that is enough."""
     kind = value.datatype.removeprefix(XSD)
     if kind == "string":
         escaped = re.sub(r'(["\\])', r"\\\1", value.text)
@@ -545,8 +551,8 @@ def answer_text(found: Collection[str]) -> str:
 def answers(found: Iterable[str], reference: Collection[str], names: Mapping[str, str]) -> bool:
     """Whether an answer has the reference's ids and values, compared as a set.
 
-    `names` has the names of the reference's entities. In an answer, a name stands for the ids of all of these entities
-    that have this name. Values are compared as in KoPL (see `same_answer`).
+    `names` has the names of the reference's entities. In an answer, a name stands for the ids of all the reference's
+    entities that have it. Values are compared as in KoPL (see `same_answer`).
     """
     by_name: dict[str, list[str]] = {}
     for identity, name in names.items():

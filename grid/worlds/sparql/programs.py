@@ -32,7 +32,7 @@ from grid.worlds.sparql.queries import (
 )
 
 FINISHING = 1
-"""The number of nodes that a plan has besides its calls.
+"""The number of nodes that a plan has in addition to its calls.
 
 The published function lists end with STOP, which counts as a node.
 """
@@ -122,10 +122,12 @@ def in_memory(*paths: Path) -> tuple[ox.Store, Read]:
 
 
 def on_disk(folder: Path, *paths: Path) -> Read:
-    """Create a store in a new or empty folder. Afterwards many processes may read it at the same time (`opened`).
+    """Create a store in a new or empty folder.
+
+    Afterwards many processes may read the store at the same time (`opened`).
 
     Raises:
-        DataError: as in `fill`; or the folder is not empty or cannot be written to.
+        DataError: the folder is not empty or cannot be written to, or `fill` raises this error.
     """
     try:
         if folder.exists() and any(folder.iterdir()):

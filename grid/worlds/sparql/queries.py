@@ -13,7 +13,7 @@ from urllib.parse import quote
 
 from grid.worlds.handles import CallError
 
-# Errors for queries over a graph, or calls of its tools, that have no result.
+# Errors raised if a query over a graph, or a call of the graph's tools, has no result.
 
 
 class SparqlError(CallError):
@@ -107,7 +107,7 @@ class Compare:
 
 @dataclass(frozen=True)
 class TimeConstraint:
-    """The members of a set that are valid in a year, or NOW.
+    """The members of a set that are valid at a time, which is a year or NOW.
 
     `relation` leads to the start of validity; a second relation (see `ending`) leads to the end.
     """
@@ -279,7 +279,7 @@ _ESCAPES = str.maketrans({"\\": "\\\\", '"': '\\"', "\n": "\\n", "\r": "\\r", "\
 Solved = Mapping[Expression, str | None]
 """Results known before the query, as SPARQL writes them.
 
-They are the best value of an ARGMAX or ARGMIN (None if there is no value), and the number of a COUNT.
+These results are the best value of an ARGMAX or ARGMIN (None if there is no value), and the number of a COUNT.
 """
 
 
@@ -424,7 +424,7 @@ class _Patterns:
     def _holds(self, constraint: TimeConstraint, variable: str) -> str:
         """The pattern for validity: the start is not after the given time, and the end is not before it.
 
-        If the start or the end is missing, it excludes nothing.
+        A missing start or end excludes nothing.
         """
         tests = [(constraint.relation, "<=")]
         until = ending(constraint.relation)
@@ -453,7 +453,7 @@ def ending(relation: str) -> str | None:
 def _breadth(expression: Expression) -> int:
     """A rough rank for the number of nodes that an expression denotes.
 
-    1 for an entity, 2 for a class, 3 for all nodes with a certain value.
+    The rank is 1 for an entity, 2 for a class, 3 for all nodes with a certain value.
     """
     match expression:
         case Class():
@@ -491,7 +491,10 @@ def _year_test(variable: str, sign: str, year: int) -> str:
 
 
 def _date_test(variable: str, sign: str) -> str:
-    """The test that compares a date with TODAY. An end given only as a year or month counts as its last day."""
+    """The test that compares a date with TODAY.
+
+    An end given only as a year or month counts as the last day of that year or month.
+    """
     day = f'SUBSTR(REPLACE(STR({variable}), "(Z|[+-][0-9][0-9]:[0-9][0-9])$", ""), 1, 10)'
     last = f'SUBSTR(CONCAT({day}, IF(STRLEN({day}) = 4, "-12-31", "-31")), 1, 10)'
     return f'{last if sign == ">=" else day} {sign} "{TODAY}"'

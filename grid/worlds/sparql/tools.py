@@ -115,7 +115,7 @@ def leading_to(ids: Iterable[str], most: int) -> str:
 
 
 def leading_from(ids: Iterable[str], most: int, *, literals: bool = False) -> str:
-    """The query for the relations `?r` that lead from entities; if `literals` is set, only relations to literals."""
+    """The query for the relations `?r` that lead from entities (only to literals, if `literals` is set)."""
     only = " FILTER(isLiteral(?o))" if literals else ""
     return _relations(f"{_among('?x', ids)} ?x ?r ?o .{only}", most)
 
@@ -144,7 +144,7 @@ def used_names(most: int) -> str:
 def declared_relations(*, literals: bool = False) -> str:
     """The query for the relations `?r` that Freebase's own schema declares.
 
-    If `literals` is set, only relations to literals.
+    If `literals` is set, the query finds only relations to literals.
     """
     only = f" {_among('?t', _VALUES)} ?r {iri('type.property.expected_type')} ?t ." if literals else ""
     return f"SELECT DISTINCT ?r WHERE {{ ?r {iri(TYPE)} {iri('type.property')} .{only} }}"

@@ -89,24 +89,24 @@ _START = SparqlState()
 
 @dataclass(frozen=True)
 class SparqlWorld:
-    """A case's seven tools over a graph, whose state is the results so far.
+    """A case's seven tools over a graph; the world's state is the results so far.
 
-    A successful call returns {"result": "$n", "value": ...}. Here n counts results from 0, and `$n` refers to this
-    result in later calls; `value` gives the number of the result's members and names the first ten. As in the paper, a
-    call represents a whole expression, which is built from the calls whose results it uses. A call fails if its
-    expression denotes nothing or its arguments do not fit. A failed call returns {"error": why} and leaves no result.
+    A successful call returns {"result": "$n", "value": ...}. Results are numbered from 0, and `$n` refers to result n
+    in later calls; `value` gives the number of the result's members and names the first ten. As in the paper, a call
+    represents a whole expression, which is built from the calls whose results it uses. A call fails if its expression
+    denotes nothing or its arguments do not fit. A failed call returns {"error": why} and leaves no result.
 
     If `answered` is true, the call `finish(answer)` gives the case's answer: one or more texts or `$n`, separated by a
-    semicolon and a blank. After a successful `finish`, the answer does not change. If `answered` is false, the latest
-    result is the answer. In an answer, entities are given by their ids. For entities of the reference, the names also
-    count.
+    semicolon and a space. After a successful `finish`, the answer does not change. If `answered` is false, the latest
+    result is the answer. In an answer, entities are given by their ids; an entity of the reference may also be given by
+    its name.
 
     Attributes:
         graph: the graph, which is never changed and may be shared.
         reference: the ids and values of the case's answer.
         names: the names of the entities in `reference`.
         mentions: the dataset's links from texts in the question to an id, a class, or a literal with its datatype.
-        answered: whether `finish` gives the answer, or the latest result is the answer.
+        answered: whether `finish` gives the answer; if not, the latest result is the answer.
     """
 
     graph: KnowledgeGraph
@@ -460,7 +460,7 @@ class EndpointGraph(SelectGraph):
     def vocabularies(self) -> Mapping[str, Vocabulary]:
         """All relations and classes that Freebase's own schema declares, without names of entities.
 
-        They are requested only once.
+        The declarations are requested only once.
         """
         return vocabularies(
             self.schema(tools.declared_relations()),
@@ -508,7 +508,7 @@ class EndpointGraph(SelectGraph):
         raise self._broken(f"HTTP {status}: {said}")
 
     def _exchange(self, query: str) -> tuple[int, Mapping[str, str], bytes]:
-        """The status, the headers (with names in any case) and the body.
+        """The status, the headers (their names are case-insensitive) and the body.
 
         Raises SparqlError if the body is too large.
         """

@@ -275,11 +275,11 @@ def test_a_pool_outlives_the_sweeps_that_join_it(command: Command, pool_of_two: 
     short = ["dataset.limit=1", "dataset.max_substeps=11", "retriever.top_k=2"]
     sweep = ["-m", "planner=react", "robustness=none", *short]
     page = f"http://127.0.0.1:{ray.nodes()[0]['MetricsExportPort']}/metrics"
-    assert "2 replicas run" in pool_of_two
+    assert "2 replicas are running" in pool_of_two
     out = command("sweep", *sweep, "trials=1")
     assert "joined a running pool of 2 replicas" in out
     assert "1 ok, 0 failed" in out
     assert "replicas" in command("replicas", "status")
     wait_for(lambda: b"ray_grid_replica_requests_total{" in urllib.request.urlopen(page, timeout=10).read())
     assert "2 replicas stopped" in command("replicas", "stop")
-    assert "no pool runs" in command("replicas", "status")
+    assert "no running pool" in command("replicas", "status")

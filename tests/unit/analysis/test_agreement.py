@@ -308,7 +308,7 @@ def test_the_command_reads_a_folder_and_its_labels(tmp_path: Path, capsys: pytes
     with pytest.raises(AnalysisError, match="nothing to compare"):
         agreement.held_against(root, None)
     found, notes = agreement.held_against(root, file)
-    assert notes == ["10 labels match an episode here; 1 match none"]
+    assert notes == ["10 labels match an episode in these results; 1 match none"]
     said = {row["case_id"]: row["success"] for row in rows["episodes"]}
     alike = [said[case] == bool(number % 2) for number, case in enumerate(built.dataset.case_ids())]
     assert found[0].values["agreement"].iloc[0] == pytest.approx(sum(alike) / len(alike))
@@ -316,7 +316,7 @@ def test_the_command_reads_a_folder_and_its_labels(tmp_path: Path, capsys: pytes
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("sys.argv", ["agreement.py", str(root), "--labels", str(file)])
         assert agreement.main() == 0
-        assert "Which models' plans a scorer favours" in capsys.readouterr().out
+        assert "Bias of a scorer for or against models' plans" in capsys.readouterr().out
         assert (root / "agreement" / "agreement.csv").is_file()
         file.write_text("case_id,correct\na,perhaps\n", encoding="utf-8")
         assert agreement.main() == 2

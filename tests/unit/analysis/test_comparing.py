@@ -164,10 +164,10 @@ def test_success_is_told_by_the_values_of_a_column(tmp_path: Path) -> None:
 def test_a_column_that_is_not_there_is_refused_with_what_is(tmp_path: Path) -> None:
     with_depth(tmp_path)
     with pytest.raises(
-        AnalysisError, match=r"by=deepness: episodes has no such column( \(did .*\))?; allowed: category, tools, "
+        AnalysisError, match=r"by=deepness: the table `episodes` has no such column( \(did .*\))?; allowed: category, "
     ):
         by_value.tables(tmp_path, "deepness")
-    with pytest.raises(AnalysisError, match="by=breadth: no episode has a value of breadth"):
+    with pytest.raises(AnalysisError, match="by=breadth: no episode has a value for breadth"):
         by_value.tables(tmp_path, "breadth")
 
 

@@ -45,9 +45,9 @@ def test_a_new_preset_without_its_papers_tables_or_a_reason_is_refused(tmp_path:
 @pytest.mark.parametrize(
     ("values", "said"),
     [
-        ({"one": {}}, "one: Value error, give either published"),
-        ({"one": {"published": ["a"], "unpublished": "b"}}, "either published"),
-        ({"one": {"unpublished": "b", "row": ["c"]}}, "row needs published"),
+        ({"one": {}}, "one: Value error, give either `published`"),
+        ({"one": {"published": ["a"], "unpublished": "b"}}, "either `published`"),
+        ({"one": {"unpublished": "b", "row": ["c"]}}, "`row` needs `published`"),
         ({"one": {"unpublished": "b", "runs": []}}, "one.runs: "),
         ({"one": {"unpublished": "b", "sise": []}}, "one.sise: Extra inputs"),
         ({"one": {"published": "a"}}, "one.published: "),
@@ -133,7 +133,8 @@ def test_the_index_escapes_what_it_shows_links_reports_and_loads_nothing(tmp_pat
 def test_a_broken_record_of_a_gallery_is_told(text: str, tmp_path: Path) -> None:
     (tmp_path / gallery.KEPT).write_text(text)
     with pytest.raises(
-        StoreError, match=r"gallery\.json: this file was not written by a gallery .*; remove it to begin a new gallery"
+        StoreError,
+        match=r"gallery\.json: this file was not written by `agent-grid gallery` .*; remove it to begin a new gallery",
     ):
         gallery.read(tmp_path)
     assert gallery.read(tmp_path / "none") == {}

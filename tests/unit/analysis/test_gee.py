@@ -271,7 +271,7 @@ def test_few_clusters_are_corrected_and_said() -> None:
     frame = simulated.episodes(0, 32)
     found, plain = fitted(frame, PLAIN), fitted(frame, PLAIN.model_copy(update={"few_clusters": "none"}))
     assert any("only 32 clusters, so standard errors come from a bias-reduced" in note for note in found.notes)
-    assert any("only 32 clusters, and errors are not corrected" in note for note in plain.notes)
+    assert any("only 32 clusters, and standard errors are not corrected" in note for note in plain.notes)
     ours, theirs = found.coefficients, plain.coefficients
     assert ours["coefficient"].to_list() == pytest.approx(theirs["coefficient"].to_list())
     assert (ours["high"] - ours["low"] > 1.05 * (theirs["high"] - theirs["low"])).all()

@@ -151,7 +151,7 @@ def test_what_is_declared_is_held_together() -> None:
             declared_by(one())
     with pytest.raises(ConfigError, match="must be declared as in one: number in share"):
         together([("one", [Metric("a", "share")]), ("two", [Metric("a", "%")])])
-    with pytest.raises(ConfigError, match="must not be the name of a column of episodes"):
+    with pytest.raises(ConfigError, match="must not be the name of a column of the table episodes"):
         together([("one", [Metric("depth")])], reserved=["depth"])
     assert together([("one", [Metric("a", "share")]), ("two", [Metric("a", "share", meaning="as one's")])])
 
@@ -161,7 +161,7 @@ def test_a_value_is_of_its_metrics_kind(value: Any) -> None:
     if value is True:
         assert checked({"a": True, "b": None}, {"a": Metric("a"), "b": Metric("b")}) == {"a": 1.0}
         return
-    with pytest.raises(ValueError, match=r"metric a: .* is no number, or not finite"):
+    with pytest.raises(ValueError, match=r"metric a: .* is not a number, or is not finite"):
         checked({"a": value}, {"a": Metric("a")})
 
 

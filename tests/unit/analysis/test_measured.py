@@ -71,7 +71,8 @@ def test_ours_have_a_table_where_somebody_asks(tmp_path: Path) -> None:
     assert table.figures[-1] == "tool_match_rate (%) ↑"
     with pytest.raises(
         AnalysisError,
-        match=r"metric=tool_macth: there is no metric of this name with numbers \(did you mean tool_match_rate\?\); ",
+        match=r"metric=tool_macth: there is no metric with this name and numeric values \(did you mean "
+        r"tool_match_rate\?\); ",
     ):
         measures.tables(tmp_path, ["tool_macth"])
 
@@ -100,10 +101,10 @@ def test_a_formula_takes_them(root: Path) -> None:
 def test_power_is_of_any_metric_from_0_to_1(root: Path) -> None:
     pilot = power_table.of_folder(root, {}, ["react", "zero_shot"], metric="answered")
     assert [*pilot.counts.rates] == pytest.approx([0.8, 0.4])
-    assert pilot.told.endswith("success below means the metric answered")
+    assert pilot.told.endswith("; below, success means the metric answered")
     with pytest.raises(ConfigError, match="metric='desk_minutes': a metric whose values are from 0 to 1"):
         power_table.of_folder(root, {}, ["react", "zero_shot"], metric="desk_minutes")
-    with pytest.raises(AnalysisError, match="no metric of this name with numbers"):
+    with pytest.raises(AnalysisError, match="no metric with this name and numeric values"):
         power_table.of_folder(root, {}, ["react", "zero_shot"], metric="remark")
 
 

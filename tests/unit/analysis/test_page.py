@@ -166,7 +166,7 @@ def test_a_page_without_the_studys_planners(tmp_path: Path) -> None:
     assert [one.name for one in drawings.drawings(tmp_path)] == ["failures lexical kqa_synthetic"], (
         "one planner has nobody to be compared with"
     )
-    assert "are not here" not in text, "nobody asked for the study"
+    assert "figures are missing" not in text, "nobody asked for the study"
 
 
 def test_many_warnings_leave_the_results_in_sight() -> None:
@@ -218,13 +218,13 @@ def test_the_command_tells_success_by_what_cases_are_and_papers_by_request(
     assert reported(monkeypatch, tmp_path / "swept", "--by", "depth", "--wide") == 0
     printed = capsys.readouterr().out
     assert "success by depth" in printed
-    assert "published beside ours" not in printed
+    assert "published values beside ours" not in printed
     assert "published figures are not shown, because no language model was used (--papers shows them)" in printed
     assert reported(monkeypatch, tmp_path / "swept", "--papers", "--wide") == 0
-    assert "published beside ours" in capsys.readouterr().out
+    assert "published values beside ours" in capsys.readouterr().out
     assert reported(monkeypatch, tmp_path / "swept", "--by", "dept") == 2
     assert (
-        "by=dept: episodes has no such column (did you mean depth?); allowed: category, tools, template, "
+        "by=dept: the table `episodes` has no such column (did you mean depth?); allowed: category, tools, template, "
         in capsys.readouterr().err
     )
 

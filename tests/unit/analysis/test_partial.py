@@ -36,5 +36,8 @@ def test_failed_calls_are_no_warning_without_calls_and_where_a_disturbance_makes
 @pytest.mark.parametrize(("stopped", "warned"), [(2, False), (3, True)])
 def test_half_of_the_cells_ended_by_a_budget_is_no_warning_and_more_is(stopped: int, warned: bool) -> None:
     lines = partial.stopped(pd.concat([cells(4 - stopped), cells(stopped, budget_reached="tokens")]))
-    said = f"warning: m, react on d: budget.tokens was used up in {stopped} of 4 cells; they are scored as they stood"
+    said = (
+        f"warning: m, react on d: budget.tokens was used up in {stopped} of 4 cells; they are scored on their best "
+        "result so far"
+    )
     assert lines == [said] * warned

@@ -45,8 +45,8 @@ def test_rewards_paired_differences_and_drafts_are_those_planted(tmp_path: Path)
     assert (row["unrefined_correct"], row["plan_correct"]) == (0.5, 1.0)
     assert (row["unrefined_grade"], row["plan_grade"]) == (pytest.approx(0.6), 1.0)
     assert (row["cases"], row["clusters"], row["method"]) == (COUNT, COUNT, "Self_R+")
-    assert "a plan first costs reward" in table.reading
-    assert "refining the plan gains reward" in table.reading
+    assert "planning first lowers the reward" in table.reading
+    assert "refining the plan raises the reward" in table.reading
 
 
 def test_data_sets_stand_apart_and_together(tmp_path: Path) -> None:

@@ -51,7 +51,7 @@ def test_a_pilots_table_and_its_cost(run: Run, tmp_path: Path) -> None:
     root = pilot(tmp_path, {"egb_logits": 0.5, "react": 0.4}, money=0.01)
     ended = run(root, "--difference", 20, "--trials", "1,3")
     assert (ended.status, ended.err) == (0, "")
-    assert "to see egb_logits +20 points from react" in ended.out, "react is the reference"
+    assert "to see that egb_logits differs from react by +20 points" in ended.out, "react is the reference"
     one, three = (numbers(ended.out, name) for name in ("1", "3"))
     cases = int(one[1])
     assert int(three[1]) < cases
@@ -69,7 +69,7 @@ def test_the_datasets_own_clusters_bound_what_can_be_seen(run: Run, tmp_path: Pa
     root = pilot(tmp_path, {"react": 0.4, "sh": 0.5}, config=to_json({"dataset": shipped("gta_generated")}))
     ended = run(root, "--difference", 3, "--trials", "1")
     assert ended.status == 0
-    assert "the dataset's 200 cases in 40 clusters" in " ".join(ended.out.split())
+    assert "the dataset's 200 cases, in 40 clusters" in " ".join(ended.out.split())
     assert "> 200" in ended.out
     assert "not enough" in ended.out
 
@@ -90,7 +90,7 @@ def test_without_a_pilot(run: Run) -> None:
 
 
 BAD = {
-    "difference": (["--rate", "0.3"], "difference=None: must be the points"),
+    "difference": (["--rate", "0.3"], "difference=None: must be the difference"),
     "none": (
         ["--rate", "0.3", "--difference", "0"],
         "difference='0': a number of points of success from -100 to 100, but not 0",
@@ -154,8 +154,8 @@ def test_a_pilot_that_tells_nothing(run: Run, tmp_path: Path) -> None:
     refused(run(root, *five, "--planners", "react,egb_logit"), r"'egb_logit': one of .*\(did you mean egb_logits\?\)")
     refused(run(root, *five, "--planners", "react,react"), "two different planners")
     refused(run(root, *five, "--planners", "react"), "two different planners")
-    refused(run(root, *five, "--planners", "never,react"), "never succeeds in none of 72")
-    refused(run(root, *five, "--planners", "always,react"), "always succeeds in all of 72")
+    refused(run(root, *five, "--planners", "never,react"), "never succeeds in none of its 72")
+    refused(run(root, *five, "--planners", "always,react"), "always succeeds in all of its 72")
     refused(run(root, "--difference", 80, "--planners", "react,never"), r"=80.0: must be less than .* of react")
     refused(run(root, *five, "dataset=slat"), r"dataset='slat': one of slate \(did you mean slate\?\)")
     refused(run(pilot(tmp_path / "one", {"react": 0.4}), *five), "planners='react': a pilot with two planners")

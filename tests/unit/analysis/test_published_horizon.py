@@ -243,7 +243,7 @@ def test_made_up_data_are_told_beside_the_papers(tmp_path: Path) -> None:
     assert told == {"kqa_synthetic (synthetic, generated here from a seed)", *facts}
     tables_of = {table.title: table for table in print_report(tmp_path, Console(file=io.StringIO()))}
     named = {title: table.caption.partition(": real questions")[0] for title, table in tables_of.items()}
-    assert named["planning_horizon, table 2, published beside ours: accuracy and tokens, forgiving tools"] == (
+    assert named["planning_horizon, table 2, published values beside ours: accuracy and tokens, forgiving tools"] == (
         "grailqa, graphquestions, webqsp"
     )
     assert named["lexical on grailqa"] == "grailqa"

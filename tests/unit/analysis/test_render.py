@@ -77,7 +77,7 @@ def test_latex_keeps_an_interval_beside_its_figure_and_leaves_empty_columns_out(
     assert len(heads) > 1, "it is wider than the text"
     assert all(("difference" in head) == ("95\\% interval" in head) for head in heads)
     assert "tool match &" not in text
-    assert "no row has a value of: tool match" in text
+    assert "no row has a value in these columns: tool match" in text
 
 
 def test_csv_holds_unrounded_values() -> None:

@@ -61,7 +61,7 @@ def test_planners_that_ask_whether_a_case_is_resolved_are_marked(tmp_path: Path)
     lines = screen(tmp_path, [*cells("react", 8), *(cell | {"asked": 2} for cell in cells("egb", 19))])
     assert any(re.match(r" +egb \(asks\)  ", line) for line in lines)
     assert any(re.match(" +react  ", line) for line in lines)
-    assert "asks: the planner may ask the world whether a case is resolved" in " ".join(" ".join(lines).split())
+    assert "(asks): planners that may ask the world whether a case is resolved" in " ".join(" ".join(lines).split())
 
 
 @pytest.mark.long

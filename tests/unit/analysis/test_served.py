@@ -51,7 +51,7 @@ def test_nothing_is_said_where_all_is_well(tmp_path: Path) -> None:
 def test_another_model_is_a_warning_with_its_cells(tmp_path: Path) -> None:
     found = lines(tmp_path, rows(3, answered_by="gpt-4o"), rows(2, answered_by="gpt-4o; gpt-4o-mini"))
     assert found == [
-        "warning: big: another model answered than the requested one: requests named gpt-4o, and answers came from "
+        "warning: big: a model other than the requested one answered: requests named gpt-4o, and answers came from "
         "gpt-4o (5 cells), gpt-4o-mini (2 cells)"
     ]
 
@@ -81,9 +81,9 @@ def test_several_configurations_and_providers_are_warnings(tmp_path: Path) -> No
         for place in range(7)
     )
     first, second = lines(tmp_path, *parts)
-    assert first.startswith("warning: big: 7 configurations (system_fingerprint) answered: fp_")
+    assert first.startswith("warning: big: answers came from 7 configurations (system_fingerprint): fp_")
     assert first.endswith(", 2 more")
-    assert second == "warning: big: 2 providers answered: P (6 cells), Q (1 cell)"
+    assert second == "warning: big: answers came from 2 providers: P (6 cells), Q (1 cell)"
 
 
 @pytest.mark.parametrize(
@@ -119,9 +119,7 @@ def test_uncounted_answers_are_a_warning_by_model_and_role(tmp_path: Path) -> No
     judged = {"judge": "j[text]", "judge_calls": 2, "judge_uncounted_answers": 2}
     first, second = lines(tmp_path, rows(2, **KNOWN), rows(1, **UNKNOWN), rows(1, **KNOWN, **judged))
     assert first.startswith("warning: big: for 3 answers the server gave no token counts, or contradictory ones")
-    assert (
-        "; 1 of 4 cells have no tokens and no money for this model. Means leave these cells out, and budgets" in first
-    )
+    assert "; 1 of 4 cells have no tokens and no money for this model. These cells are left out of means" in first
     assert second.startswith("warning: j[text] as judge: for 2 answers the server gave no token counts")
     assert "; 1 of 1 cells" in second
 
@@ -157,7 +155,7 @@ def test_a_report_with_uncounted_cells_has_its_lines_and_tables(tmp_path: Path, 
         tables = print_report(tmp_path, Console(file=file, width=200), all_columns=True)
     printed, page = (tmp_path / "printed").read_text(), write_page(tmp_path, tables).read_text()
     for text in (printed, page):
-        assert "another model answered than the requested one" in text
+        assert "a model other than the requested one answered" in text
         assert f"8 of {4 * (count + 2)} cells have no tokens and no money for this model" in text
     costs = next(table for table in tables if "money" in table.values.columns and "input_tokens" in table.values)
     means = set(costs.values["input_tokens"].dropna())

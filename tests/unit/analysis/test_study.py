@@ -220,7 +220,7 @@ def test_the_published_analysis_has_the_same_coefficients_and_the_papers_beside(
     assert len(both) == len(ours["coefficients"].values) > 0
     assert both["coefficient_x"].to_numpy() == pytest.approx(both["coefficient_y"].to_numpy())
     assert (both["se_x"] > both["se_y"]).all(), "60 questions are few: the plain sandwich is too small"
-    assert "robust errors by dataset and case_id" in theirs["regression"].caption
+    assert "robust standard errors clustered by dataset and case_id" in theirs["regression"].caption
     assert any("not corrected" in note for note in theirs["regression"].notes)
 
 

@@ -246,8 +246,8 @@ def test_trials_that_are_all_equal_have_no_deviation_and_a_note_says_so(tmp_path
     brief = {line["planner"]: line["success"] for line in shown_tables.printed(table)}
     assert brief == {"egb_logits": "50.0", "react": "25.0", "cot": "25.0"}
     assert table.notes == [
-        "no ± for settings in which all trials of a case are equal: egb_logits (none)",
-        "no ± of success and action acc. for settings in which all trials of a case are equal in this: cot (none)",
+        "no ± for settings in which all trials of a case gave equal results: egb_logits (none)",
+        "no ± of success and action acc. for settings in which all trials of a case gave equal values: cot (none)",
     ]
 
 
@@ -339,7 +339,7 @@ def test_results_tell_what_a_case_cost_where_anything_did(tmp_path: Path) -> Non
         store.write(tmp_path / name, {"episodes": rows})
         tables = of_places(tmp_path / name)
         found = tables["results lexical slate"]
-        assert ("USD" in found.figures) == ("USD: US dollars per case" in found.caption) == (name == "dear")
+        assert ("USD" in found.figures) == ("USD: cost per case in US dollars" in found.caption) == (name == "dear")
         if name == "dear":
             assert {line[1]: line[-1] for line in found.rows[:2]} == {"react": "0.250000", "best_first": "none"}
             queried = duckdb.connect().execute(found.query).df().set_index("planner")["money"]
@@ -467,7 +467,7 @@ def test_the_largest_difference_that_is_not_told_from_0_says_how_many_cases_woul
     table = print_report(tmp_path, Console(file=io.StringIO()))[1]
     (note,) = table.notes
     assert note.startswith("largest open difference: egb minus react (none), +20.0 points; about ")
-    assert "(now 10)" in note
+    assert "(now there are 10)" in note
     stars = {line[1]: line[4] for line in table.rows}
     assert stars == {"egb": "+20.0  ", "cot": "+10.0  ", "tot": "+80.0*†"}
 

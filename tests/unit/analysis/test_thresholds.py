@@ -154,12 +154,13 @@ def test_tested_cases_of_the_pilot_are_refused(run: Run, tmp_path: Path) -> None
     assert (ended.status, ended.out) == (2, "")
     (line,) = ended.err.splitlines()
     assert "tested" in line
-    assert "2 of these 6 cases of slate are in" in line
+    assert "2 of their 6 cases of slate are also in" in line
 
 
 @pytest.mark.parametrize(
     ("entropies", "told"),
-    [([(0.1, False), (0.9, False)], "all decisions are right"), ([(0.5, False), (0.5, True)], "all have one entropy"),
+    [([(0.1, False), (0.9, False)], "all decisions are right"),
+     ([(0.5, False), (0.5, True)], "all have the same entropy"),
      ([], "to run a pilot: planner=egb_logits")],
 )  # fmt: skip
 def test_nothing_to_learn_from(run: Run, tmp_path: Path, entropies: list[tuple[float, bool]], told: str) -> None:

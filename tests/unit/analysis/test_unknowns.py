@@ -83,13 +83,13 @@ def test_every_table_of_success_has_bounds(tmp_path: Path) -> None:
     }
     assert {"differences", "frontier"} <= set(of_success)
     for table in of_success.values():
-        (note,) = (note for note in table.notes if "with unknown success failed, and if all succeeded" in note)
+        (note,) = (note for note in table.notes if "with unknown success failed, if they all succeeded" in note)
         assert "lats on x [41.7, 100.0] (14 of 24)" in note
         assert "react on" not in note
     known = tmp_path / "known"
     store.write(known, {"episodes": [row("react", case, 0, case % 2 == 0) for case in range(CASES)]})
     assert not any(
-        "with unknown success failed, and if all succeeded" in note
+        "with unknown success failed, if they all succeeded" in note
         for table in printed(known)[1].values()
         for note in table.notes
     )

@@ -62,13 +62,13 @@ def test_a_model_that_answers_prose_to_everything_is_a_warning(tmp_path: Path, p
     pasted = duckdb.connect().execute(queries.of_files(tmp_path, asked.query)).df()
     assert pasted["answers"].tolist() == pasted["unread"].tolist() == [answers]
     assert answers > 1
-    assert f", {planner} on slate: 100% of answers (of {answers:,} in all) could not be read" in line
+    assert f", {planner} on slate: 100% of answers ({answers:,} in all) could not be read" in line
     assert f"agent-grid view {tmp_path}" in line
     assert set(failed.classes(tmp_path)["failure"].to_pylist()) == {"unreadable"}
     with (tmp_path / "printed").open("w") as file:
         tables = print_report(tmp_path, Console(file=file, width=200))
     assert line in (tmp_path / "printed").read_text().splitlines()[1]
-    assert f"100% of answers (of {answers:,} in all) could not be read" in write_page(tmp_path, tables, ()).read_text()
+    assert f"100% of answers ({answers:,} in all) could not be read" in write_page(tmp_path, tables, ()).read_text()
 
 
 def labels(**more: Any) -> dict[str, Any]:
@@ -84,7 +84,7 @@ def test_half_of_the_answers_is_no_warning_and_more_is(tmp_path: Path) -> None:
     further = [message("b", role="actor", n=1, unreadable=why)]
     store.write(tmp_path, {"episodes": [episode("b", n_messages=1, **labels(case_id="d"))], "messages": further})
     (line,) = unreadable.unreadable(tmp_path)
-    assert "60% of answers (of 5 in all) could not be read" in line
+    assert "60% of answers (5 in all) could not be read" in line
 
 
 def test_roles_are_told_apart(tmp_path: Path) -> None:
@@ -94,14 +94,14 @@ def test_roles_are_told_apart(tmp_path: Path) -> None:
     rows += [message("a", place=12, role="actor", n=None)]  # a choice, which can always be read
     store.write(tmp_path, {"episodes": [episode("a", n_messages=13, **labels())], "messages": rows})
     (line,) = unreadable.unreadable(tmp_path)
-    assert "100% of the judge's answers (of 3 in all) could not be read" in line
+    assert "100% of the judge's answers (3 in all) could not be read" in line
 
 
 def test_without_transcripts_decisions_count(tmp_path: Path) -> None:
     steps = [step("a", index=place, chosen_tool="find" if place == 3 else None) for place in range(4)]
     store.write(tmp_path, {"episodes": [episode("a", **labels())], "steps": steps})
     (line,) = unreadable.unreadable(tmp_path)
-    assert "75% of answers (of 4 in all) could not be read" in line
+    assert "75% of answers (4 in all) could not be read" in line
 
 
 def test_an_empty_folder_has_no_warning(tmp_path: Path) -> None:

@@ -118,7 +118,7 @@ def test_the_figure_shows_every_setting_and_both_curves(tmp_path: Path) -> None:
     store.write(tmp_path, {"episodes": grid_cells()})
     (drawing,) = two_numbers.drawings(tmp_path)
     drawn = ElementTree.fromstring(drawing.svg)  # noqa: S314 - it was made here
-    assert "trajectories=5, then samples=2" in drawing.caption
+    assert "(first curve: trajectories=5; second: samples=2)" in drawing.caption
     assert two_numbers.drawings(tmp_path)[0].svg == drawing.svg, "the same bytes for the same rows"
     texts = ["".join(element.itertext()).strip() for element in drawn.iter() if element.tag.endswith("}text")]
     assert {"0", "17", "33", "50", "67"} <= set(texts)

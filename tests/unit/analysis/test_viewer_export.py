@@ -64,7 +64,7 @@ def test_chosen_episodes_come_with_their_case(root: Path, tmp_path: Path) -> Non
     export([Run(root)], tmp_path / "e", most=1, only=["react-2-1"])
     names = {path.stem for path in (tmp_path / "e/episode").iterdir()}
     assert names == {f"1-{planner}-2-{trial}" for planner in viewed.PLANNERS for trial in (0, 1)}
-    with pytest.raises(StoreError, match="no such episode here"):
+    with pytest.raises(StoreError, match="no such episode in these results"):
         export([Run(root)], tmp_path / "f", most=1, only=["nobody"])
 
 

@@ -168,7 +168,7 @@ def test_what_was_spent_becomes_a_row_once(tmp_path: Path) -> None:
     assert (row["attempt_id"], row["setting_id"], row["status"], row["cells"]) == (TRY, SETTING, "died", 0)
     assert (row["money"], row["llm_calls"], row["input_tokens"]) == (3.0 + 2 * 1.5, 2, 20)
     assert "had spent 6 US dollars" in lines[0]
-    assert "2 calls were at servers at that time" in lines[0]
+    assert "2 calls were in flight at that time" in lines[0]
     assert not (tmp_path / FOLDER).exists()
     path.parent.mkdir()
     path.write_bytes(kept)  # killed between the two

@@ -43,10 +43,10 @@ def test_both_are_imported_whichever_comes_first(folder: Path) -> None:
 def test_what_is_hidden_is_told_by_its_name_and_folder(folder: Path) -> None:
     (folder / "analysis" / "report.py").touch()
     _, err = python(folder, "import grid, analysis.errors")
-    assert f"hides report.py of {folder.resolve() / 'analysis'}" in err
+    assert f"hides report.py in {folder.resolve() / 'analysis'}" in err
     (folder / "analysis" / "__init__.py").touch()
     _, err = python(folder, "import analysis.report, grid")
-    assert f"are hidden by report.py of {folder.resolve() / 'analysis'}" in err
+    assert f"are hidden by report.py in {folder.resolve() / 'analysis'}" in err
 
 
 def test_old_names_of_our_modules_are_free_for_those_of_a_user(folder: Path) -> None:

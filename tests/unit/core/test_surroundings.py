@@ -61,7 +61,7 @@ def test_a_home_that_cannot_be_written_gives_way(
     monkeypatch.delenv("XDG_CACHE_HOME")
     monkeypatch.setenv("HOME", home)
     assert used() == tmp_path / "own" / "cache" / "agent-grid"
-    told = f"{home}/.cache/agent-grid cannot be written, so {tmp_path}/own/cache is used instead\n"
+    told = f"{home}/.cache/agent-grid cannot be written to, so {tmp_path}/own/cache is used instead\n"
     assert capsys.readouterr().err == told
     assert "XDG_CACHE_HOME" not in os.environ
 

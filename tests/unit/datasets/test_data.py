@@ -59,7 +59,7 @@ def test_what_ships_says_what_it_holds_and_keeps_its_rules(name: str, capsys: py
     few = [] if name == "null_cases" else ["dataset.limit=30"]
     status, text = said(capsys, name, *few, "--stats", "--check", "--show", "1")
     assert status == 0, text
-    assert "clusters, the units of confidence intervals" in text
+    assert "clusters, the independent units for confidence intervals" in text
     assert " 0 rules broken" in text
 
 
@@ -125,7 +125,7 @@ def test_cases_that_are_not_run_are_told_with_the_reason(tmp_path: Path, capsys:
     assert "0 cases were run with the calls of their references; 0 rules broken; 1 skipped" in text
     assert "tasks.jsonl:12 (odd): the reference calls 'prise', which is not a tool of the server (did you mean" in text
     assert "3 cases were not run: calls alone do not resolve them" in text
-    assert "8 cases were not run: their tools are live, and calls may change the data of the tools; --show N" in text
+    assert "8 cases were not run: their tools are live, and calls may change the tools' data; --show N" in text
 
 
 def test_the_tools_and_tasks_of_the_page_can_be_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

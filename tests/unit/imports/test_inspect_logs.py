@@ -114,7 +114,8 @@ def test_the_same_log_again_adds_nothing(tmp_path: Path, logs: list[Path], capsy
     for new, there in ((CASES * EPOCHS, 0), (0, CASES * EPOCHS)):
         imported(logs[0], "--into", tmp_path)
         assert (
-            f"{new} new samples, {there} already there, of {CASES * EPOCHS} planned samples" in capsys.readouterr().out
+            f"{new} new samples, {there} already in the folder, of {CASES * EPOCHS} planned samples"
+            in capsys.readouterr().out
         )
 
 

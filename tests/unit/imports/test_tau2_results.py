@@ -169,10 +169,10 @@ def test_the_same_file_again_adds_nothing_and_a_grown_one_what_is_new(
     files = sorted(file.name for file in (run / "episodes").iterdir())
     capsys.readouterr()
     imported(path, "--into", run)
-    assert "0 new samples, 2 already there" in capsys.readouterr().out
+    assert "0 new samples, 2 already in the folder" in capsys.readouterr().out
     assert sorted(file.name for file in (run / "episodes").iterdir()) == files
     imported(written(path, *some), "--into", run)
-    assert "1 new samples, 2 already there" in capsys.readouterr().out
+    assert "1 new samples, 2 already in the folder" in capsys.readouterr().out
     assert len(store.read(run, "episodes")) == 3
     assert len(load.episodes(run)["planner"].unique()) == 1
 
@@ -202,7 +202,7 @@ def test_success_is_by_the_score_that_is_named(tmp_path: Path) -> None:
     path = written(tmp_path / "r.json")
     imported(path, "--into", tmp_path / "run", "--success", "COMMUNICATE")
     assert store.read(tmp_path / "run", "episodes")["success"].to_pylist() == [True] * (CASES * TRIALS)
-    with pytest.raises(StoreError, match="its success was not decided by reward"):
+    with pytest.raises(StoreError, match="imported with a score for success other than reward"):
         importing.take(path, "tau2", tmp_path / "run")
     with pytest.raises(ConfigError, match="reward or a part of it: COMMUNICATE, DB"):
         importing.take(path, "tau2", tmp_path / "other", "NL")

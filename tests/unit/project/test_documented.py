@@ -233,7 +233,7 @@ def test_every_model_of_the_hub_on_gpus_is_sized() -> None:
     assert on_gpus <= set(sized)
     assert sized["qwen2.5-coder-1.5b"].per_token == 28 * 1024, "as its file says"
     text = (CONF / "model/qwen2.5-coder-1.5b-vllm.yaml").read_text(encoding="utf-8")
-    assert "28 KiB a token" in text
+    assert "28 KiB per token" in text
 
 
 def test_a_model_of_70_billion_has_its_gpus() -> None:

@@ -85,7 +85,7 @@ def test_rows_of_other_data_are_told(tmp_path: Path) -> None:
     edited = replace(first, dataset_versions=dict.fromkeys(first.dataset_versions, "edited"))
     (line,) = edited.about_rows()
     assert line.startswith(
-        "2 stored cells were run on other data of dataset: they are kept, and reports show them beside"
+        "2 stored cells were run on a different version of the data of dataset: they are kept, and reports show"
     )
 
 
@@ -117,7 +117,7 @@ def test_rows_without_money_are_told_if_a_price_is_given_later(tmp_path: Path) -
     plan_rows.write(first.root, rows)
     assert first.about_rows() == []
     (line,) = priced.about_rows()
-    assert line.startswith("3 stored cells have no money: they ran before model.price was given")
+    assert line.startswith("3 stored cells have no known cost in US dollars: they ran before model.price was given")
 
 
 def test_a_sweep_of_real_models_asks_before_most_of_its_cells_run_again(
@@ -157,7 +157,7 @@ def test_a_sweep_stops_before_any_work_until_the_choice_is_made(
     checked = check_sweep([job(tmp_path)])
     with pytest.raises(ConfigError, match="accept_code"):
         sweep(checked)
-    assert "they do not run again unless you ask for it: set accept_code=true (keep their" in capsys.readouterr().out
+    assert "they do not run again until you choose: set accept_code=true (keep their" in capsys.readouterr().out
     assert checked.plan.by_other_code().cells == 2
     assert not (checked.plan.root / "run.json").exists()
 
@@ -175,7 +175,7 @@ def test_a_machine_with_other_code_ends_the_sweep(tmp_path: Path, request: pytes
     (setting,) = plan_of(tmp_path).settings
     expect_code(setting)
     request.getfixturevalue("change")
-    with pytest.raises(UnfinishedError, match=r"and the sweep's driver have different code \(of planner\)"):
+    with pytest.raises(UnfinishedError, match=r"and the sweep's driver have different code \(it differs in planner\)"):
         expect_code(setting)
 
 
@@ -217,5 +217,5 @@ def test_a_failure_of_code_leaves_a_sweep_incomplete(
     store.write(checked.plan.root, {"episodes": [row | {"error_message": "KeyError: 1 (grid/planners/react.py:30)"}]})
     assert session.complete(checked, Console(width=200), 0, warn=True) is complete
     said = capsys.readouterr().out
-    assert f"1 cells failed ({kind}), the first: KeyError: 1 (grid/planners/react.py:30)" in said
+    assert f"1 cells failed ({kind}), the first with the error: KeyError: 1 (grid/planners/react.py:30)" in said
     assert ("after you fix the code" in said) == (kind == "code")

@@ -68,7 +68,7 @@ def test_a_plugin_without_its_yaml_is_told(lab: Path) -> None:
 def test_pools_that_stay_know_a_plugins_models(lab: Path) -> None:
     at = ("cluster=address", "cluster.address=127.0.0.1:1", "cluster.auth=disabled")
     ended = launch("replicas", lab, "status", PLUGIN, "model=served", *at)
-    assert (ended.status, "no Ray cluster answers there" in ended.out) == (2, True)
+    assert (ended.status, "no Ray cluster answers at this address" in ended.out) == (2, True)
     assert "did you mean mylab?" in launch("replicas", lab, "status", "plugins=[mylib]", "model=served", *at).out
 
 
@@ -84,7 +84,7 @@ def test_pools_that_stay_know_a_plugins_models(lab: Path) -> None:
             "error: planner._target_='mylab.told.told': ",
         ),
         (("planner._target_=mylab.planners.telling.Telling",), "error: planner._target_='mylab.planners.telling.Tell"),
-        (("plugins=[mylab],[]", "-m"), "error: plugins='[mylab],[]': a list of packages"),
+        (("plugins=[mylab],[]", "-m"), "error: plugins='[mylab],[]': must be a list of packages"),
     ],
 )
 def test_what_is_wrong_is_one_line(lab: Path, values: tuple[str, ...], why: str) -> None:

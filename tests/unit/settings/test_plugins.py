@@ -163,7 +163,7 @@ def test_the_keys_of_a_plain_dataclass_are_checked(lab: Path) -> None:
 
 def test_a_config_can_only_name_what_the_command_line_allowed(lab: Path) -> None:
     with pytest.raises(
-        ConfigError, match=r"must be named on the command line or in the file plugins\.yaml of --config-dir"
+        ConfigError, match=r"must be named on the command line or in plugins\.yaml in the folder of --config-dir"
     ):
         sweep_config({**SHARED, "plugins": ["mylab"]})
     plugins.allow(["mylab"])
@@ -213,7 +213,7 @@ def test_a_folder_may_not_hide_an_installed_package(lab: Path, tmp_path: Path, m
     site = write_distribution(tmp_path / "site", "0.2")
     monkeypatch.syspath_prepend(site)
     error = refused("mylab")
-    assert f"{lab / 'mylab'} would hide {site / 'mylab'}; if the two are one package" in error.allowed
+    assert f"{lab / 'mylab'} would hide {site / 'mylab'}; if both are the same package" in error.allowed
     assert f"install yours with `pip install -e {lab}`" in error.allowed
 
 
@@ -237,7 +237,7 @@ def test_the_command_lines_search_path(lab: Path) -> None:
 
 @pytest.mark.parametrize("value", ["mylab", "1", "[1]", "null", "{a:1}", "mylab,other", "[[mylab]]", ""])
 def test_plugins_are_a_list_of_names(lab: Path, value: str) -> None:
-    with pytest.raises(ConfigError, match=r"a list of packages: plugins=\[mylab\]"):
+    with pytest.raises(ConfigError, match=r"must be a list of packages, for example plugins=\[mylab\]"):
         prepared([f"plugins={value}"])
 
 

@@ -338,7 +338,7 @@ def test_a_ledger_of_money_is_a_file_beside_it(root: Address) -> None:
     assert (beside(root) / ".money").is_dir()
     assert not root.exists()
     (line,) = paying.settle(root)
-    assert "1 calls were at servers at that time" in line
+    assert "1 calls were in flight at that time" in line
     assert store.read(root, "attempts").num_rows == 1
     assert not (beside(root) / ".money").exists()
 

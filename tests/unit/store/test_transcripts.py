@@ -279,11 +279,11 @@ def test_what_a_table_cannot_hold_is_altered_and_the_row_says_so(tmp_path: Path)
     assert [len(answer) for answer in request.answers] == [1_000_000, 2, 7]
     assert request.answers[1:] == ("?!", "whole \U0001f600")
     assert request.altered == (
-        "answer 0 is cut after 1,000,000 of 1,000,001 characters; half surrogate pairs of answer 1 are written as ?"
+        "answer 0 is cut after 1,000,000 of 1,000,001 characters; unpaired surrogates in answer 1 are written as ?"
     )
     (row,) = store.read(tmp_path, "sections").to_pylist()
     assert row["entries"] == ["one", "half ?"]
-    assert row["altered"] == "half surrogate pairs of entry 1 are written as ?"
+    assert row["altered"] == "unpaired surrogates in entry 1 are written as ?"
     assert any("not verbatim" in line for line in lines([request]))
 
 

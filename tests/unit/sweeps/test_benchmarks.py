@@ -40,6 +40,14 @@ def test_cpu_seconds_name_this_program() -> None:
     assert after["other programs"] > 0
 
 
+def test_peak_memory_leaves_out_the_process_that_starts_a_benchmark() -> None:
+    """The kernel's `ru_maxrss` of a new process includes the memory of the process from which it was started."""
+    held = bytearray(b"x") * (256 << 20)
+    look = "from launch.benchmarks import peak_bytes; x = bytearray(b'x') * (64 << 20); print(peak_bytes())"
+    found = subprocess.run([sys.executable, "-c", look], capture_output=True, text=True, check=True).stdout
+    assert len(held) // 4 < int(found) < len(held)
+
+
 def test_an_episode_is_timed_by_layer(tmp_path: Path) -> None:
     setting = overhead.null_setting()
     dataset = build(setting, overhead.BUDGET).dataset

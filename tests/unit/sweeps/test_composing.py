@@ -201,7 +201,7 @@ def test_a_mapping_takes_keys_that_its_file_does_not_have(hydra: tuple[Composer,
     with pytest.raises(HydraException) as caught:
         hydra[0].compose(["planner=react", "model=openai_http", "model.extra.top_p=0.9"])
     told = refusal(caught.value, ["model.extra.top_p=0.9"])
-    assert "model.extra={top_p: VALUE} gives it this one" in told
+    assert "model.extra={top_p: VALUE} adds this one" in told
 
 
 def test_the_engines_arguments_stand_in_the_label_if_they_can_change_answers(

@@ -109,7 +109,7 @@ def test_a_sweep_takes_its_start_its_models_and_its_cells() -> None:
     lines = _sums(
         Tried({SETTING.id: tried}, (TASKS,), start=7.0, loading=5.0, gpus=2), cells, {SETTING.id: forecast(tried, 100)}
     )
-    took = "1:02: 0:07 to start, 0:05 to load models, 0:50 for the cells; 110 GPU seconds"
+    took = "1:02, of which 0:07 to start, 0:05 to load models, 0:50 for the cells; 110 GPU seconds"
     assert f"wall time on this cluster: {took}" in lines
 
 

@@ -256,8 +256,8 @@ def altered(
 @pytest.mark.parametrize(
     ("change", "why"),
     [
-        ({"dataset_version": "other"}, "its data have version other, but the data here have "),
-        ({"case_id": "gone"}, "its case cannot be made: 'gone'"),
+        ({"dataset_version": "other"}, "its data have version other, but the current data have version "),
+        ({"case_id": "gone"}, "its case cannot be built: 'gone'"),
         ({"case_digest": "other"}, "its case has changed"),
         ({"n_steps": 99}, " of its 99 steps are stored"),
         ({"config": ("grid.datasets.slate.dataset.Slate", "elsewhere.data.Slate")}, "elsewhere.data.Slate"),
@@ -288,7 +288,7 @@ def test_tools_that_answer_otherwise_leave_open_what_goes_by_the_state_alone(tmp
 
     found = again(altered(tmp_path / "second", tmp_path / "first", "steps", changed))
     assert {(one.metric, one.state) for one in differing(found)} == {("success", UNKNOWN)}
-    assert all("give other answers" in one.why for one in differing(found))
+    assert all("give different answers" in one.why for one in differing(found))
 
 
 def test_steps_of_which_a_call_was_cut_score_nothing(tmp_path: Path) -> None:

@@ -189,8 +189,8 @@ def test_a_collector_that_is_down_is_said_and_waited_for_by_nobody(
         written(tmp_path, "a", "b")
         assert tried.wait(60)
     assert lines == [
-        "traces: 0 of 2 episodes were sent; 2 were not: the collector at OTEL_EXPORTER_OTLP_ENDPOINT did not accept "
-        f"them; to send all, run agent-grid export otel {tmp_path}"
+        "traces: 0 of 2 episodes were sent; 2 were not sent: the collector at OTEL_EXPORTER_OTLP_ENDPOINT did not "
+        f"accept them; to send all, run agent-grid export otel {tmp_path}"
     ]
     follower._thread.join(60)
     assert not follower._thread.is_alive()
@@ -222,7 +222,7 @@ def test_a_collector_that_hangs_is_left(tmp_path: Path, monkeypatch: pytest.Monk
             written(tmp_path, "a")
             while not found.requests:
                 threading.Event().wait(0.01)
-        assert lines[0].startswith("traces: 0 of 1 episodes were sent; 1 were not: ")
+        assert lines[0].startswith("traces: 0 of 1 episodes were sent; 1 were not sent: ")
         assert found.hangs
         assert not found.hangs.is_set(), "it was left while it hung"
 
@@ -239,7 +239,7 @@ def test_whatever_goes_wrong_with_traces_ends_no_sweep(
         with Follower(tmp_path, "otel", lines.append) as follower:
             written(tmp_path, "a")
             follower._thread.join(60)
-    assert lines[0].startswith("traces: 0 of 1 episodes were sent; 1 were not: RuntimeError: no such thing; ")
+    assert lines[0].startswith("traces: 0 of 1 episodes were sent; 1 were not sent: RuntimeError: no such thing; ")
 
 
 def test_the_command_sends_a_folder_as_it_is(

@@ -274,7 +274,7 @@ NO_FIELD = "call 1 refers to OUTPUT_FROM_STEP_0.{}, but the result of call 0 has
         (line(("divide", {"a": 1, "b": 0})), "call 0 fails: ZeroDivisionError"),
         (
             line(("shout", {"text": "OUTPUT_FROM_STEP_0.result"})),
-            "call 0 refers to the result of call 0, which is no earlier",
+            "call 0 refers to the result of call 0, which is not an earlier",
         ),
         (line(), "calls: List should have at least 1 item"),
         ('{"question": 3, "calls": []}', "question: Input should be a valid string"),
