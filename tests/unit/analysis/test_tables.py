@@ -429,7 +429,7 @@ def test_a_setting_that_is_not_complete_is_marked(tmp_path: Path) -> None:
         out = io.StringIO()
         table = print_report(tmp_path, Console(file=out, width=400))[0]
         assert "cells" in shown_tables.printed(table)[0]
-        assert "finished/planned cells" in table.short
+        assert "shown as finished/planned" in table.short
         return {line["planner"]: line["cells"] for line in shown_tables.printed(table)}, out.getvalue()
 
     counts, text = marks()
