@@ -361,7 +361,7 @@ def _indented(command: str) -> str:
 # These files contain the figures; if the files counted as code, writing one figure would make the code look changed
 # for the next figure.
 _NO_CODE = (":!README.md", ":!BENCHMARKS.md")
-_PAGES = (":!*.md", ":!docs", ":!tests")
+_NO_FIGURES = (":!*.md", ":!docs", ":!tests", ":!launch/readme.py")  # files on which no figure depends
 
 
 def commit_of(folder: Path) -> str | None:
@@ -382,7 +382,7 @@ def is_of_this_code(measured: str) -> bool:
     if found is None:
         return False
     try:
-        changed = _git(ROOT, "diff", "--name-only", "--no-renames", found[1], "--", ".", *_PAGES).splitlines()
+        changed = _git(ROOT, "diff", "--name-only", "--no-renames", found[1], "--", ".", *_NO_FIGURES).splitlines()
         return all(
             _code(path, (ROOT / path).read_text(encoding="utf-8"))
             == _code(path, _git(ROOT, "show", f"{found[1]}:{path}"))
@@ -398,15 +398,14 @@ def _code(path: str, text: str) -> object:
         return OmegaConf.create(text)
     if not path.endswith(".py"):
         return text.strip()
-    tree = ast.parse(text)
-    for node in ast.walk(tree):
-        if isinstance(body := getattr(node, "body", None), list):
-            vars(node)["body"] = [one for one in body if not _is_text(one)]
-    return ast.dump(tree)
+    return ast.dump(_Bare().visit(ast.parse(text)))
 
 
-def _is_text(node: object) -> bool:
-    return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
+class _Bare(ast.NodeTransformer):
+    """Leaves out docstrings, wherever they are, and other statements that are only a constant."""
+
+    def visit_Expr(self, node: ast.Expr) -> ast.Expr | None:
+        return None if isinstance(node.value, ast.Constant) else node
 
 
 def _git(folder: Path, *arguments: str) -> str:
