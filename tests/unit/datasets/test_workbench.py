@@ -6,7 +6,6 @@ import asyncio
 import os
 import pickle
 import random
-import resource
 import statistics
 import time
 import tracemalloc
@@ -27,6 +26,7 @@ from grid.datasets.workbench_table import NOW, Workplace
 from grid.settings.build import build
 from grid.settings.config import BudgetConfig
 from grid.settings.setting import cells
+from launch.benchmarks import peak_bytes
 from tests.support import workbench
 from tests.support.configs import setting_of
 
@@ -278,7 +278,7 @@ def check_branches(data: WorkBench) -> tuple[float, float, float]:
         began = time.perf_counter()
         hash(respond(data.before, call)[0])
         times.append(1000 * (time.perf_counter() - began))
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    before = peak_bytes()
     tracemalloc.start()
     states = [data.before]
     while len(states) <= 1000:
@@ -289,7 +289,7 @@ def check_branches(data: WorkBench) -> tuple[float, float, float]:
             hash(after)
     held = tracemalloc.get_traced_memory()[0] / 1e6
     tracemalloc.stop()
-    return held, (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1e3, statistics.median(times)
+    return held, (peak_bytes() - before) / 1e6, statistics.median(times)
 
 
 def test_branches_share_what_no_call_changed(released: WorkBench) -> None:
