@@ -126,7 +126,7 @@ def _unfitted(found: Sequence[Table], analysis: Spec | None) -> list[str]:
     if analysis is None or any(table.name == "coefficients" for table in found):
         return []
     rows = " and ".join(f"{name}={' or '.join(values)}" for name, values in analysis.rows.items())
-    return [f"no regression is shown, because no episode matches the rows that it asks for ({rows or 'all rows'})"]
+    return [f"no regression is shown, because no episode matches its key `rows` ({rows or 'all rows'})"]
 
 
 def warned(root: Path) -> list[str]:

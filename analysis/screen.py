@@ -56,8 +56,8 @@ _FURTHER = (
 """Columns that are read for every episode; there may be a million episodes, so only the screen's columns are read."""
 _CAPTION = f"success: % of cases (●), with its 95% interval (├ ┤) {intervals.BRIEFLY}"
 _LESS = (
-    "minus {}: percentage points on the cases that both ran (*: the 95% interval excludes 0, †: also by Holm's "
-    "correction); "
+    "minus {}: percentage points on the cases that both ran (*: the 95% interval excludes 0, †: also after "
+    "Holm's correction); "
 )
 _FAILED = "failed: cells that ended in an error"
 _ASKS = " (asks)"

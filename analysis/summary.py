@@ -113,7 +113,7 @@ def _lead(row: Row, against: dict[str, Row], times: dict[str, float], asked: set
     if not math.isnan(times.get(planner, math.nan)):
         told += f" at {times[planner]:.1f} times the tokens"
     if found["success_low"] <= 0 <= found["success_high"]:
-        return f"{told}; the difference may be chance"
+        return f"{told}; the difference may be due to chance"
     return f"{told}, {_SURE if found['success_holm'] < intervals.LEVEL else _UNSURE}"
 
 

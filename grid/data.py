@@ -51,7 +51,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         help="print the dataset's counts, with the figures of its paper if they are known",
     )
     parser.add_argument(
-        "--check", action="store_true", help="print every broken rule, and every skipped task in a file of your own"
+        "--check", action="store_true", help="print every broken rule and, for a file of your own, every skipped task"
     )
     parser.add_argument("--show", type=int, metavar="N", default=0, help="print the first N cases, call by call")
     parser.add_argument(
@@ -162,7 +162,11 @@ def _not_run(dataset: Dataset, problem: Problem) -> str | None:
         return (
             "their tools are live, and calls may change the tools' data; --show N runs the calls of the first N cases"
         )
-    return None if REFERENCES in dataset.provides else "their calls are not known to be references (`provides`)"
+    return (
+        None
+        if REFERENCES in dataset.provides
+        else "the data set does not say that their calls are references (`provides`)"
+    )
 
 
 def wrong_calls(problem: Problem) -> Iterator[str]:

@@ -269,7 +269,8 @@ def _caught(rows: Sequence[Sequence[str]]) -> Table:
     return Table(
         name="agreement by mutation",
         title="Share of chains called wrong, by mutation",
-        about="in %, with Wilson's 95% interval over goal families; errors: those that at least one of the chains has",
+        about="in %, with Wilson's 95% interval over goal families; errors: the kinds that occur in at least one of "
+        "the row's chains",
         by=texts(labels),
         columns=texts(figures, len(labels)),
         lines=rows,

@@ -314,7 +314,10 @@ def _left(blocks: Mapping[str, Block], folders: Mapping[str, Path | None]) -> li
     known = [block.seconds for block in found if block.seconds is not None]
     if found:
         minutes = sum(known) / 60
-        print(f"{len(found)} blocks to measure; last time, {len(known)} of them took {minutes:,.0f} minutes")
+        print(
+            f"{len(found)} blocks to measure; the last measurements of {len(known)} of these blocks took "
+            f"{minutes:,.0f} minutes"
+        )
     return sorted(found, key=lambda block: (block.seconds is None, block.seconds or 0.0))
 
 

@@ -340,7 +340,9 @@ def pairs(root: Path, against: str) -> list[Pair]:
     found = [pair for _, group in frame.groupby(_PLACE, sort=True, dropna=False) for pair in _of(group, against)]
     if not found:
         planners = sorted(set(frame["planner"]))
-        allowed = f"a planner with which others in {root} can be compared; found: {', '.join(planners) or 'none'}"
+        allowed = (
+            f"a planner with which other planners in {root} can be compared; found: {', '.join(planners) or 'none'}"
+        )
         raise ConfigError("against", against, allowed)
     return found
 

@@ -156,7 +156,8 @@ def flips_table(matched: Matched) -> Table:
         columns=[Column("A → B", lambda row: f"{100 * row['success_a']:.0f} → {100 * row['success_b']:.0f}")],
         values=flips,
         query=query,
-        about=f"{_FLIPS}; A → B: % of the case's trials that succeed in A and in B; cases that B lost come first",
+        about=f"{_FLIPS}; A → B: % of the case's trials that succeed in A and in B; cases that flipped to failure come "
+        "first",
         notes=_more(len(flips)),
         breaks=frozenset({len(flips) - ups} - {0, len(flips)}),
         printed=_PRINTED,

@@ -49,9 +49,9 @@ def drawings(root: Path, cells: pd.DataFrame) -> list[Drawing]:
     numbered = used[used["n_e"] != plans.ALL] if len(used) else used
     if len(numbered) and numbered["n_e"].nunique() > 1:
         svg = _lines(
-            "plans-extraneous", numbered, "n_e", "extraneous_calls", "calls of extraneous tools per case", ["mode"]
+            "plans-extraneous", numbered, "n_e", "extraneous_calls", "calls to extraneous tools per case", ["mode"]
         )
-        title = "calls of extraneous tools by the number of these tools (agent_planning_benchmark, figure 4)"
+        title = "calls to extraneous tools by the number of these tools (agent_planning_benchmark, figure 4)"
         about = (
             f"{provenance.simulated_notice(cells)}scored by: {scorers(cells)}; bars: 95% intervals, {intervals.AMOUNTS}"
         )

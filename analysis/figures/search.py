@@ -27,9 +27,9 @@ _EFFICIENCY = (
     f"{search.EFFICIENCY}; the axis of gains is linear around 0, up to the smallest gains, and logarithmic beyond them"
 )
 _FRONTIER = (
-    "means per case of tokens (including the judge's) and of the case's own seconds; joined by a line: planners that "
-    "no planner on the same terms (both asked whether a case was resolved, or neither did) dominates (only means are "
-    "compared); grey squares: dominated planners"
+    "means per case of tokens (including the judge's) and of the case's own time in seconds; joined by a line: "
+    "planners that are not dominated by any planner on the same terms (only means are compared); on the same terms: "
+    "both planners asked whether a case was resolved, or neither did; grey squares: dominated planners"
 )
 _BARS = f"bars of success: {search.OF_SUCCESS}; other bars: {intervals.AMOUNTS}"
 _ANYTIME_BARS = (

@@ -77,8 +77,9 @@ def _uncounted(root: Path, cells: pd.DataFrame) -> Iterator[str]:
             of = frames.rows(root, [label], pc.field(label) == str(model)).num_rows
             yield (
                 f"warning: {whose}: for {int(part[_COUNTS[role]].sum()):,} answers the server gave no token counts, "
-                f"or contradictory ones; {len(part):,} of {of:,} cells have no tokens and no money for this model. "
-                "These cells are left out of means of tokens and money, and may exceed budgets of tokens and money"
+                f"or contradictory ones; {len(part):,} of {of:,} cells have no values of tokens and money for this "
+                "model. These cells are left out of means of tokens and money, and may exceed budgets of tokens and of "
+                "money"
             )
 
 

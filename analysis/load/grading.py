@@ -59,12 +59,14 @@ def _notes(cells: pd.DataFrame) -> Iterator[str]:
         yield (
             f"{', '.join(map(str, cast(tuple[Any, ...], key)))}: accuracy is the share of answers that {who} called "
             f"correct (planning_horizon B.3){unread}; in other tables success is the share of answers that match the "
-            "reference's"
+            "reference's answer"
         )
     if len(graded):
         rest = cells.loc[~cells["graded"], ["dataset", "model", "planner"]].astype(str).drop_duplicates()
         for label in sorted(rest.agg(", ".join, axis=1)) if len(rest) else []:
-            yield f"{label}: there are no verdicts, so accuracy is the share of answers that match the reference's"
+            yield (
+                f"{label}: there are no verdicts, so accuracy is the share of answers that match the reference's answer"
+            )
 
 
 def _has_verdicts(cells: pd.DataFrame) -> pd.Series[bool]:

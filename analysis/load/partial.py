@@ -111,7 +111,7 @@ def _line(dataset: str, reasons: Mapping[str, int]) -> str:
     ranked = sorted(reasons.items(), key=lambda one: -one[1])
     told = "; ".join(f"{count:,}: {reason}" for reason, count in ranked[:_KINDS])
     more = f"; and {len(ranked) - _KINDS:,} more reasons, which run.json lists" if len(ranked) > _KINDS else ""
-    return f"left out of {dataset}: {sum(reasons.values()):,} records, which no result includes ({told}{more})"
+    return f"{dataset}: {sum(reasons.values()):,} records are left out, so no result includes them ({told}{more})"
 
 
 def stopped(episodes: pd.DataFrame) -> list[str]:
@@ -129,7 +129,7 @@ def stopped(episodes: pd.DataFrame) -> list[str]:
         budgets = " or ".join(f"budget.{name}" for name in sorted(set(reached)))
         lines.append(
             f"warning: {model}, {planner} on {dataset}{disturbed}: {budgets} was used up in {len(reached):,} of "
-            f"{len(own):,} cells; they are scored on their best result so far"
+            f"{len(own):,} cells; they are scored on the best result that they had by then"
         )
     return lines
 

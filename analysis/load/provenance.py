@@ -37,7 +37,7 @@ _FOLLOWS = {
     "seed": "trials cannot be repeated",
 }
 """For each key, the consequence if requests leave it out."""
-_READ = "read from released files or your own"
+_READ = "read from released files or from your own"
 _GENERATED = ("kqa_synthetic", "gta_generated", "apb_synthetic", "slate", "null_cases")
 """Data sets that this project generates from a seed; SLATE may be read from a folder instead."""
 

@@ -171,8 +171,8 @@ def _open(table: Table, rows: pd.DataFrame) -> list[str]:
 
 
 _BOUNDS = (
-    "success in % [if all cells with unknown success failed, if they all succeeded] (number of these cells of all the "
-    "setting's cells)"
+    "success in % [if all cells with unknown success failed, if they all succeeded] (number of these cells, out "
+    "of all cells of the setting)"
 )
 _HOW: dict[Unknown, str] = {
     LEFT_OUT: "tables leave them out (unknown=failure counts them as failures)",
@@ -193,8 +193,8 @@ def _kinds(cells: pd.DataFrame) -> str:
 
 
 ONE_CASE = "there is only one case, and so only one cluster"
-ONE_CLUSTER = "all cases are of one cluster, and cases of one cluster may succeed or fail together"
-ALIKE = "no two clusters differ, or all cases with known values are of one cluster, or there are too few clusters"
+ONE_CLUSTER = "all cases are in one cluster, and cases in one cluster may succeed or fail together"
+ALIKE = "no two clusters differ, or all cases with known values are in one cluster, or there are too few clusters"
 _LOW = "low"
 _UNBOUNDED_NAMED = 4
 """Maximum number of rows that a note names."""

@@ -290,7 +290,7 @@ def changed(
     if pd.isna(value):
         return f"{label}: not known, because no case has all the results that are needed"
     if pd.isna(low):
-        return f"{label} = {value:+.1f} points, without an interval, because all cases are of one cluster"
+        return f"{label} = {value:+.1f} points, without an interval, because all cases are in one cluster"
     told = shown_by(low, high, verdicts) or f"{otherwise}, but up to {max(-low, high):.1f} points cannot be ruled out"
     return f"{label} = {value:+.1f} points [{low:+.1f}, {high:+.1f}]: {told}"
 

@@ -175,8 +175,8 @@ _HOW = (
 _VERDICTS = (
     "precision and recall: for the verdict that a plan is correct; error types: the share of the six errors on which "
     "scorer and truth agree; unreadable: plans without a verdict after all retries, left out of all other columns; "
-    "contradicted: verdicts that contradict their own list of errors (correct with an error, or wrong without one); in "
-    "both cases the plan counts as wrong"
+    "contradicted: verdicts that contradict their own list of errors ('correct' with an error, or 'wrong' without "
+    "one); a plan with such a verdict counts as wrong"
 )
 
 
@@ -204,7 +204,7 @@ def overall(root: Path, found: Sequence[Comparison]) -> Table | None:
             lines.append(told | {"scorer": label} | _flat(measured, names))
     parts = (("unreadable", "plans"), ("contradicted", "verdicts"))
     counts = [*_counts("plans", "clusters"), *(Column(name, partial(_part, name, of)) for name, of in parts)]
-    return _table(root, "agreement", "Scorers of plans against the truth", _VERDICTS, [], counts, names,
+    return _table(root, "agreement", "Scorers of plans compared with the truth", _VERDICTS, [], counts, names,
                   lines, "7")  # fmt: skip
 
 
@@ -219,8 +219,8 @@ def errors(root: Path, found: Sequence[Comparison]) -> Table | None:
         for error, measured in per_error(one.plans).items()
     ]
     caption = (
-        "true and named: the number of plans that have the error according to the truth and according to the scorer; "
-        "an error that no plan has according to either is left out"
+        "true: the number of plans that have the error according to the truth; named: the number of plans that have it "
+        "according to the scorer; an error that no plan has according to either is left out"
     )
     return _table(root, "agreement by error", "Errors that scorers name", caption, ["error"], _counts(*_WHOSE), names,
                   lines, None)  # fmt: skip
@@ -257,9 +257,9 @@ def _biases(root: Path, found: Sequence[Comparison]) -> Table | None:
         "true rate and true grade: the share of right plans and the mean grade according to the truth; judged rate "
         "and judged grade: the same according to the scorer; bias and grade bias: the scorer's value minus the true "
         "value; wrong passed: the share of wrong plans that the scorer calls right; right failed: the share of right "
-        "plans that it calls wrong; itself: the scorer's own plans. A judge that errs at random is biased for models "
-        "that are mostly wrong and against models that are mostly right, so compare the columns wrong passed and right "
-        "failed to see whether a judge favors its own plans"
+        "plans that it calls wrong; itself: the scorer's own plans. A judge that errs at random is biased in favor of "
+        "models that are mostly wrong and against models that are mostly right, so compare the columns `wrong passed` "
+        "and `right failed` to see whether a judge favors its own plans"
     )
     owned = Column("own plans", lambda row: "itself" if row["itself"] else "")
     return _table(root, "judge by model", "Bias of a scorer for or against models' plans", caption, ["model", owned],

@@ -39,7 +39,7 @@ other than the reference's. `error_rate` is the ratio of errors to decisions; `t
 that the references of these cases call, and `decisions_per_tool` is the mean number of the references' calls per tool.
 """
 _OF = {
-    "cells": f"the columns of episodes, {WIN!r} or {JUDGE_ERROR!r}",
+    "cells": f"the columns of episodes, and is neither {WIN!r} nor {JUDGE_ERROR!r}",
     "decisions": "the measures of a first pass's decisions",
     "coefficients": "the figures of a regression's coefficients",
     "agreement": "the measures of agreement",
@@ -259,8 +259,8 @@ class Published(Checked):
                     raise ValueError(f"metrics.{name}.column: {column!r} is not one of {there}")
             if self.of != "agreement" and (metric.unit in COMPARING) != bool(self.against):
                 raise ValueError(
-                    f"metrics.{name}.unit: the unit is {metric.unit}, and against is "
-                    f"{self.against or 'not given'}; against is "
+                    f"metrics.{name}.unit: the unit is {metric.unit}, and `against` is "
+                    f"{self.against or 'not given'}; `against` is "
                     "required for the units change and ratio, and not allowed for other units"
                 )
         for name, how in self.combined.items():
@@ -273,11 +273,11 @@ class Published(Checked):
                 raise ValueError(f"combined.{name}: the table has no metric {unknown[0]!r}")
         for name in self.kinds:
             if name not in JOINED.names:
-                raise ValueError(f"cells.{name}: episodes has no column {name!r}")
+                raise ValueError(f"cells.{name}: the table `episodes` has no column {name!r}")
         for place, row in enumerate(self.rows):
             if row.entropy and self.of != "decisions":
                 raise ValueError(
-                    f"rows.{place}.entropy: this key is allowed only with of: decisions, not with of: {self.of}"
+                    f"rows.{place}.entropy: this key is allowed only with `of: decisions`, not with `of: {self.of}`"
                 )
             if len(row.labels) != len(self.labels):
                 raise ValueError(

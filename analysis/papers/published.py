@@ -128,7 +128,7 @@ def _unjudged(published: Published, lines: Sequence[Mapping[str, Any]]) -> list[
         for name, metric in published.every_metric.items()
         if set(_JUDGED) & set(metric.columns) and not any(line["ours"][name] for line in lines if "ours" in line)
     }
-    wins = "; for win rates: launch/win_rate.py" if any(WIN in columns for columns in lacking.values()) else ""
+    wins = "; for win rates, run launch/win_rate.py" if any(WIN in columns for columns in lacking.values()) else ""
     told = (
         f"our lines lack {', '.join(lacking)}, because no evaluator judged our answers (set model@evaluator=NAME{wins})"
     )
@@ -241,8 +241,9 @@ COEFFICIENT, REFERENCE = "coefficient", "reference"
 _FIT = (FAMILY, "robustness")
 _COEFFICIENTS_CAPTION = (
     "coefficient (standard error) on the logit scale; *: p < 0.05, **: p < 0.01; one column per model; (ours): this "
-    "folder's regression for the family named in the line, over the number of clusters in the line; all other columns: "
-    f"values from the paper, with its cases, prompts and judges; {MISSING}: not known here, or not in the paper"
+    "folder's regression for the family named in the line; clusters: the number of clusters in this regression; all "
+    f"other columns: values from the paper, with its cases, prompts and judges; {MISSING}: not known here, "
+    "or not in the paper"
 )
 
 

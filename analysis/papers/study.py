@@ -307,7 +307,7 @@ def held_out(episodes: pd.DataFrame) -> list[str]:
         left_out = config.get("dataset", {}).get(_HOLD_OUT)
         if left_out in _HELD_OUT and config.get("planner", {}).get("demonstrations"):
             told = f"{_HELD_OUT[str(left_out)]} (dataset.{_HOLD_OUT}={left_out})"
-            found[f"{dataset}: demonstrations are the nearest solved questions, {told}"] = None
+            found[f"{dataset}: demonstrations are the solved questions nearest to the case's, {told}"] = None
     return [*found]
 
 
@@ -344,7 +344,7 @@ def sentences(episodes: pd.DataFrame) -> list[str]:
     if not both(episodes):
         there = ", ".join(sorted(set(episodes["planner"].astype(str)))) or "neither"
         compared = (
-            "they compare the planners fh and sh on cases whose calls are run, and of these planners this folder "
+            "they compare the planners fh and sh on cases whose calls are run, and of these two planners this folder "
             f"has {there}"
         )
         return [f"planning_horizon's tables 2 to 6 and figures are missing: {compared}; {_HOW}."]

@@ -240,15 +240,15 @@ def _label(path: Path, line: int, row: Mapping[str, Any]) -> Label:
         raise wrong("the label has no case_id")
     correct, same = _truth(row.get("correct")), _truth(row.get("same"))
     if correct is None:
-        raise wrong(f"correct is {row.get('correct')!r:.60}, but must be true or false")
+        raise wrong(f"`correct` is {row.get('correct')!r:.60}, but must be true or false")
     if same is None and row.get("same") is not None:
-        raise wrong(f"same is {row['same']!r:.60}, but must be true or false")
+        raise wrong(f"`same` is {row['same']!r:.60}, but must be true or false")
     grade = _grade(row.get("grade"))
     if grade is None and row.get("grade") is not None:
-        raise wrong(f"grade is {row['grade']!r:.60}, but must be a number from 0 to 1")
+        raise wrong(f"`grade` is {row['grade']!r:.60}, but must be a number from 0 to 1")
     errors = _errors(row.get("errors"))
     if errors is None and row.get("errors") is not None:
-        raise wrong(f"errors is {row['errors']!r:.60}, but must be a list of names from {', '.join(ERRORS)}")
+        raise wrong(f"`errors` is {row['errors']!r:.60}, but must be a list of names from {', '.join(ERRORS)}")
     if correct and errors:
         raise wrong("the plan is labeled correct, but has errors")
     named = {key: row[key] for key in APART if row.get(key) is not None}

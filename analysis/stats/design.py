@@ -64,7 +64,7 @@ def design(rows: pd.DataFrame, spec: Spec) -> Design:
     levels = told_apart(frame, formula, spec)
     kept = levels.frame
     if levels.lost:
-        lost["a level at which all outcomes are equal"] = levels.lost
+        lost["all outcomes of their level are equal"] = levels.lost
         _check_outcome(kept, formula.outcome, spec.link)
     bases, moved = _bases(levels, formula, spec)
     names, matrix = _matrix(kept, formula, bases)
@@ -120,7 +120,9 @@ def _check_outcome(frame: pd.DataFrame, outcome: str, link: Link) -> None:
         raise AnalysisError("no rows are left to fit")
     values = frame[outcome].astype(np.float64)
     if link == "logit" and not values.isin([0.0, 1.0]).all():
-        raise AnalysisError(f"{outcome} must be 0 or 1 in all rows for link: logit; link: identity allows any numbers")
+        raise AnalysisError(
+            f"{outcome} must be 0 or 1 in all rows for `link: logit`; `link: identity` allows any numbers"
+        )
     if values.nunique() == 1:
         raise AnalysisError(
             f"{outcome} is {values.iloc[0]:g} in all {len(values):,} rows, so there is nothing to explain"
@@ -222,7 +224,7 @@ def _check(found: Design, each: int) -> None:
     clusters, columns = len(np.unique(found.clusters)), len(found.names)
     if clusters == 1:
         raise AnalysisError(
-            "all rows are of one cluster, but robust errors need several clusters; run cases of more clusters"
+            "all rows are in one cluster, but robust errors need several clusters; run cases of more clusters"
         )
     if clusters < each * columns or clusters == columns:
         raise AnalysisError(
@@ -414,7 +416,7 @@ def _without_separated(found: Levels, formula: Formula, spec: Spec) -> bool:
         found.separated[level_name(name, str(level))] = ("+inf: " if mean else "-inf: ") + told
     kept = found.frame[~found.frame[name].isin(equal.index)]
     if kept.empty:
-        raise AnalysisError(f"separation: at every level of {name} all outcomes are equal: {_listed(equal.index)}")
+        raise AnalysisError(f"separation: within each level of {name} all outcomes are equal: {_listed(equal.index)}")
     found.lost += len(found.frame) - len(kept)
     found.frame = kept
     return True

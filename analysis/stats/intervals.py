@@ -42,8 +42,8 @@ LEVEL, POWER = 0.05, 0.8
 
 
 SIZE = (
-    "h: Cohen's h, 2 arcsin √p − 2 arcsin √q of the two success rates on these cases (Cohen 1988: 0.2 is small, 0.5 "
-    "medium, 0.8 large)"
+    "h: Cohen's h, 2 arcsin √p − 2 arcsin √q for the two success rates p and q on these cases (Cohen 1988: 0.2 is "
+    "small, 0.5 medium, 0.8 large)"
 )
 """The caption about effect sizes."""
 

@@ -306,8 +306,8 @@ def doubts(pilot: Counts, rows: Sequence[Row], sizes: Floats, icc: float | None)
     if icc is None and sharing < _SHARING and each > _ALONE:
         found.append(
             f"in the design the average case is in a cluster of {each:.1f} cases, but in the pilot only {sharing:,} "
-            f"clusters have two or more cases; {_taken(pilot, sharing)}; run a larger pilot, or give this "
-            "similarity with --icc"
+            f"clusters have two or more cases; {_taken(pilot, sharing)}; run a larger pilot, or give the "
+            "similarity of the cases of a cluster with --icc"
         )
     wide = [row for row in rows if not row.high <= _WIDE * row.low and not math.isnan(row.low)]
     if wide:

@@ -128,10 +128,10 @@ _MEANINGS = (
     "failed first: number of cells whose first pass did not resolve the case; corrected: share of these cells that a "
     "branch resolved, in %; then, in % of the corrected cells, the share of each mechanism (if several apply, the "
     "first counts); each share is a mean over cases, so a case counts once, however many of its trials failed first; "
-    "direct: the branched step calls the reference's tool; cascade: a later step calls it, and the "
-    "first pass did not; equivalence: the branched step calls a tool that the reference never calls, and the call "
-    "does not fail; other: none of these; later: the number of steps after the branched step whose tool is not the "
-    "same as in the first pass"
+    "direct: the branched step calls the reference's tool; cascade: a later step calls the reference's tool for this "
+    "step, and the first pass did not; equivalence: the branched step calls a tool that the reference never calls, and "
+    "the call does not fail; other: none of these; later: the number of steps after the branched step whose tool is "
+    "not the same as in the first pass"
 )
 _PUBLISHED = (
     "published (egb_slate B.2: EGB-Logits with Qwen on SLATE): 68 of 114 corrected (59.6%), of these direct 17.6%, "

@@ -56,8 +56,8 @@ _AUROC = (
 )
 _LEFT_OUT = "left out: decisions without a distribution (no answer could be read) + decisions without a known reference"
 _INTERVALS = (
-    "[low, high]: 95% intervals over clusters of cases, for ECE by inverting its distribution under noise, for all "
-    "other figures Wilson's score interval (CR2); each decision counts once"
+    "[low, high]: 95% intervals over clusters of cases; for ECE: by inverting its distribution under noise; for all "
+    "other figures: Wilson's score interval (CR2); each decision counts once"
 )
 _HANDED = (
     "in % of first-pass decisions whose reference is known; decisions whose entropy is above a limit are handed over "

@@ -253,8 +253,9 @@ def drawings(root: Path) -> list[Drawing]:
     if frame.empty:
         return []
     told = (
-        f"{_COSTS[cost]}; bars: 95% intervals of success, {intervals.SHARES}; joined by a line: {_ON}; "
-        "grey squares: the other planners; if costs differ by more than a factor of 10, their axis is logarithmic"
+        f"{_COSTS[cost]}; bars: 95% intervals of success, {intervals.SHARES}; joined by a line: the planners on the "
+        f"frontier; {_ON}; grey squares: the other planners; if costs differ by more than a factor of 10, their axis "
+        "is logarithmic"
     )
     told += f"; {_TERMS}" * bool(frame["asked"].any())
     found: list[Drawing] = []

@@ -221,7 +221,7 @@ _CAPTION = (
     "have; direct: no plan; plan-first: a whole plan is written and then carried out decision by decision; refine: "
     "as plan-first, but the draft is criticized and rewritten before it is carried out; same draft: the share of "
     "pairs of plan-first and refine cells whose drafts are the same text; CR, grade: the share of correct plans and "
-    "the plans' mean grade in refine, before and after the critique, if an evaluator judged plans"
+    "the plans' mean grade in the mode refine, before and after the critique, if an evaluator judged plans"
 )
 
 

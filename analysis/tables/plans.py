@@ -51,7 +51,7 @@ ERRORS_TOLD = (
     "E1: the goal is misunderstood; E2-H: a whole plan leaves something out; E2-S: the predicted next steps "
     "conclude too early; E3: a constraint is broken; E4: a step uses something that is not there yet, or ignores "
     "something that is there; E5: an argument is wrong, or a tool is used for a purpose that it does not serve; E6: a "
-    "tool or data do not exist; a plan may have several errors"
+    "tool or a piece of data does not exist; a plan may have several errors"
 )
 _REFUSED = (
     f"{REFUSES}: a computed row, not a planner that ran; it is never right if a plan exists, and always right if "
@@ -165,7 +165,7 @@ def _best(frame: pd.DataFrame) -> list[str]:
         worst = max(rates, key=lambda name: rates[name], default=None)
         error = f"; its commonest error is {worst} ({100 * rates[worst]:.1f}% of the plans)" if worst else ""
         among = (
-            f"of {len(own)} planners {best['planner']} is right most often" if len(own) > 1 else f"{best['planner']}"
+            f"of {len(own)} planners, {best['planner']} is right most often" if len(own) > 1 else f"{best['planner']}"
         )
         told.append(f"{task}: {among}, in {CORRECT.text(best)}% of {best['cases']:,.0f} cases{error}.")
     return told
@@ -304,7 +304,7 @@ def _refinement_reading(frame: pd.DataFrame) -> list[str]:
     return [
         f"{row['task_family']}, {row['base']}, {row['method']}: "
         f"{changed(row, 'refined_change', 'refined − base', verdicts)}; "
-        f"{row['better']:,.0f} plans became correct, {row['worse']:,.0f} wrong"
+        f"{row['better']:,.0f} plans became correct, and {row['worse']:,.0f} became wrong"
         for row in frame.to_dict("records")
     ]
 
@@ -320,7 +320,7 @@ EXTRANEOUS_MEASURES = [
 ALL = "all"
 _EXTRANEOUS_CAPTION = (
     "CR base: CR of the same planner on the same cases without extraneous tools; Δ: CR minus CR base, in percentage "
-    f"points, paired over cases; its interval: {intervals.TOLD}; TC: the number of calls of extraneous tools over all "
+    f"points, paired over cases; its interval: {intervals.TOLD}; TC: the number of calls to extraneous tools over all "
     "cases, as the paper counts them; calls per case: the mean number of these calls; n_e: the number of extraneous "
     "tools"
 )

@@ -26,8 +26,8 @@ _CAPTION = (
     "traces: the number of remembered traces / the number of cases that the earlier sweep ran; cases: the number of "
     "cases run both with and without memory; without, with: success in %; gain: success with memory minus success "
     f"without it, in percentage points, paired over cases; 95% interval: {TOLD}; *: the interval excludes 0, †: "
-    f"significant also after Holm's correction over this table's gains in the same rate; {ALIKE}; apart=true: no trace "
-    "comes from the case's own cluster (the cases of one template)"
+    f"significant also after Holm's correction over this table's gains in the same column; {ALIKE}; apart=true: no "
+    "trace comes from the case's own cluster (the cases of one template)"
 )
 
 

@@ -57,12 +57,12 @@ FROM j LEFT JOIN c USING (cell_id) GROUP BY ALL ORDER BY ALL"""  # noqa: S608  n
 `alike` is equal for settings that differ only in `restored`.
 """
 _CAPTION = (
-    "in the rows below the first row of a block, wrong decisions of the judge were corrected with the reference, "
-    "with the same seeds, so these rows are not the judge's own results; decisions: the number of the judge's scores "
-    "that were compared with the thresholds before and after a call; error: share of wrong decisions (after a false "
-    "positive the search goes on with something that is not the reference's; a false negative rejects something that "
-    "is the reference's); success in % of cases; gain: success minus that of the first row, in percentage points; 95% "
-    f"interval: {TOLD}; {ALIKE}"
+    "first row of a block: the judge's own results; rows below it: results with the same seeds, but wrong decisions of "
+    "the judge were corrected with the reference, so these are not the judge's own results; decisions: the number of "
+    "scores, given by the judge before or after a call, that were compared with their thresholds; error: share of "
+    "wrong decisions (a false positive lets a call pass that is wrong according to the reference; a false negative "
+    "rejects a call that is right according to the reference); success in % of cases; gain: success minus that of the "
+    f"first row, in percentage points; 95% interval: {TOLD}; {ALIKE}"
 )
 
 

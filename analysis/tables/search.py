@@ -89,7 +89,8 @@ def comparison_table(place: Mapping[str, str], frame: pd.DataFrame, query: str) 
     """
     stopping = [part for part in PARTS if (frame[f"stopped_{part}"] > 0).any()]
     stopped = (
-        "stopped by: % of episodes that this part of the budget ended; such an episode returns its best result so far"
+        "stopped by: % of episodes that ended because the named part of the budget was used up; such an episode "
+        "returns its best result so far"
     )
     return Table(
         name=name("budgets", place),
@@ -138,8 +139,8 @@ def frontier_tables(place: Mapping[str, str], frame: pd.DataFrame, query: str) -
             values=frame,
             query=query,
             about=f"{terms(place)}; success in %, in brackets {OF_SUCCESS}; tokens (of the acting model and the "
-            "judge) and seconds: means per case; undominated: no planner on the same terms has at least the same "
-            f"success at no higher cost and is better in one of the two (only means are compared); {ASKED}, and a "
+            "judge) and seconds: means per case; undominated: yes if no planner on the same terms is at least as "
+            f"good in success and in cost, and better in one of the two (only means are compared); {ASKED}, and a "
             "frontier of their own",
             notes=_unknown(frame),
             breaks=_TERMS,
@@ -167,7 +168,7 @@ def ablation_tables(place: Mapping[str, str], frame: pd.DataFrame, query: str) -
     return [
         Table(
             name=name("ablation", place),
-            title=f"{title(place)}: {search_cells.ABLATED} without its parts (tooltree, table 4)",
+            title=f"{title(place)}: {search_cells.ABLATED} without some of its parts (tooltree, table 4)",
             by=["robustness", "planner"],
             columns=columns,
             values=frame,

@@ -22,7 +22,7 @@ _WITHOUT = "without a model"
 """A key that only rows of baselines have."""
 _SEVERAL = 2
 """With at least this number of trials, the table also has the chances that any or all trials succeed."""
-_MATCH = "tool match: share of the steps that need a tool in which the reference's tool was called"
+_MATCH = "tool match: of the steps that need a tool, the share in which the reference's tool was called"
 _ACTION = "action acc.: share of the steps that rightly called a tool, or rightly called none"
 _HEADERS = {"success": "success", "tool_match_rate": "tool match", "action_accuracy": "action acc."}
 """The headers of rates."""
@@ -56,13 +56,13 @@ _BOUNDED = (
 )
 _UNREADABLE = "unreadable: share of the acting model's answers that could not be read"
 _CUT = "cut: share of the acting model's answers that were cut off by a token limit or a filter"
-_STOPPED = "stopped: cells whose budget (budget.*) was used up; they are scored on their best result so far"
+_STOPPED = "stopped: cells whose budget (budget.*) was used up; they are scored on their best result by then"
 _CLUSTERS = (
     "clusters: groups of cases that are not independent, such as cases of one domain; intervals are computed over "
     "clusters"
 )
 _MONEY = (
-    "USD: cost per case in US dollars, summed over all roles, by the prices of their models; engines inside the task "
+    "USD: cost per case in US dollars, summed over all roles, at the prices of their models; engines inside the task "
     "are free"
 )
 

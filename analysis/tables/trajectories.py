@@ -86,8 +86,8 @@ _TOLD = {
     "passed": "pass rate: share of cases that an evaluator passes; the verdict unsure counts half",
 }
 _CHANCE = (
-    f"{CHANCE}: draws as many different tools as the reference has calls from the tools on offer at the first "
-    "decision; its EM compares sets"
+    f"{CHANCE}: from the tools on offer at the first decision, draws as many different tools as the reference "
+    "has calls; its EM compares sets"
 )
 
 
@@ -360,7 +360,7 @@ FROM (SELECT *, unnest(map_entries(counts)) AS one, generate_subscripts(map_keys
 GROUP BY ALL ORDER BY ALL"""
 _KINDS_CAPTION = (
     "F1 in %, from hits, calls made and gold calls summed over all cells; macro: mean over the kinds with gold calls "
-    "(other kinds have no F1); GTA counts a gold call as a hit if its tool was called at all, so its F1 can "
+    "(other kinds have no F1); GTA counts a gold call as a hit if its tool was called at all, so F1 can "
     "exceed 100"
 )
 

@@ -89,9 +89,9 @@ def _table(rates: pd.DataFrame, query: str) -> Table:
         values=rates,
         query=query,
         about=f"win rate: share of pairs on the same case, in %; a win counts 1 and a tie 0.5; rule: {first['rule']}; "
-        "asked: pairs that the evaluator saw, in both orders, with the results averaged (in other pairs, the texts are "
-        "equal word for word or only one episode is solved); unreadable: pairs for which the evaluator gave no usable "
-        f"answer in at least one order; 95% interval: {intervals.SHARES}",
+        "asked: pairs that the evaluator saw, in both orders, with the results averaged (all other pairs are decided "
+        "without it, because the texts are equal word for word or only one episode is solved); unreadable: pairs for "
+        f"which the evaluator gave no usable answer in at least one order; 95% interval: {intervals.SHARES}",
         lines=lines,
     )
 

@@ -48,7 +48,11 @@ def export(runs: Sequence[Run], folder: Path, most: int, only: Sequence[str] = (
         raise StoreError(f"--cell={only[0][:80]}: there is no such episode in these results")
     note = (
         f"{len(cells):,} of {total:,} episodes are in this export: "
-        + ("those of the chosen cases" if only else "for each setting, those of the cases that most planners failed")
+        + (
+            "the episodes of the chosen cases"
+            if only
+            else "for each setting, the episodes of the cases that most planners failed"
+        )
         + ". Filters, other branches and refreshing need the viewer: agent-grid view."
     )
     try:

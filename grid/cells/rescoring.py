@@ -149,7 +149,7 @@ async def score_again(
     try:
         problem = built.problem(episode["case_id"], disturbance_seed)
     except (KeyError, GridError) as error:
-        return Again(why=f"its case cannot be built: {one_line(error, 200)}")
+        return Again(why=f"the case cannot be built: {one_line(error, 200)}")
     try:
         return await _Scorer(built, stored, problem, kind, evaluation).scores()
     except (EngineError, UnfinishedError):
@@ -177,7 +177,7 @@ class _Scorer:
         built, alone, live = self._built, self._problem, not self._problem.world.branches
         problem = await as_then(built, self._stored, self._evaluation).around(built, alone)
         if case_row(problem)["digest"] != self._stored.episode["case_digest"]:
-            raise NotStoredError("its case has changed (query, outline or reference)")
+            raise NotStoredError("the case has changed (query, outline or reference)")
         nothing = {} if live else {NOTHING: alone.world.resolved(alone.world.start())}
         told = {**nothing, **alone.baselines(), "solvable": solvable(alone)}
         found = await trajectory_of(built, problem, self._stored)
@@ -316,7 +316,7 @@ async def trajectory_of(built: Built, problem: Problem, stored: Stored) -> Remad
     path = sorted((row for row in stored.steps if row["on_path"]), key=lambda row: int(row["step"]))
     steps, end, why = await _replayed(made, path, episode)
     if len(steps) != episode["n_steps"]:
-        raise NotStoredError(f"only {len(steps)} of its {episode['n_steps']} steps are stored")
+        raise NotStoredError(f"only {len(steps)} of the {episode['n_steps']} steps are stored")
     rest = [made.whole(row) for row in stored.steps if not row["on_path"]]
     decisions = tuple(sorted([*steps, *rest], key=lambda step: step.branch))
     found = Trajectory(
@@ -337,7 +337,7 @@ async def trajectory_of(built: Built, problem: Problem, stored: Stored) -> Remad
     return Remade(found, unknown, offered_unknown, shown)
 
 
-NOT_OFFERED = "the tools offered at its decisions are not stored and cannot be found again"
+NOT_OFFERED = "the tools offered at the decisions are not stored and cannot be found again"
 
 
 class _Making:
@@ -429,7 +429,7 @@ async def _replayed(
     """The steps of a path, the state after the steps, and, if this state is Unknown, the reason."""
     case, world = made.problem.case, made.problem.world
     steps, turns = list[Step](case.done), len(case.messages)
-    why = None if world.branches else "its tools are live, and their state is not stored"
+    why = None if world.branches else "the tools are live, and their state is not stored"
     state = world.start() if why is None else None
 
     def behind(step: Step) -> None:
@@ -474,9 +474,9 @@ async def _applied(
     except NotStoredError as error:
         return None, None, str(error)
     except Exception as error:  # noqa: BLE001 - whoever answered then is not there now
-        return None, None, f"its calls cannot be made again: {type(error).__name__}: {one_line(error, 200)}"
+        return None, None, f"the calls cannot be made again: {type(error).__name__}: {one_line(error, 200)}"
     if storable({"text": seen.text()})["text"] != row["observation"] or seen.failed != row["failed"]:
-        return None, None, "its tools give different answers now, so the states after its calls are not known"
+        return None, None, "the tools give different answers now, so the states after the calls are not known"
     return after, seen, None
 
 
@@ -535,9 +535,9 @@ def as_then(built: Built, stored: Stored, evaluation: Evaluation | None) -> Envi
 # Plans that were written before anything was run; their texts and drafts are only in transcripts.
 
 
-_NOT_RUN = "its plan, as it was before the run, is not stored"
-_WORDS = "the words of its plan are not stored (store.transcripts)"
-_DRAFT = "the draft of its plan from before the critique is not stored"
+_NOT_RUN = "the plan, as it was before the run, is not stored"
+_WORDS = "the words of the plan are not stored (store.transcripts)"
+_DRAFT = "the draft of the plan from before the critique is not stored"
 _PLANS = ("chain", "messages")
 """The kinds of answers that are plans with reasons (`Request.wanted`)."""
 
@@ -592,5 +592,5 @@ def _told_after(built: Built, stored: Stored) -> Any:
     if getattr(built.dataset, "answering", None) != AFTER:
         return False
     if stored.requests is None:
-        return Unknown("it is not stored whether its answer was asked for after the calls (store.transcripts)")
+        return Unknown("it is not stored whether the answer was requested after the calls (store.transcripts)")
     return any(asked and asked.role == ACTOR and asked.decision.startswith("answer/") for asked in stored.requests)

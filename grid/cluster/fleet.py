@@ -331,7 +331,7 @@ class Fleet:
             most.replicas -= 1
         for key, count in asked.items():
             if (one := self._models[key]).replicas < count:
-                told = f"only {one.replicas} of {count} replicas, because the cluster's GPUs hold no more"
+                told = f"only {one.replicas} of {count} replicas start, because the cluster's GPUs hold no more"
                 self._say(f"{one.label}: {told}")
 
     def _shares_of(self, key: str) -> list[float]:

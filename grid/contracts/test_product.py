@@ -196,7 +196,7 @@ def test_every_point_runs_and_repeats_itself(
                 "random numbers from derive_seed(episode.seed, ...), and keep nothing from one case to the next"
             )
     assert every_engine or not left_out, (
-        "if a point is tested with one engine only, none of its settings may be left out"
+        "if a point is tested with one engine only, none of the point's settings may be left out"
     )
     if len(left_out) > len(engines):
         pytest.skip(left_out[0])

@@ -207,8 +207,8 @@ def _check_rule(root: Path, source: Source) -> None:
     for text in store.read(root, "episodes", ["config"], mine)["config"].unique().to_pylist():
         if loads(text)[IMPORTED]["success"] != source.success:
             raise StoreError(
-                f"{one_line(root, 200)}: the folder already has this run, imported with a score for success "
-                f"other than {one_line(source.success, 80)}; import the run into another folder"
+                f"{one_line(root, 200)}: the folder already has an import of this run in which a score other than "
+                f"{one_line(source.success, 80)} decides success; import the run into another folder"
             )
 
 

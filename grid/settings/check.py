@@ -400,7 +400,8 @@ def _fitted(engine: Engine, wanted: int, labels: Mapping[str, str]) -> str | Non
     most, context = getattr(engine, "max_tokens", None), getattr(engine, "context", None)
     if most is None:
         return None
-    lower = f"by model.max_tokens={most} of {labels['model']} (if it were {wanted}, only by the context), and "
+    apart = f"if model.max_tokens were {wanted}, only the context would be the limit"
+    lower = f"by model.max_tokens={most} of {labels['model']} ({apart}), and "
     size = f" ({context} tokens)" if context else ""
     return (
         f"planner.max_tokens={wanted} of {labels['planner']} is limited {lower if most < wanted else ''}by the "

@@ -191,7 +191,7 @@ class SweepConfig(_Section):
     def _are_whole(self) -> SweepConfig:
         """Refuse `part` with named cases, because a part is half of a data set's cases, not half of the named cases."""
         if self.cases != ALL_CASES and self.part != "all":
-            raise ConfigError("part", self.part, f"must be all if cases are named by the key {CASES}")
+            raise ConfigError("part", self.part, f"must be `all` if cases are named by the key {CASES}")
         return self
 
 

@@ -70,7 +70,9 @@ def expect_installed(settings: Iterable[Setting], here: bool = True) -> list[str
         packages = " and ".join(package for package in need.packages if find_spec(package) is None)
         install = f"pip install 'agent-grid[{need.extra}]'"
         if here or key in _GROUPS:
-            raise ConfigError(key, label, f"needs {packages} to be installed here (extra {need.extra}): {install}")
+            raise ConfigError(
+                key, label, f"needs {packages} on this machine; install the extra {need.extra}: {install}"
+            )
         lines.append(
             f"{key} {label} needs {packages}, which this machine lacks; install the extra where the model runs: "
             f"{install}"

@@ -154,7 +154,7 @@ class Plan:
             for name, cells in other.items()
         ]
         without = (
-            "they ran before model.price was given, or their token counts are not known; tables of money leave them out"
+            "they ran before model.price was given, or their token counts are not known; tables of costs leave them out"
         )
         lines += [f"{unpaid:,} stored cells have no known cost in US dollars: {without}"] if unpaid else []
         return lines + [

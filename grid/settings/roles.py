@@ -252,7 +252,7 @@ def prices_of(config: Mapping[str, Any], engines: Mapping[Role, Engine]) -> dict
                 raise ConfigError(
                     f"{role}.{PRICE}",
                     config[role].get(PRICE),
-                    f"must be the same as {other}, because both are the same model",
+                    f"must be the same as {other}, because both prices are for the same model",
                 )
     return found
 

@@ -74,7 +74,9 @@ def runs(root: str | Path) -> RunsRecord:
         raise StoreError(f"{one_line(path, 200)}: cannot be read ({error.strerror or error})") from None
     except ValidationError as error:
         reason = one_line(error.errors()[0]["msg"], 200)
-        raise StoreError(f"{one_line(path, 200)}: not in the form that a sweep writes ({reason}); remove it") from None
+        raise StoreError(
+            f"{one_line(path, 200)}: not in the form that a sweep writes ({reason}); remove this file"
+        ) from None
 
 
 def merged(parts: Iterable[Mapping[str, Mapping[str, int]]]) -> dict[str, dict[str, int]]:

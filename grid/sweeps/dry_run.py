@@ -82,7 +82,7 @@ def settings_table(
         if asked
         else f" with {CASES} cells of each setting; dry_run.pilot=N runs more cells and also forecasts the time"
     )
-    caption += "; time: if the setting ran alone, not counting the time to start" if asked else ""
+    caption += "; time: the time that the setting would take alone, without the time to start" if asked else ""
     table = Table(title="dry run: no results were kept", caption=caption, box=box.SIMPLE_HEAD, title_justify="left")
     names = (*GROUPS, *(name for name in (*FURTHER, *ASKED) if any(name in setting.labels for setting in settings)))
     priced = any(one.money and one.money.value for one in forecasts.values() if one)
@@ -127,7 +127,7 @@ def _unknown(tried: Tried) -> list[str]:
         few = [p for s in side.settings if (p := tried.pilots.get(s.id)) and p.batches and p.largest.side < side.cells]
         if few and side.pooled:
             how = (
-                "more cells at once take no longer, up to the server's limit"
+                "running more cells at once takes no longer, up to the server's limit"
                 if side.capacity
                 else "running more cells at once does not save time"
             )

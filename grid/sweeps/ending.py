@@ -115,7 +115,8 @@ class Spending:
     def _too_little(self, money: Money, setting_id: str) -> str:
         """The reason why no more cells begin: the money left, and the expected cost of the next cell."""
         left, each = money.limit - money.dollars, money.each(setting_id) or 0.0
-        return f"; {left:.6g} are left, but the next cell ({self._names()[setting_id]}) costs {each:.6g} on average"
+        name = self._names()[setting_id]
+        return f"; {left:.6g} are left, but cells like the next one ({name}) cost {each:.6g} on average"
 
     def _reached(self, money: Money) -> str:
         """The line with each setting's number of ended cells; for many settings, only the lowest and highest number."""

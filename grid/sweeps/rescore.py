@@ -183,7 +183,7 @@ class _Work:
             built, code = build(alone, BudgetConfig(**budget)), code_of(alone.config)
         except Exception as error:  # noqa: BLE001 - a plugin may raise anything, and all other settings count
             why = str(error) if isinstance(error, GridError) else f"{type(error).__name__}: {error}"
-            return _Group(scored, setting, None, f"its setting cannot be built: {one_line(why, 300)}")
+            return _Group(scored, setting, None, f"the setting cannot be built: {one_line(why, 300)}")
         if judge:
             roles, judging = {**built.roles, EVALUATOR: judge.engine}, {**built.judging, EVALUATOR: judge.how}
             built = replace(built, roles=roles, judging=judging)
@@ -250,7 +250,7 @@ class _Work:
             return Again(why=group.why)
         if built.version != episode["dataset_version"]:
             return Again(
-                why=f"its data have version {episode['dataset_version']}, but the current data have version "
+                why=f"the data set had version {episode['dataset_version']} when the cell ran, but now has version "
                 f"{built.version}"
             )
         asks = self._judge is not None and group.examines

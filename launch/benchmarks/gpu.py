@@ -52,8 +52,8 @@ from launch.benchmarks.throughput import (
 
 PARTS = {
     "machine": "a description of the machine",
-    "ready": "a replica in a Ray actor: seconds until it answers, a sample, a choice, memory",
-    "choice": "the time of an exact choice, divided by a prefill's time, by options and prompt tokens",
+    "ready": "a replica in a Ray actor: seconds until it is ready, memory, a sample and a choice",
+    "choice": "an exact choice's time divided by a prefill's time, for each number of options and of prompt tokens",
     "cells": "cells, requests and tokens per second, by the number of cells in flight",
     "replay": "a sweep compared with an offline replay of its own requests",
     "masks": "the CPU time of sampling under a schema between two steps of the GPU",

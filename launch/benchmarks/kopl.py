@@ -41,7 +41,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--keys", type=int, default=200, help="number of attribute keys; there are half as many relations"
     )
     parser.add_argument(
-        "--programs", type=int, default=540, help="number of programs; each function is the last call equally often"
+        "--programs", type=int, default=540, help="number of programs; each function is the last call of equally many"
     )
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--seed", type=int, default=0)
@@ -196,7 +196,7 @@ def costs(sizes: Sequence[int], repeats: int) -> Table:
     """
     table = Table(
         title=f"ns per item returned (or given) in a base of {sizes[-1]:,} entities; "
-        f"then us per call with {_SMALL} items in growing bases"
+        f"then µs per call with {_SMALL} items in growing bases"
     )
     table.add_column("call")
     for size in (*sizes, *sizes):

@@ -309,7 +309,8 @@ def table(
     ours, theirs = (commit_of(folder) for folder in (HERE, other))
     rounds = len(found["here"])
     made = Table(
-        title=f"{title}, {rounds} alternating rounds; here: this checkout ({ours}); there: the other ({theirs})"
+        title=f"{title}, {rounds} alternating rounds; here: this checkout ({ours}); "
+        f"there: the other checkout ({theirs})"
     )
     for column in ("figure", "there", "here", "ratio of each round: median", "lowest to highest"):
         made.add_column(column, justify="left" if column == "figure" else "right")

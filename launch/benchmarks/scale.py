@@ -40,7 +40,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--rounds", type=int, default=3, help="rounds of --against")
     parser.add_argument(
-        "--verification", type=Path, metavar="RESULTS", help="measure only the cost of verifying these results"
+        "--verification",
+        type=Path,
+        metavar="RESULTS",
+        help="measure only the cost of verifying the results in this folder",
     )
 
 
@@ -67,7 +70,7 @@ def run(arguments: argparse.Namespace, console: Console) -> None:
         first, last = _rates(folder)
         console.print(
             f"rows: {first:,.0f} cells/s over the first {_ENDS:,}, {last:,.0f} over the last {_ENDS:,} "
-            f"({last / first:.2f} times as many)"
+            f"({last / first:.2f} times the first rate)"
         )
         console.print(f"driver's peak memory {peak / 2**20:,.0f} MiB; {len(list(folder.rglob('*.parquet'))):,} files")
         again, peak = _measured(command)

@@ -163,7 +163,7 @@ def on_disk(arguments: argparse.Namespace, console: Console, scratch: Path) -> N
     console.print(
         f"{len(made)} programs with an answer, {failed} calls failed; {more:,.0f} MiB more memory than before"
     )
-    table = Table(title="ms per call to a world, including the text of the answer", box=SIMPLE_HEAD)
+    table = Table(title="ms per call to a world, including the time to write the answer's text", box=SIMPLE_HEAD)
     for column in ("call", "how many", "median", "p99", "most"):
         table.add_column(column, justify="left" if column == "call" else "right")
     for name, values in {"all": [one for some in spent.values() for one in some], **spent}.items():

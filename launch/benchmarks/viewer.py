@@ -78,9 +78,9 @@ def run(arguments: argparse.Namespace, console: Console) -> None:
             peak = _peak(pid)
         _print(console, {"first page, from the start of the command": first, "first page, again": second, **rows})
         console.print(
-            f"the viewer's peak memory is {peak / 2**20:,.0f} MiB; the times are medians and ranges, for the first "
-            f"page of {_STARTS} starts, for the other pages of {_REPEATS} requests, each with a different filter or "
-            "case; these pages were requested after all files' hashes had been compared, which begins when the "
+            f"the viewer's peak memory is {peak / 2**20:,.0f} MiB; the times are medians and ranges: over {_STARTS} "
+            f"starts for the first page, and over {_REPEATS} requests, each with a different filter or case, for each "
+            "other page; these requests were sent after the comparison of all files' hashes, which begins when the "
             "viewer starts"
         )
 

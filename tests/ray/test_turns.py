@@ -132,7 +132,7 @@ def test_halves_share_a_gpu_and_more_replicas_than_fit_are_fewer(folder: Path, a
         folder, address, "model=half,c", "model@judge=half", "planner=react", "name=halves", "cluster.replicas=3"
     )
     assert done.status == 0, done.out + done.err
-    assert "c: only 2 of 3 replicas, because the cluster's GPUs hold no more" in done.out
+    assert "c: only 2 of 3 replicas start, because the cluster's GPUs hold no more" in done.out
     assert "models take turns on 2 GPUs, because together they need 3.5" in done.out
 
 

@@ -59,7 +59,7 @@ def test_a_limit_on_money_ends_a_sweep_and_a_larger_one_goes_on(tmp_path: Path) 
         first = sweep(tmp_path, server.url, *values, f"budget.money={limit}")
         assert first.status == 1, first.out + first.err
         spent = f"budget.money={limit:g}: all runs of this name have spent {40 * DOLLARS:g} US dollars"
-        left = f"; {DOLLARS / 2:g} are left, but the next cell (react) costs {DOLLARS:g} on average"
+        left = f"; {DOLLARS / 2:g} are left, but cells like the next one (react) cost {DOLLARS:g} on average"
         assert f"{spent}{left}; to continue, run again with a higher budget.money" in first.out
         assert "cells that have ended: react 40 of 200" in first.out
         assert "160 cells are missing: run again with the same name" in first.out
@@ -245,7 +245,7 @@ def test_without_being_told_so_no_server_is_asked(tmp_path: Path) -> None:
         ended = sweep(tmp_path, server.url, "dry_run=true", "dataset.limit=9")
         assert server.asked == []
     assert ended.status == 0
-    assert "forecast unknown for 1 setting: set dry_run.pilot=N" in ended.out
+    assert "so a pilot needs a limit on calls: set dry_run.pilot=N" in ended.out
 
 
 def test_a_pilot_on_a_server_that_is_not_there(tmp_path: Path) -> None:

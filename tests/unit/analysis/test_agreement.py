@@ -130,19 +130,19 @@ def test_random_errors_are_a_bias_that_goes_by_how_many_plans_are_right() -> Non
 
 
 WRONG = [
-    ('{"case_id": "a"}', "correct is None"),
+    ('{"case_id": "a"}', "`correct` is None"),
     ('{"correct": true}', "the label has no case_id"),
     ('{"case_id": "", "correct": true}', "the label has no case_id"),
-    ('{"case_id": "a", "correct": "perhaps"}', "correct is 'perhaps'"),
-    ('{"case_id": "a", "correct": 2}', "correct is 2"),
-    ('{"case_id": "a", "correct": true, "grade": 7}', "grade is 7"),
-    ('{"case_id": "a", "correct": true, "grade": true}', "grade is True"),
-    ('{"case_id": "a", "correct": false, "errors": ["E9"]}', "errors is ['E9']"),
-    ('{"case_id": "a", "correct": false, "errors": [1]}', "errors is [1]"),
+    ('{"case_id": "a", "correct": "perhaps"}', "`correct` is 'perhaps'"),
+    ('{"case_id": "a", "correct": 2}', "`correct` is 2"),
+    ('{"case_id": "a", "correct": true, "grade": 7}', "`grade` is 7"),
+    ('{"case_id": "a", "correct": true, "grade": true}', "`grade` is True"),
+    ('{"case_id": "a", "correct": false, "errors": ["E9"]}', "`errors` is ['E9']"),
+    ('{"case_id": "a", "correct": false, "errors": [1]}', "`errors` is [1]"),
     ('{"case_id": "a", "correct": true, "errors": ["E1"]}', "labeled correct, but has errors"),
     ('{"case_id": "a", "correct": true, "eror": []}', "unknown key 'eror'"),
     ('{"case_id": "a", "correct": true, "trial": 1.5}', "must be texts or whole numbers"),
-    ('{"case_id": "a", "correct": true, "same": "so"}', "same is 'so'"),
+    ('{"case_id": "a", "correct": true, "same": "so"}', "`same` is 'so'"),
     ('{"case_id": "a", ', "broken JSON"),
     ("[]", "a JSON object is expected"),
 ]
@@ -164,9 +164,9 @@ def test_a_wrong_label_is_refused_with_its_line(tmp_path: Path, line: str, why: 
         ("case_id,correct\na,true,1\n", "the row has 3 cells, but the header has 2"),
         ("case_id,right\na,true\n", "unknown key 'right'"),
         ("case_id,case_id,correct\na,b,1\n", "names a column twice"),
-        ("case_id,correct\na,so\n", "correct is 'so'"),
+        ("case_id,correct\na,so\n", "`correct` is 'so'"),
         ('case_id,correct\n"a,true\n', "broken CSV"),
-        ("case_id,correct,grade\na,true,nan\n", "grade is 'nan'"),
+        ("case_id,correct,grade\na,true,nan\n", "`grade` is 'nan'"),
         ("", "the file has 0 labels"),
     ],
 )
@@ -320,4 +320,4 @@ def test_the_command_reads_a_folder_and_its_labels(tmp_path: Path, capsys: pytes
         assert (root / "agreement" / "agreement.csv").is_file()
         file.write_text("case_id,correct\na,perhaps\n", encoding="utf-8")
         assert agreement.main() == 2
-    assert "labels.csv:2: correct is 'perhaps'" in capsys.readouterr().err
+    assert "labels.csv:2: `correct` is 'perhaps'" in capsys.readouterr().err

@@ -82,7 +82,7 @@ def row(low: float, mean: float, high: float, **further: object) -> pd.DataFrame
         ((-0.009, 0.005, 0.02), "+0.5 points [-0.9, +2.0]: no difference is shown, but up to 2.0 points"),
         ((0.01, 0.02, 0.03), "+2.0 points [+1.0, +3.0]: SH solves more questions"),
         ((-0.03, -0.02, -0.01), "-2.0 points [-3.0, -1.0]: FH solves more questions"),
-        ((float("nan"), 0.5, float("nan")), "+50.0 points, without an interval, because all cases are of one cluster"),
+        ((float("nan"), 0.5, float("nan")), "+50.0 points, without an interval, because all cases are in one cluster"),
         ((float("nan"),) * 3, "not known, because no case has all the results that are needed"),
     ],
 )  # fmt: skip
@@ -114,7 +114,11 @@ def test_coefficients_are_read_by_their_signs() -> None:
             "slate",
             ["a simulated policy, which is not a language model; it is told the answers", "slate (synthetic"],
         ),
-        ("vllm", "kqapro[limit=5]", ["m: a language model, run by vllm", "(read from released files or your own)"]),
+        (
+            "vllm",
+            "kqapro[limit=5]",
+            ["m: a language model, run by vllm", "(read from released files or from your own)"],
+        ),
         (None, "kqapro", ["a model whose engine is not recorded"]),
     ],
 )
@@ -124,7 +128,7 @@ def test_the_first_line_names_engine_and_data(engine: str | None, dataset: str, 
     assert all(part in said for part in told), said
     assert "\n" not in said
     read = cells.assign(dataset="slate", config='{"dataset": {"path": "/data"}}')
-    assert "slate (read from released files or your own)" in provenance.first_line(read)
+    assert "slate (read from released files or from your own)" in provenance.first_line(read)
 
 
 def test_what_a_folder_lacks_is_said(tmp_path: Path) -> None:
@@ -132,7 +136,7 @@ def test_what_a_folder_lacks_is_said(tmp_path: Path) -> None:
     for name, frame, parts in (
         ("high", rows, ["table 4 is missing"]),
         ("shapeless", rows.assign(depth=None), ["table 4", "table 3 and the figures by depth"]),
-        ("alone", rows[rows["planner"] == "sh"], ["of these planners this folder has sh"]),
+        ("alone", rows[rows["planner"] == "sh"], ["of these two planners this folder has sh"]),
     ):
         cells = [simulated.row(row | {"depth": row["depth"] or 1}) for row in frame.to_dict("records")]
         if name == "shapeless":

@@ -19,7 +19,7 @@ from tests.support.apb import row, write
 from tests.support.configs import LABELS, job, yaml
 
 PICTURES = "the record has an image (…), which no engine here accepts"
-LINE = f"left out of apb: 4 records, which no result includes (3: {PICTURES}; 1: the query is missing or empty)"
+LINE = f"apb: 4 records are left out, so no result includes them (3: {PICTURES}; 1: the query is missing or empty)"
 
 
 def checked(root: Path, data: Path) -> Checked:
@@ -86,7 +86,7 @@ def test_it_stands_under_the_tables_of_its_data_set_and_on_the_page(
     monkeypatch.setattr("sys.argv", ["report.py", str(results), "--wide", "--tables", str(results / "tables")])
     assert main() == 0
     tables = {path.stem: path.read_text() for path in (results / "tables").glob("*.tex")}
-    with_it = {name for name, text in tables.items() if "left out of apb" in text}
+    with_it = {name for name, text in tables.items() if "apb: 4 records are left out" in text}
     assert {name.partition("_")[2] for name in with_it} == {"results_tiny_apb", "plans_tiny_on_apb"}
     printed = " ".join(capsys.readouterr().out.split())
     assert printed.count(LINE) == len(with_it)

@@ -71,7 +71,7 @@ def test_a_folder_without_the_study_ends_with_a_sentence(
     there = folder in ("another planner", "version 16")
     assert printed[0].startswith("This shows " if there else "There is nothing to show: ")
     assert printed[-1].endswith(".")
-    assert not there or "of these two this folder has neither" in printed[1]
+    assert not there or "of these two planners this folder has neither" in printed[1]
 
 
 @pytest.mark.long

@@ -107,7 +107,7 @@ def test_a_regression_on_rows_that_are_not_there_says_so(tmp_path: Path) -> None
     own = spec.parsed(SHORT | {"rows": {"planner": ["react", "cot"]}, "per": ["model"]})
     out = io.StringIO()
     print_report(tmp_path, Console(file=out, width=200), own)
-    assert "no regression is shown, because no episode matches the rows that it asks for (planner=react or cot)" in (
+    assert "no regression is shown, because no episode matches its key `rows` (planner=react or cot)" in (
         " ".join(out.getvalue().split())
     )
 

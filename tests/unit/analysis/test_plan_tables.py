@@ -240,7 +240,7 @@ def test_changes_by_refinement_are_counted(label: str, name: str, tmp_path: Path
     assert row["refined_change"] == pytest.approx((better - worse) / 80) == pytest.approx(0.25)
     assert row["refined_change_low"] > 0
     table = named(efficiency.tables(tmp_path))["refinement"]
-    assert f"{better} plans became correct, {worse} wrong." in table.reading
+    assert f"{better} plans became correct, and {worse} became wrong." in table.reading
     assert {row["planner"] for row in rows_of(named(efficiency.tables(tmp_path))["plans"])} >= {
         "holistic", f"holistic / refine {label}",
     }  # fmt: skip

@@ -168,10 +168,10 @@ VALUES: dict[str, Any] = {
         ({"metrics": {"EM": {"column": "exact", "unit": "share"}}}, "'exact' is not one of the columns of episodes"),
         ({"metrics": {"EM": {"column": "se", "unit": "share"}}}, "'se' is not one of the columns of episodes"),
         ({"of": "coefficients"}, "'exact_match' is not one of the figures of a regression's coefficients"),
-        ({"against": {"planner": "fh"}}, "metrics.EM.unit: the unit is share, and against is"),
+        ({"against": {"planner": "fh"}}, "metrics.EM.unit: the unit is share, and `against` is"),
         (
             {"metrics": {"EM": {"column": "exact_match", "unit": "change"}}},
-            "EM.unit: the unit is change, and against is not given",
+            "EM.unit: the unit is change, and `against` is not given",
         ),
         ({"against": {"model": "x"}}, "against.model"),
         ({"metrics": {"EM": {"column": "exact_match", "unit": "%"}}}, "metrics.EM.unit: Input should be 'share'"),

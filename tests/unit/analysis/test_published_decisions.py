@@ -164,7 +164,7 @@ def test_only_tables_of_decisions_have_bounds_of_entropy(tmp_path: Path) -> None
     changes = {"of": "cells", "metrics": {"Success": {"column": "success", "unit": "percent"}}}
     rows = [{"labels": ["low"], "entropy": [0, 1]}]
     with pytest.raises(
-        AnalysisError, match=r"rows\.0\.entropy: this key is allowed only with of: decisions, not with of: cells"
+        AnalysisError, match=r"rows\.0\.entropy: this key is allowed only with `of: decisions`, not with `of: cells`"
     ):
         files.load(of_yaml(tmp_path, TABLE | changes | {"rows": rows}))
 

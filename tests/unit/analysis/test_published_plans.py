@@ -260,5 +260,5 @@ def test_grades_are_paired_as_correctness_is(tmp_path: Path) -> None:
 
 def test_a_wrong_kind_of_cells_is_refused() -> None:
     held = TABLES["1"].model_dump() | {"cells": {"task_familly": "holistic"}}
-    with pytest.raises(ValueError, match=r"cells\.task_familly: episodes has no column 'task_familly'"):
+    with pytest.raises(ValueError, match=r"cells\.task_familly: the table `episodes` has no column 'task_familly'"):
         Published.model_validate(held)

@@ -119,7 +119,7 @@ def test_uncounted_answers_are_a_warning_by_model_and_role(tmp_path: Path) -> No
     judged = {"judge": "j[text]", "judge_calls": 2, "judge_uncounted_answers": 2}
     first, second = lines(tmp_path, rows(2, **KNOWN), rows(1, **UNKNOWN), rows(1, **KNOWN, **judged))
     assert first.startswith("warning: big: for 3 answers the server gave no token counts, or contradictory ones")
-    assert "; 1 of 4 cells have no tokens and no money for this model. These cells are left out of means" in first
+    assert "; 1 of 4 cells have no values of tokens and money for this model. These cells are left out of" in first
     assert second.startswith("warning: j[text] as judge: for 2 answers the server gave no token counts")
     assert "; 1 of 1 cells" in second
 
@@ -156,7 +156,7 @@ def test_a_report_with_uncounted_cells_has_its_lines_and_tables(tmp_path: Path, 
     printed, page = (tmp_path / "printed").read_text(), write_page(tmp_path, tables).read_text()
     for text in (printed, page):
         assert "a model other than the requested one answered" in text
-        assert f"8 of {4 * (count + 2)} cells have no tokens and no money for this model" in text
+        assert f"8 of {4 * (count + 2)} cells have no values of tokens and money for this model" in text
     costs = next(table for table in tables if "money" in table.values.columns and "input_tokens" in table.values)
     means = set(costs.values["input_tokens"].dropna())
     assert means == ({100.0} if count else set())

@@ -174,7 +174,8 @@ def test_the_studys_tables_tell_what_was_simulated(folder: Path) -> None:
     tables = {table.name: table for table in study.tables(folder)}
     published = [table for table in beside.tables(folder) if table.name.startswith(study.OF_PAPER)]
     order = [
-        table.title.partition(":")[0].removesuffix(" beside ours") for table in study.tables(folder, None, published)
+        table.title.partition(":")[0].removesuffix(" values beside ours")
+        for table in study.tables(folder, None, published)
     ]
     paper = "planning_horizon, table"
     assert order == [

@@ -42,7 +42,7 @@ def test_the_best_planner_is_told_with_its_interval_difference_and_cost(tmp_path
 def test_a_difference_that_may_be_chance_is_called_so(tmp_path: Path) -> None:
     written(tmp_path, {"react": 0.4, "egb": 0.5})
     first, second = summary.lines(tables(tmp_path))
-    assert "the difference may be chance" in first
+    assert "the difference may be due to chance" in first
     assert second.startswith("No significant difference from react: egb (+10.0)")
 
 

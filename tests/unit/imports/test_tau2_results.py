@@ -202,7 +202,7 @@ def test_success_is_by_the_score_that_is_named(tmp_path: Path) -> None:
     path = written(tmp_path / "r.json")
     imported(path, "--into", tmp_path / "run", "--success", "COMMUNICATE")
     assert store.read(tmp_path / "run", "episodes")["success"].to_pylist() == [True] * (CASES * TRIALS)
-    with pytest.raises(StoreError, match="imported with a score for success other than reward"):
+    with pytest.raises(StoreError, match="in which a score other than reward decides success"):
         importing.take(path, "tau2", tmp_path / "run")
     with pytest.raises(ConfigError, match="reward or a part of it: COMMUNICATE, DB"):
         importing.take(path, "tau2", tmp_path / "other", "NL")

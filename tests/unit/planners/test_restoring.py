@@ -190,7 +190,7 @@ def test_table_6_from_the_tables(tmp_path: Path) -> None:
     assert told["decisions"].to_dict() == {name: row["decisions"] for name, row in found.items()}
     shares = told["false_positives"] / told["decisions"]
     assert shares.to_dict() == pytest.approx({name: row["false_positives"] for name, row in found.items()})
-    assert "no result" in restoration.notice(tmp_path)
+    assert "not the judge's own results" in restoration.notice(tmp_path)
 
 
 def test_without_restored_settings_there_is_no_table(tmp_path: Path) -> None:

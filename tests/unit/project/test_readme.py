@@ -124,7 +124,7 @@ def test_all_goes_on_where_it_was_and_begins_with_the_shortest(
     out = capsys.readouterr().out
     places = [out.index(f"\n{name}:\n") for name in ("quick", "slow", "unknown")]
     assert places == sorted(places)
-    assert "3 blocks to measure; last time, 2 of them took 20 minutes" in out
+    assert "3 blocks to measure; the last measurements of 2 of these blocks took 20 minutes" in out
     assert "here: measured at abcdef0" in out
     blocks = readme.every(readme.FILES)
     assert blocks["here"].content.startswith("old\n")

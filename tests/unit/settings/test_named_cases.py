@@ -111,7 +111,7 @@ def test_a_file_that_is_no_text_and_halves_of_named_cases_are_refused(tmp_path: 
     (tmp_path / "bytes").write_bytes(b"\xff\xfe\x00")
     with pytest.raises(ConfigError, match="UTF-8"):
         plan(tmp_path, str(tmp_path / "bytes"))
-    with pytest.raises(ConfigError, match="must be all if cases are named"):
+    with pytest.raises(ConfigError, match="must be `all` if cases are named"):
         plan(tmp_path, [every[0]], part="test")
     store.write(tmp_path / "won", {"episodes": [episode("react", 0, True, 0)]})
     with pytest.raises(ConfigError, match="in which a cell failed"):

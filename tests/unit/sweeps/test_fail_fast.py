@@ -76,7 +76,7 @@ def test_more_money_is_only_advised_if_the_budget_stopped_the_sweep(
     first, *more = spending.ended(cast(Run, run))
     assert first.startswith(f"budget.money=3: all runs of this name have spent {spent:g} US dollars")
     assert ("higher budget.money" in first, bool(more)) == (advised, advised)
-    assert ("2 are left, but the next cell (" in first) == unaffordable
+    assert ("2 are left, but cells like the next one (" in first) == unaffordable
 
 
 def told(limit: float | None, cells: dict[str, tuple[int, int]], flying: Flying | None = None) -> str | None:

@@ -256,10 +256,10 @@ def altered(
 @pytest.mark.parametrize(
     ("change", "why"),
     [
-        ({"dataset_version": "other"}, "its data have version other, but the current data have version "),
-        ({"case_id": "gone"}, "its case cannot be built: 'gone'"),
-        ({"case_digest": "other"}, "its case has changed"),
-        ({"n_steps": 99}, " of its 99 steps are stored"),
+        ({"dataset_version": "other"}, "the data set had version other when the cell ran, but now has version "),
+        ({"case_id": "gone"}, "the case cannot be built: 'gone'"),
+        ({"case_digest": "other"}, "the case has changed"),
+        ({"n_steps": 99}, " of the 99 steps are stored"),
         ({"config": ("grid.datasets.slate.dataset.Slate", "elsewhere.data.Slate")}, "elsewhere.data.Slate"),
     ],
 )
@@ -305,7 +305,7 @@ def test_states_of_live_tools_are_not_known(tmp_path: Path, small_mcp: str) -> N
     run(tmp_path, whole(model="simulated", planner="react", dataset="mcp", dataset_values={"path": small_mcp}), limit=4)
     found = again(tmp_path)
     assert {(one.metric, one.state) for one in differing(found)} == {("success", UNKNOWN), ("nothing_success", UNKNOWN)}
-    assert {one.why for one in differing(found)} == {"its tools are live, and their state is not stored"}
+    assert {one.why for one in differing(found)} == {"the tools are live, and their state is not stored"}
 
 
 def test_tasks_of_live_tools_are_scored_again_where_the_answer_alone_counts(tmp_path: Path) -> None:
@@ -440,7 +440,7 @@ def test_one_changed_scorer_changes_its_values_and_no_others(lab: Path) -> None:
 def test_a_plugin_that_is_not_there_is_told(lab: Path) -> None:
     ended = launch("rescore", lab, "results/first")
     assert ended.status == 0
-    assert "its setting cannot be built" in ended.out
+    assert "the setting cannot be built" in ended.out
     assert "oldlab" in ended.out
     refused = launch("rescore", lab, "results/first", "plugins=[newlab]")
     assert (refused.status, "plugins='newlab'" in refused.err) == (2, True)

@@ -113,9 +113,9 @@ def test_a_file_that_changed_under_a_folder_is_told_and_scores_nothing(tmp_path:
     file.write_text(file.read_text("utf-8").replace("three teas", "three cups"), "utf-8")
     found = later(tmp_path / "results")
     assert {one.state for one in found.compared} == {UNKNOWN}
-    assert {one.why.partition(" version")[0] for one in found.compared} == {"its data have"}
+    assert {one.why.partition(" version")[0] for one in found.compared} == {"the data set had"}
     file.unlink()
-    assert all("its setting cannot be built" in one.why for one in later(tmp_path / "results").compared)
+    assert all("the setting cannot be built" in one.why for one in later(tmp_path / "results").compared)
 
 
 def later(root: Path) -> Rescored:
