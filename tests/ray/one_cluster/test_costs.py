@@ -71,7 +71,7 @@ def test_a_limit_on_money_ends_a_sweep_and_a_larger_one_goes_on(tmp_path: Path) 
 
         again = sweep(tmp_path, server.url, *values, f"budget.money={limit}")
         assert (again.status, len(again.rows("x"))) == (1, len(rows)), "what earlier runs spent counts"
-        assert f"the next cell (react) costs {DOLLARS:g} on average, so no cell is started" in again.out
+        assert f"cells like the next one (react) cost {DOLLARS:g} on average, so no cell is started" in again.out
         less = sweep(tmp_path, server.url, *values, f"budget.money={39 * DOLLARS}")
         assert (
             f"is reached: all runs of this name have spent {40 * DOLLARS:g} US dollars, so no cell is started"
